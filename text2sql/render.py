@@ -1,0 +1,97 @@
+"""What the agent reads: query results and tables as compact text within a budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Text that chat templates and tool parsers give a meaning to. A cell must never carry one.
+_CONTROL = re.compile(r"<(?=\||/?(?:tool_|function|parameter|think))")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much one tool result may show: characters in all, rows, characters a cell."""
+
+    chars: int = 8000
+    rows: int = 50
+    cell: int = 200
+
+
+def render_cell(value: Any, limit: int) -> str:
+    """Show one value on one line: NULL, numbers in full, long text cut and its length told."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"<blob {len(value)} bytes>"
+    if isinstance(value, float):
+        return repr(value) if value.is_integer() else format(value, ".15g")
+    text = neutral(str(value))
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}... [{len(text):,} chars]"
+
+
+def neutral(text: str) -> str:
+    """Return data as inert one-line text: no line breaks, no chat or tool-call markers."""
+    flat = text.replace("\r", "\\r").replace("\n", "\\n").replace("\x00", "\\0")
+    return _CONTROL.sub("‹", flat)
+
+
+def quote_name(name: str) -> str:
+    """Quote an SQL identifier where it needs quotes."""
+    return name if _BARE.match(name) else '"' + name.replace('"', '""') + '"'
+
+
+def render_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int, budget: Budget
+) -> str:
+    """Show a result: a header, rows while the budget lasts (at least one), and the count.
+
+    ``total`` is the number of rows the query returned, of which ``rows`` may be the first.
+    """
+    lines = [_line(columns, budget)]
+    used = len(lines[0])
+    for row in rows[: budget.rows]:
+        line = _line([render_cell(value, budget.cell) for value in row], budget)
+        if len(lines) > 1 and used + len(line) > budget.chars:
+            break
+        lines.append(line)
+        used += len(line) + 1
+    shown = len(lines) - 1
+    unit = "row" if total == 1 else "rows"
+    lines.append(f"({total} {unit})" if shown == total else f"({shown} of {total} {unit} shown)")
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str], budget: Budget) -> str:
+    line = " | ".join(cells)
+    room = budget.chars // 2
+    return line if len(line) <= room else f"{line[:room]}... [{len(cells):,} columns]"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as the agent sees it; ``references`` is ``table.column`` of a foreign key."""
+
+    name: str
+    type: str
+    primary_key: bool = False
+    references: str = ""
+
+
+def render_table(name: str, columns: Sequence[Column], row_count: int | None) -> str:
+    """Show one table on one line: ``team(id INTEGER PK, city_id INTEGER -> city.id) 12 rows``."""
+    body = ", ".join(_column(column) for column in columns)
+    count = "" if row_count is None else f" {row_count} row{'' if row_count == 1 else 's'}"
+    return f"{quote_name(name)}({body}){count}"
+
+
+def _column(column: Column) -> str:
+    parts = [quote_name(column.name), column.type]
+    parts += ["PK"] if column.primary_key else []
+    parts += [f"-> {column.references}"] if column.references else []
+    return neutral(" ".join(part for part in parts if part))

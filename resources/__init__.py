@@ -1,0 +1,1 @@
+"""What assets talk to: the artifact root, the sandbox, policies and the trainer."""

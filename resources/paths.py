@@ -1,0 +1,34 @@
+"""The one folder that holds everything the pipelines write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dagster as dg
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+ROOT_VARIABLE = "TEXT2SQL_ROOT"
+
+
+def artifact_root() -> Path:
+    """Return the folder named by ``TEXT2SQL_ROOT``, or ``artifacts`` in the checkout."""
+    return Path(os.environ.get(ROOT_VARIABLE) or CHECKOUT / "artifacts").expanduser().resolve()
+
+
+class ArtifactRoot(dg.ConfigurableResource):
+    """Where corpora, rollouts, checkpoints, scores and the reporting database lie."""
+
+    root: str = ""
+    """The folder; empty means ``TEXT2SQL_ROOT``, or ``artifacts`` in the checkout."""
+
+    @property
+    def path(self) -> Path:
+        """The artifact root as an absolute path; it is made when something is first written."""
+        return Path(self.root).expanduser().resolve() if self.root else artifact_root()
+
+    def folder(self, *parts: str) -> Path:
+        """Return a folder below the root, made if it is missing."""
+        folder = self.path.joinpath(*parts)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder

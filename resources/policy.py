@@ -1,0 +1,48 @@
+"""Where replies come from: the base policy of the project and the policies trained from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from pydantic import Field
+
+if TYPE_CHECKING:
+    from text2sql.policy.base import Policy
+    from text2sql.settings import AgentSettings
+
+POCKET = "pocket"
+
+
+class PolicyResource(dg.ConfigurableResource):
+    """The base policy; ``open`` also opens any other policy by its specification."""
+
+    base: str = Field(
+        default=POCKET,
+        description="The policy to start from: 'pocket', a model directory, or a server's URL.",
+    )
+    model: str = Field(default="", description="The model to ask for, where the base is a server.")
+
+    def open(self, spec: str | Path | None = None) -> Policy:
+        """Open the policy ``spec``, or the base policy; the caller closes it."""
+        from text2sql.policy.open import open_policy
+
+        return open_policy(str(spec or self.base), model=self.model or None)
+
+    def directory(self, spec: str | Path | None = None) -> Path | None:
+        """Return the directory of a policy's weights; None where a server holds them."""
+        name = str(spec or self.base)
+        if name.startswith(("http://", "https://")):
+            return None
+        if name == POCKET:
+            import text2sql
+
+            return Path(text2sql.__file__).parent / "datasets" / "pocket" / "policy"
+        return Path(name).expanduser().resolve()
+
+    def settings(self, spec: str | Path | None = None) -> AgentSettings:
+        """Return the agent settings that the policy was trained with."""
+        from text2sql.settings import AgentSettings
+
+        return AgentSettings.for_policy(self.directory(spec))

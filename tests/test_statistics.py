@@ -1,0 +1,54 @@
+"""Intervals, paired test and pass@k against published values and brute force."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text2sql.statistics import Proportion, mcnemar, pass_at_k, wilson
+
+
+def test_wilson_agrees_with_newcombes_worked_examples():
+    """Newcombe, Statistics in Medicine 17 (1998), table I, method 3."""
+    for successes, n, low, high in [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ]:
+        assert wilson(successes, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(0, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_holds_the_share_and_stays_between_zero_and_one(case):
+    successes, n = case
+    low, high = wilson(successes, n)
+    assert 0.0 <= low <= high <= 1.0
+    if n:
+        assert low <= successes / n <= high
+
+
+def test_mcnemar_is_the_two_sided_binomial_test():
+    assert mcnemar(0, 0) == 1.0
+    assert mcnemar(5, 5) == 1.0
+    assert mcnemar(1, 9) == pytest.approx(2 * 11 / 1024)
+    assert mcnemar(9, 1) == mcnemar(1, 9)
+
+
+def test_pass_at_k_equals_the_share_of_all_subsets():
+    for n, correct, k in [(8, 3, 2), (8, 0, 8), (6, 6, 1), (5, 1, 4)]:
+        subsets = list(combinations([True] * correct + [False] * (n - correct), k))
+        assert pass_at_k(n, correct, k) == pytest.approx(
+            sum(any(s) for s in subsets) / len(subsets)
+        )
+
+
+def test_impossible_counts_are_refused():
+    for call in (lambda: wilson(3, 2), lambda: pass_at_k(4, 1, 5), lambda: mcnemar(-1, 0)):
+        with pytest.raises(ValueError, match="impossible|needs|negative"):
+            call()
+
+
+def test_a_proportion_prints_percent_interval_and_n():
+    assert str(Proportion(81, 263)) == "30.8 [25.5, 36.6] n=263"

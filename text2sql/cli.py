@@ -1,0 +1,52 @@
+"""The command line: ``text2sql``. Each command is loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+import text2sql
+from text2sql.errors import Text2SqlError
+
+COMMANDS = {
+    "ask": "Answer one question on a SQLite database.",
+    "evaluate": "Score a file of predicted SQL by execution accuracy.",
+    "sql": "Run one statement exactly as the agent's run_sql would.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and imports a command when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"text2sql.commands.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(text2sql.__version__, prog_name="text2sql")
+def cli() -> None:
+    """Ask SQLite databases questions in plain language, safely, and judge the answers exactly."""
+
+
+def main() -> None:
+    """Run the command line; a failure that the user can mend is one sentence on stderr."""
+    try:
+        cli()
+    except Text2SqlError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)

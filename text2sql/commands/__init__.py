@@ -1,0 +1,1 @@
+"""The command line's commands, one module each, loaded when they are called."""

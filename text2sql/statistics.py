@@ -1,0 +1,78 @@
+"""Uncertainty beside every accuracy: intervals, a paired test, pass@k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, sqrt
+from statistics import NormalDist
+
+
+def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's score interval for a share of ``n`` independent questions.
+
+    Without questions nothing is known: (0.0, 1.0). Source: E. B. Wilson, "Probable inference,
+    the law of succession, and statistical inference", JASA 22 (1927).
+    """
+    _check_counts(successes, n)
+    if n == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == n else centre + half
+    return low, high
+
+
+def mcnemar(won: int, lost: int) -> float:
+    """Return the exact two-sided p-value that two policies are equally good.
+
+    ``won`` questions only the second answers, ``lost`` only the first; questions on which both
+    agree say nothing. Source: Q. McNemar, Psychometrika 12 (1947), in its binomial form.
+    """
+    if won < 0 or lost < 0:
+        raise ValueError(f"counts of won and lost questions are negative: {won}, {lost}")
+    n, k = won + lost, min(won, lost)
+    tail = sum(comb(n, i) for i in range(k + 1)) / 2**n
+    return min(1.0, 2 * tail)
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """Return the chance that at least one of ``k`` of the ``n`` rollouts drawn is correct.
+
+    The unbiased estimator of M. Chen et al., "Evaluating large language models trained on
+    code" (2021), section 2.1.
+    """
+    _check_counts(correct, n)
+    if not 1 <= k <= n:
+        raise ValueError(f"pass@{k} needs 1 <= k <= the number of rollouts, which is {n}")
+    return 1.0 - comb(n - correct, k) / comb(n, k)
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """A share of questions with its 95 % Wilson interval."""
+
+    successes: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """The share itself; 0.0 where there are no questions."""
+        return self.successes / self.n if self.n else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval's two ends."""
+        return wilson(self.successes, self.n)
+
+    def __str__(self) -> str:
+        """Show percent, interval and n: ``63.4 [61.0, 65.8] n=1534``."""
+        low, high = self.interval
+        return f"{100 * self.share:.1f} [{100 * low:.1f}, {100 * high:.1f}] n={self.n}"
+
+
+def _check_counts(successes: int, n: int) -> None:
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n} is impossible")

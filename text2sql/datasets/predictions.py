@@ -1,0 +1,117 @@
+"""Read prediction files: BIRD's dictionary, a list of objects, or one object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+from text2sql.questions import Question
+from text2sql.sandbox import clean_sql
+
+_IDS = ("key", "question_id", "idx", "id")
+_SQL = ("sql", "query", "prediction", "predicted_sql", "pred_sql")
+
+
+class Predictions(dict[str, str]):
+    """SQL by question key, and what could not be paired.
+
+    ``missing`` are keys of questions without a prediction: they count as wrong, nothing moves
+    up. ``unknown`` are ids of the file that no question of the questions file has.
+    """
+
+    def __init__(self, sql: dict[str, str], missing: Sequence[str], unknown: Sequence[str]):
+        super().__init__(sql)
+        self.missing = tuple(missing)
+        self.unknown = tuple(unknown)
+
+
+def read_predictions(
+    path: Path, questions: Sequence[Question], file_keys: Sequence[str] | None = None
+) -> Predictions:
+    """Read predictions for ``questions``; BIRD's suffix and a fenced block are taken off.
+
+    Ids are question ids (``17``) or keys (``dev/17``). One exception, BIRD mini-dev's published
+    files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
+    positions in that file. ``file_keys`` names its rows (``Dataset.file_keys``) where
+    ``questions`` is a part of it. Ids are compared as they are written, never by their order.
+    """
+    pairs = _read(path)
+    rows = file_keys if file_keys is not None else [question.key for question in questions]
+    names = _names(rows, {identity for identity, _ in pairs})
+    sql: dict[str, str] = {}
+    for identity, text in pairs:
+        key = names.get(identity, "")
+        if key in sql:
+            raise Text2SqlError(f"{path} has two predictions for {key}; keep one.")
+        if key:
+            sql[key] = text
+    wanted = [question.key for question in questions]
+    missing = [key for key in wanted if key not in sql]
+    unknown = [identity for identity, _ in pairs if identity not in names]
+    return Predictions({key: sql[key] for key in wanted if key in sql}, missing, unknown)
+
+
+def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
+    """Map what a predictions file may call a question to its key."""
+    ids = {key.rpartition("/")[2]: key for key in rows if key}
+    positions = {str(position): key for position, key in enumerate(rows)}
+    if given == set(positions) and given != set(ids):
+        return positions
+    return ids | {key: key for key in rows if key}
+
+
+def _read(path: Path) -> list[tuple[str, str]]:
+    """Return (id as written, cleaned SQL) in file order."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Text2SqlError(f"Cannot read the predictions {path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise Text2SqlError(f"The predictions {path} are not UTF-8: {error}.") from error
+    content = _parse(text, path)
+    pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
+    return [(str(identity).strip(), clean_sql(sql)) for identity, sql in pairs]
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers its pairs, so that a repeated key is seen."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]):
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _parse(text: str, path: Path) -> list[Any] | _Object:
+    """Read one JSON list or object, or one object a line."""
+    try:
+        content = json.loads(text, object_pairs_hook=_Object)
+    except ValueError as whole:
+        lines = [line for line in text.split("\n") if line.strip()]
+        try:
+            return [json.loads(line, object_pairs_hook=_Object) for line in lines]
+        except ValueError:
+            raise Text2SqlError(f"{path} is neither JSON nor JSON Lines: {whole}.") from whole
+    if isinstance(content, _Object) and _get(content, _SQL) is not None:
+        return [content]
+    if isinstance(content, list | _Object):
+        return content
+    raise Text2SqlError(f"{path} must hold an object or a list of predictions.")
+
+
+def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:
+    for position, row in enumerate(rows):
+        named = isinstance(row, _Object) and _get(row, _IDS) is not None
+        if not named or not any(str(name).lower() in _SQL for name in row):
+            raise Text2SqlError(
+                f"{path}: entry {position} (counting from 0) must be an object "
+                "with a question_id and its sql."
+            )
+        yield _get(row, _IDS), _get(row, _SQL)
+
+
+def _get(row: _Object, names: Sequence[str]) -> Any:
+    lower = {name.lower(): value for name, value in row.items()}
+    return next((lower[name] for name in names if lower.get(name) is not None), None)

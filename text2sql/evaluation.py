@@ -1,0 +1,261 @@
+"""From rollouts to scores: greedy, voting, pass@k and mean, with intervals, per part of a split."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import sqrt
+from statistics import NormalDist, fmean, stdev
+from typing import Any
+
+from text2sql.judge import Verdict
+from text2sql.questions import Question
+from text2sql.rollouts import Rollout
+from text2sql.sandbox import Status
+from text2sql.statistics import Proportion, mcnemar
+from text2sql.voting import Candidate, Vote, vote
+
+Outcomes = dict[str, float]
+"""Question key to 1.0 (right), 0.0 (wrong), or a share in between (mean@k)."""
+
+BASE, TRAINED = "base", "trained"
+
+
+@dataclass(frozen=True)
+class PolicyRollouts:
+    """What one policy did on a split: one greedy rollout a question, and k sampled ones."""
+
+    name: str
+    revision: str
+    greedy: Sequence[Rollout]
+    sampled: Sequence[Rollout] = ()
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number: a policy's share of right answers in one setting on one part of a split.
+
+    ``part`` is ``all``, ``subset`` or ``difficulty``, ``name`` says which one; ``low`` and
+    ``high`` end its 95 % interval; ``n`` counts questions.
+    """
+
+    policy: str
+    setting: str
+    part: str
+    name: str
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        """Show percent, interval and n: ``63.4 [61.0, 65.8] n=1534``."""
+        low, high = 100 * self.low, 100 * self.high
+        return f"{100 * self.value:.1f} [{low:.1f}, {high:.1f}] n={self.n}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The trained policy against the base on the same questions; ``p`` is McNemar's, exact."""
+
+    setting: str
+    part: str
+    name: str
+    won: int
+    lost: int
+    n: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Everything that one evaluation says.
+
+    ``questions`` counts the split's questions, answered or not; ``verdicts`` counts the greedy
+    rollouts' verdicts; ``write_rate`` is the share of all rollouts that tried to write;
+    ``missing`` counts questions without a valid result.
+    """
+
+    k: int
+    questions: int
+    revisions: dict[str, str]
+    scores: list[Score]
+    comparisons: list[Comparison]
+    verdicts: dict[str, dict[str, int]]
+    write_rate: dict[str, float]
+    missing: dict[str, int]
+    provenance: dict[str, str] = field(default_factory=dict)
+
+    def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
+        """Return one score, None where there is none."""
+        wanted = (policy, setting, part, name)
+        for score in self.scores:
+            if (score.policy, score.setting, score.part, score.name) == wanted:
+                return score
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Scores:
+        """Read what ``to_dict`` wrote."""
+        scores = [Score(**score) for score in row["scores"]]
+        comparisons = [Comparison(**comparison) for comparison in row["comparisons"]]
+        return cls(**{**row, "scores": scores, "comparisons": comparisons})
+
+
+def score_policies(
+    questions: Sequence[Question],
+    base: PolicyRollouts,
+    trained: PolicyRollouts,
+    k: int,
+    provenance: Mapping[str, str] | None = None,
+) -> Scores:
+    """Score two policies on the same questions, everywhere with 95 % intervals.
+
+    Rollouts that the infrastructure spoilt count nowhere; a question without enough valid
+    ones is missing in that setting, never wrong.
+    """
+    outcomes = {policy.name: outcomes_of(policy, k) for policy in (base, trained)}
+    parts = list(_parts(questions))
+    return Scores(
+        k=k,
+        questions=len(questions),
+        revisions={policy.name: policy.revision for policy in (base, trained)},
+        scores=[
+            _score(policy, setting, part, name, [found[key] for key in keys if key in found])
+            for policy, settings in outcomes.items()
+            for setting, found in settings.items()
+            for part, name, keys in parts
+        ],
+        comparisons=_compare(outcomes[base.name], outcomes[trained.name], parts, k),
+        verdicts={policy.name: _verdicts(policy.greedy) for policy in (base, trained)},
+        write_rate={policy.name: _write_rate(policy) for policy in (base, trained)},
+        missing={policy.name: _missing(policy, questions, k) for policy in (base, trained)},
+        provenance=dict(provenance or {}),
+    )
+
+
+def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
+    """Return what became of each question: ``greedy``, ``vote@k``, ``pass@k``, ``mean@k``."""
+    found: dict[str, Outcomes] = {
+        "greedy": {rollout.key: _right(rollout) for rollout in _valid(policy.greedy)}
+    }
+    groups = {key: group[:k] for key, group in _by_question(policy.sampled).items()}
+    complete = {key: group for key, group in groups.items() if len(group) == k}
+    if policy.sampled:
+        found[f"vote@{k}"] = {key: _vote_is_right(group) for key, group in complete.items()}
+        found[f"pass@{k}"] = {key: max(map(_right, group)) for key, group in complete.items()}
+        found[f"mean@{k}"] = {key: fmean(map(_right, group)) for key, group in complete.items()}
+    return found
+
+
+def vote_of(rollouts: Iterable[Rollout]) -> Vote:
+    """Vote among a question's rollouts; one that tried to write has no vote."""
+    return vote(
+        [
+            Candidate(
+                index=rollout.sample,
+                sql=rollout.sql or "",
+                digest=rollout.digest,
+                row_count=rollout.row_count,
+                valid=rollout.status == Status.OK and not rollout.write_attempts,
+            )
+            for rollout in rollouts
+        ]
+    )
+
+
+def _right(rollout: Rollout) -> float:
+    return 1.0 if rollout.verdict == Verdict.MATCH else 0.0
+
+
+def _valid(rollouts: Iterable[Rollout]) -> list[Rollout]:
+    return [rollout for rollout in rollouts if rollout.verdict != Verdict.INFRASTRUCTURE]
+
+
+def _by_question(rollouts: Iterable[Rollout]) -> dict[str, list[Rollout]]:
+    groups: dict[str, list[Rollout]] = {}
+    for rollout in sorted(_valid(rollouts), key=lambda rollout: rollout.sample):
+        groups.setdefault(rollout.key, []).append(rollout)
+    return groups
+
+
+def _vote_is_right(group: Sequence[Rollout]) -> float:
+    winner = vote_of(group).index
+    return max((_right(rollout) for rollout in group if rollout.sample == winner), default=0.0)
+
+
+def _parts(questions: Sequence[Question]) -> Iterable[tuple[str, str, list[str]]]:
+    """Yield the whole split, then its subsets and difficulties, with their questions' keys."""
+    yield "all", "", [question.key for question in questions]
+    for part in ("subset", "difficulty"):
+        names = dict.fromkeys(getattr(question, part) for question in questions)
+        for name in filter(None, names):
+            yield part, name, [q.key for q in questions if getattr(q, part) == name]
+
+
+def _score(policy: str, setting: str, part: str, name: str, values: Sequence[float]) -> Score:
+    value = fmean(values) if values else 0.0
+    binary = all(value in (0.0, 1.0) for value in values) and not setting.startswith("mean")
+    low, high = Proportion(int(sum(values)), len(values)).interval if binary else _normal(values)
+    return Score(policy, setting, part, name, value, low, high, len(values))
+
+
+def _normal(values: Sequence[float]) -> tuple[float, float]:
+    """Return the normal interval of a mean over questions; the questions are independent."""
+    if len(values) < 2:
+        return 0.0, 1.0
+    half = NormalDist().inv_cdf(0.975) * stdev(values) / sqrt(len(values))
+    return max(0.0, fmean(values) - half), min(1.0, fmean(values) + half)
+
+
+def _compare(
+    base: Mapping[str, Outcomes],
+    trained: Mapping[str, Outcomes],
+    parts: Sequence[tuple[str, str, list[str]]],
+    k: int,
+) -> list[Comparison]:
+    settings = [name for name in ("greedy", f"vote@{k}") if name in base and name in trained]
+    return [
+        compare(setting, part, name, base[setting], trained[setting], keys)
+        for setting in settings
+        for part, name, keys in parts
+    ]
+
+
+def compare(
+    setting: str,
+    part: str,
+    name: str,
+    before: Outcomes,
+    after: Outcomes,
+    keys: Iterable[str],
+) -> Comparison:
+    """Count the questions that ``after`` wins and loses against ``before``."""
+    pairs = [(before[key], after[key]) for key in keys if key in before and key in after]
+    won = sum(new > old for old, new in pairs)
+    lost = sum(new < old for old, new in pairs)
+    return Comparison(setting, part, name, won, lost, len(pairs), mcnemar(won, lost))
+
+
+def _verdicts(rollouts: Iterable[Rollout]) -> dict[str, int]:
+    return dict(Counter(str(rollout.verdict) for rollout in rollouts).most_common())
+
+
+def _write_rate(policy: PolicyRollouts) -> float:
+    valid = _valid([*policy.greedy, *policy.sampled])
+    return sum(bool(rollout.write_attempts) for rollout in valid) / max(1, len(valid))
+
+
+def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
+    """Count the questions without a valid greedy rollout or with a broken set of samples."""
+    greedy = {rollout.key for rollout in _valid(policy.greedy)}
+    asked = {rollout.key for rollout in policy.sampled}
+    valid = {key for key, group in _by_question(policy.sampled).items() if len(group) >= k}
+    return sum(
+        question.key not in greedy or question.key in asked - valid for question in questions
+    )

@@ -1,0 +1,43 @@
+"""Bounded, read-only execution of untrusted SQL: the only place that opens a user's database.
+
+Names load on first use, so that a worker process pays only for what it runs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from text2sql.sandbox.limits import Limits
+    from text2sql.sandbox.pool import Sandbox, check_database
+    from text2sql.sandbox.results import QueryResult, Status
+    from text2sql.sandbox.statements import Statement, classify, clean_sql
+
+__all__ = [
+    "Limits",
+    "QueryResult",
+    "Sandbox",
+    "Statement",
+    "Status",
+    "check_database",
+    "classify",
+    "clean_sql",
+]
+
+_MODULES = {
+    "Limits": "limits",
+    "QueryResult": "results",
+    "Sandbox": "pool",
+    "Statement": "statements",
+    "Status": "results",
+    "check_database": "pool",
+    "classify": "statements",
+    "clean_sql": "statements",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,175 @@
+"""Read-only connections to untrusted databases, with everything denied that is not reading."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import OrderedDict
+from pathlib import Path
+from time import monotonic
+
+from text2sql.sandbox.limits import SQLITE_LIMITS
+from text2sql.sandbox.statements import pragma_reads
+
+_READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_CHANGES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_DANGEROUS_FUNCTIONS = frozenset(
+    {"load_extension", "fts3_tokenizer", "fts5", "optimize", "readfile", "writefile", "edit"}
+)
+_STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
+_BUSY_SECONDS = 2.0
+_SETTINGS = ("trusted_schema=0", "cell_size_check=1", "temp_store=2", "query_only=1")
+
+
+class UnusableDatabase(Exception):
+    """The database cannot be read at all; the text says why and what to do."""
+
+
+Stamp = tuple[int, int, int, int]
+
+
+def stamp_of(path: str) -> Stamp:
+    """Return what changes when the file does: device, inode, size, time of change."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class Database:
+    """One open database and the rules that hold while statements run on it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.deadline = 0.0
+        self._real = os.path.realpath(path)
+        self.stamp = stamp_of(path)
+        self.immutable = not self._is_in_use()
+        self._explaining = False
+        self._virtual: frozenset[str] = frozenset()
+        self.handle = self._open()
+        self._prepare()
+
+    def is_current(self) -> bool:
+        """Whether what this connection sees is what the file holds now."""
+        return stamp_of(self.path) == self.stamp and not (self.immutable and self._is_in_use())
+
+    def compile_error(self, statement: str) -> str:
+        """Return SQLite's complaint if a statement is not well formed, else nothing.
+
+        The statement is compiled under EXPLAIN and never runs.
+        """
+        self._explaining = True
+        try:
+            self.handle.execute(statement).close()
+        except sqlite3.Error as error:
+            text = str(error)
+            malformed = text.endswith("syntax error") or text.startswith("unrecognized token")
+            return text if malformed or text == "incomplete input" else ""
+        finally:
+            self._explaining = False
+        return ""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.handle.close()
+
+    def _is_in_use(self) -> bool:
+        return os.path.exists(self._real + "-wal") or os.path.exists(self._real + "-journal")
+
+    def _open(self) -> sqlite3.Connection:
+        uri = Path(self._real).as_uri() + "?mode=ro" + ("&immutable=1" if self.immutable else "")
+        return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+
+    def _prepare(self) -> None:
+        handle = self.handle
+        for limit, value in SQLITE_LIMITS.items():
+            handle.setlimit(limit, value)
+        for setting in _SETTINGS:
+            handle.execute(f"PRAGMA {setting}")
+        virtual = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage = 0"
+        self._virtual = frozenset(name for (name,) in handle.execute(virtual))
+        handle.set_authorizer(self._authorize)
+        handle.set_progress_handler(self._is_late, _STEPS)
+
+    def _is_late(self) -> bool:
+        return monotonic() > self.deadline
+
+    def _authorize(
+        self, action: int, first: str | None, second: str | None, schema: str | None, _: str | None
+    ) -> int:
+        if action in _READS:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION:
+            allowed = (second or "").lower() not in _DANGEROUS_FUNCTIONS
+        elif action == sqlite3.SQLITE_PRAGMA:
+            allowed = pragma_reads(first or "", has_argument=second is not None)
+        elif action in _CHANGES:
+            allowed = self._explaining or self._is_virtual_housekeeping(first or "", schema)
+        else:
+            allowed = self._explaining and action != sqlite3.SQLITE_ATTACH
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    def _is_virtual_housekeeping(self, table: str, schema: str | None) -> bool:
+        """Whether SQLite itself prepares this change to read a virtual table.
+
+        json_each, FTS and r-tree report changes to sqlite_master or to their shadow tables
+        when they are only read. The connection is read-only, so that nothing is written.
+        """
+        known = table == "sqlite_master" or table.rpartition("_")[0] in self._virtual
+        return schema == "main" and known
+
+
+class DatabaseCache:
+    """The last databases that were used, open as long as their files do not change."""
+
+    def __init__(self, size: int = 8) -> None:
+        self._size = size
+        self._open: OrderedDict[str, Database] = OrderedDict()
+
+    def get(self, path: str) -> Database:
+        """Return a current connection.
+
+        Raises UnusableDatabase with a sentence for the user, OSError when the file is gone,
+        and sqlite3.Error when it is locked.
+        """
+        database = self._open.pop(path, None)
+        if database is not None and not database.is_current():
+            database.close()
+            database = None
+        if database is None:
+            database = _open_database(path)
+        self._open[path] = database
+        if len(self._open) > self._size:
+            self._open.popitem(last=False)[1].close()
+        return database
+
+    def clear(self) -> None:
+        """Close everything."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def _open_database(path: str) -> Database:
+    try:
+        return Database(path)
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0)
+        reason = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
+        if reason is None:
+            raise
+        raise UnusableDatabase(f"{path}: {reason} ({error}).") from error
+
+
+_READ_ONLY_WAL = (
+    "the database has a write-ahead log that cannot be read from here; open it once with the "
+    "program that owns it, or copy it together with its -wal file into a folder you can write"
+)
+_UNUSABLE = {
+    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database, or it is encrypted",
+    sqlite3.SQLITE_CORRUPT: "the database is damaged; get a fresh copy",
+    sqlite3.SQLITE_READONLY_ROLLBACK: (
+        "the database has an unfinished transaction (a journal file lies beside it); open it "
+        "once with the program that owns it"
+    ),
+    sqlite3.SQLITE_READONLY: _READ_ONLY_WAL,
+    sqlite3.SQLITE_CANTOPEN: _READ_ONLY_WAL,
+}

@@ -1,0 +1,204 @@
+"""Running one text on one database: refuse, or read and digest. Runs inside a worker."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any, NamedTuple
+
+from text2sql.sandbox.connection import Database, DatabaseCache
+from text2sql.sandbox.limits import MAX_VALUE_BYTES
+from text2sql.sandbox.results import QueryResult, ResultDigest, Status, timeout_message
+from text2sql.sandbox.statements import Statement, classify, tokens_of
+
+
+class Job(NamedTuple):
+    """One text to run; the fields are those of Limits and of Sandbox.execute."""
+
+    path: str
+    sql: str
+    strict_text: bool
+    seconds: float
+    keep_rows: int
+    max_rows: int
+    max_bytes: int
+    memory_mb: int
+    cut: bool
+
+
+def run_job(job: Job, databases: DatabaseCache) -> QueryResult:
+    """Run one job; raises UnusableDatabase when the database cannot be read at all."""
+    deadline = monotonic() + job.seconds
+    try:
+        statements = classify(job.sql)
+        if not statements:
+            return QueryResult(Status.NO_STATEMENT, error="there is no SQL statement to run")
+        return _run(job, statements, databases, deadline)
+    except MemoryError:
+        databases.clear()
+        error = f"the query needed more than {job.memory_mb} MB of memory and was stopped"
+        return QueryResult(Status.TOO_LARGE, error=error)
+    except OSError as error:
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {error.strerror or error}")
+    except sqlite3.Error as error:
+        return _failed(job, error)
+    except (UnicodeError, OverflowError) as error:
+        return QueryResult(Status.ERROR, error=_unicode_message(error))
+
+
+def _run(
+    job: Job, statements: list[Statement], databases: DatabaseCache, deadline: float
+) -> QueryResult:
+    database = databases.get(job.path)
+    database.deadline = deadline
+    refused = _refusal(job.sql, statements, database)
+    if refused is not None:
+        return refused
+    result = _read(job, statements[0].text, database)
+    if database.immutable and not database.is_current():
+        # The file changed under an unlocked reader: what was read may be torn.
+        database = databases.get(job.path)
+        database.deadline = deadline
+        result = _read(job, statements[0].text, database)
+    return result
+
+
+def _refusal(sql: str, statements: list[Statement], database: Database) -> QueryResult | None:
+    """Say why a text is not run: it writes, is no SQL, or is more than one statement."""
+    malformed = ""
+    for statement in statements:
+        if not statement.writes:
+            continue
+        explained = statement.verb == "EXPLAIN"
+        text = statement.text if explained else f"EXPLAIN {statement.text}"
+        complaint = database.compile_error(text)
+        if not complaint:
+            return _write(statement.verb)
+        malformed = malformed or complaint
+    if malformed:
+        return QueryResult(Status.ERROR, error=malformed)
+    if "\x00" in sql:
+        return QueryResult(Status.ERROR, error="the statement contains a NUL byte")
+    if len(statements) > 1:
+        count = len(statements)
+        error = f"one statement at a time: this text has {count}; send one SELECT"
+        return QueryResult(Status.ERROR, error=error)
+    return None
+
+
+def _write(verb: str) -> QueryResult:
+    error = f"refused: {verb} would change the database; only reading statements run here."
+    return QueryResult(Status.WRITE, error=error)
+
+
+def _read(job: Job, statement: str, database: Database) -> QueryResult:
+    """Run one reading statement and take in its rows; never leaves it open."""
+    database.handle.text_factory = str if job.strict_text else _replacing
+    cursor = database.handle.cursor()
+    try:
+        cursor.execute(statement)
+        columns = tuple(column[0] for column in cursor.description or ())
+        result = _take_in(cursor, columns, job)
+    finally:
+        cursor.close()
+    if result.status is not Status.OK or job.strict_text or '"' not in statement:
+        return result
+    return _with_warnings(result, _misspelt(statement, database))
+
+
+def _replacing(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
+    digest = ResultDigest()
+    kept: list[tuple[Any, ...]] = []
+    count = size = 0
+    for row in cursor:
+        if count >= job.max_rows or size > job.max_bytes:
+            return _over(job, columns, kept, count)
+        count += 1
+        size += digest.add(row)
+        if count <= job.keep_rows:
+            kept.append(row)
+    if size > job.max_bytes:
+        return _over(job, columns, kept, count)
+    as_set, as_multiset, as_list = digest.digests()
+    return QueryResult(Status.OK, columns, tuple(kept), count, True, as_set, as_multiset, as_list)
+
+
+def _over(
+    job: Job, columns: tuple[str, ...], kept: list[tuple[Any, ...]], count: int
+) -> QueryResult:
+    if job.cut:
+        return QueryResult(Status.OK, columns, tuple(kept), count, complete=False)
+    what = f"{job.max_rows:,} rows" if count >= job.max_rows else f"{job.max_bytes:,} bytes"
+    error = f"the result has more than {what}"
+    return QueryResult(Status.TOO_LARGE, columns, (), count, complete=False, error=error)
+
+
+_BROKEN_FILE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+
+
+def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
+    """Tell the model's mistakes from limits and from a database that fails."""
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return QueryResult(Status.TIMEOUT, error=timeout_message(job.seconds))
+    if code == sqlite3.SQLITE_TOOBIG:
+        message = f"a text or blob grew over {MAX_VALUE_BYTES:,} bytes: {error}"
+        return QueryResult(Status.TOO_LARGE, error=message)
+    # Plain READONLY answers a statement; its extended forms tell of recovery and journals.
+    recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
+    if code & 0xFF in _BROKEN_FILE or recovery:
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {error}")
+    return QueryResult(Status.ERROR, error=str(error))
+
+
+def _unicode_message(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "a column name is not valid UTF-8; name the result columns with AS"
+    return f"the statement holds a character that SQLite cannot read: {error}"
+
+
+def _with_warnings(result: QueryResult, names: list[str]) -> QueryResult:
+    warnings = tuple(f'"{name}" is not a column; SQLite read it as text' for name in names)
+    return QueryResult(**(vars(result) | {"warnings": warnings}))
+
+
+def _misspelt(statement: str, database: Database) -> list[str]:
+    """Find double-quoted names that SQLite, knowing no such column, took for text.
+
+    Each is written with backticks, which SQLite never takes for text, and compiled.
+    """
+    quoted = [t for t in tokens_of(statement) if t.kind == "quoted" and t.text[0] == '"']
+    suspects: list[str] = []
+    for token in quoted:
+        name = token.text[1:-1].replace('""', '"')
+        if not name or name in suspects:
+            continue
+        tick = "`" + name.replace("`", "``") + "`"
+        text = f"EXPLAIN {statement[: token.start]}{tick}{statement[token.end :]}"
+        if f"no such column: {name}" == _compile(text, database):
+            suspects.append(name)
+    return suspects
+
+
+def _compile(text: str, database: Database) -> str:
+    try:
+        database.handle.execute(text).close()
+    except sqlite3.Error as error:
+        return str(error)
+    return ""

@@ -1,0 +1,44 @@
+"""How much one query may use, and SQLite's own limits on every connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+MAX_SQL_CHARS = 1_000_000
+"""Longer texts are refused unread; the longest gold query of BIRD has about 2,000."""
+
+MAX_VALUE_BYTES = 10_000_000
+"""SQLite's limit on one text, blob or row: admits long cells, stops 1 GB from one function."""
+
+SQLITE_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: MAX_SQL_CHARS,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 500,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 200,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 127,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1_000,
+    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 100,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one query.
+
+    ``seconds`` is wall-clock time, held by the parent, which kills the worker.
+    ``keep_rows`` rows are sent back; the rest is only counted and digested.
+    More than ``max_rows`` rows or ``max_bytes`` of values end the query as too large, or,
+    with ``cut``, end the reading: the result is then ok and not complete.
+    ``memory_mb`` bounds the worker's address space.
+    """
+
+    seconds: float = 30.0
+    keep_rows: int = 0
+    max_rows: int = 1_000_000
+    max_bytes: int = 200_000_000
+    memory_mb: int = 1024
+    cut: bool = False

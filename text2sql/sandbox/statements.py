@@ -1,0 +1,190 @@
+"""What a text of SQL asks for: its statements, and which of them would change anything.
+
+Decided on SQLite's own tokens, never on how the text starts: comments, quotes, several
+statements, common table expressions and NUL bytes do not hide a verb.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+WRITE_VERBS = _words(
+    "INSERT UPDATE DELETE REPLACE CREATE DROP ALTER REINDEX VACUUM ANALYZE ATTACH DETACH "
+    "BEGIN COMMIT END ROLLBACK SAVEPOINT RELEASE"
+)
+"""Statements that change data, schema, files, statistics or the connection's state."""
+
+READ_PRAGMAS = _words(
+    "collation_list compile_options database_list foreign_key_check foreign_key_list "
+    "function_list index_info index_list index_xinfo integrity_check module_list pragma_list "
+    "quick_check table_info table_list table_xinfo"
+)
+"""PRAGMAs that only read, with or without an argument."""
+
+QUERY_PRAGMAS = _words(
+    "application_id auto_vacuum cache_size data_version encoding foreign_keys freelist_count "
+    "journal_mode page_count page_size schema_version synchronous user_version"
+)
+"""PRAGMAs that only read as long as they have no argument."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: its main verb in capitals, its text, and whether it is a write."""
+
+    verb: str
+    text: str
+    writes: bool
+
+
+class Token(NamedTuple):
+    """A token: ``kind`` is word, string, quoted (an identifier), or symbol."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether this is one of these keywords."""
+        return self.kind == "word" and self.text.upper() in words
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t\n\f\r]+ | --[^\n\x00]* | /\*(?:(?!\*/)[^\x00])*(?:\*/|(?=\x00)|\Z))
+  | (?P<string>'(?:[^'\x00]|'')*'?)
+  | (?P<quoted>"(?:[^"\x00]|"")*"? | `(?:[^`\x00]|``)*`? | \[[^\]\x00]*\]?)
+  | (?P<word>[A-Za-z_\x80-\U0010ffff$][\w$\x80-\U0010ffff]*)
+  | (?P<number>[0-9][\w.]*)
+  | (?P<symbol>[\s\S])
+    """,
+    re.VERBOSE,
+)
+
+
+def classify(sql: str) -> list[Statement]:
+    """Return the statements of a text in order; comments and empty statements are none.
+
+    ``writes`` follows from the verb as SQLite would read it. Whether the statement is well
+    formed is not checked here.
+    """
+    return list(statements_of(sql))
+
+
+@lru_cache(maxsize=1024)
+def statements_of(sql: str) -> tuple[Statement, ...]:
+    """Do the work of ``classify``, remembering the last texts."""
+    return tuple(_statement(sql, tokens) for tokens in _split(sql))
+
+
+def tokens_of(sql: str) -> Iterator[Token]:
+    """Yield the tokens that mean something, in order."""
+    for found in _TOKEN.finditer(sql):
+        kind = found.lastgroup or "symbol"
+        if kind != "space" and found.group() != "\ufeff":
+            yield Token(kind, found.group(), found.start(), found.end())
+
+
+def _split(sql: str) -> Iterator[list[Token]]:
+    """Group the tokens by statement; a NUL byte ends a statement as ``;`` does."""
+    current: list[Token] = []
+    for token in tokens_of(sql):
+        ends = token.text == "\x00" or (token.text == ";" and not _in_trigger(current))
+        if not ends:
+            current.append(token)
+        elif current:
+            yield current
+            current = []
+    if current:
+        yield current
+
+
+def _in_trigger(tokens: list[Token]) -> bool:
+    """Whether a ``;`` after these tokens belongs to a trigger's body."""
+    if not tokens or not tokens[0].is_word("CREATE"):
+        return False
+    head = tokens[1:3]
+    if not any(token.is_word("TRIGGER") for token in head):
+        return False
+    begun = any(token.is_word("BEGIN") for token in tokens)
+    ended = len(tokens) > 1 and tokens[-1].is_word("END") and tokens[-2].text == ";"
+    return begun and not ended
+
+
+def _statement(sql: str, tokens: list[Token]) -> Statement:
+    text = sql[tokens[0].start : tokens[-1].end]
+    verb, rest = _verb(tokens)
+    writes = verb in WRITE_VERBS or _writing_pragma(verb, rest)
+    if verb == "EXPLAIN":
+        # SQLite carries out some PRAGMAs while it compiles them, explained or not.
+        inner, rest = _verb([t for t in tokens[1:] if not t.is_word("QUERY", "PLAN")])
+        writes = _writing_pragma(inner, rest)
+    return Statement(verb, text, writes)
+
+
+def _verb(tokens: list[Token]) -> tuple[str, list[Token]]:
+    """Return the main verb and the tokens after it."""
+    if not tokens:
+        return "", []
+    at = _after_with(tokens) if tokens[0].is_word("WITH") else 0
+    first = tokens[at]
+    return (first.text.upper() if first.kind == "word" else first.text), tokens[at + 1 :]
+
+
+def _after_with(tokens: list[Token]) -> int:
+    """Find the main verb behind ``WITH a AS (...), b AS (...)``; 0 when there is none."""
+    depth = 0
+    for at, token in enumerate(tokens):
+        closed = at > 0 and depth == 0 and tokens[at - 1].text == ")"
+        if closed and token.is_word("SELECT", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE"):
+            return at
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+    return 0
+
+
+def _writing_pragma(verb: str, rest: list[Token]) -> bool:
+    """Whether ``PRAGMA [schema.]name [= value | (value)]`` is anything but a known read."""
+    if verb != "PRAGMA":
+        return False
+    if len(rest) > 1 and rest[1].text == ".":
+        rest = rest[2:]
+    if not rest:
+        return False
+    return not pragma_reads(rest[0].text.strip("\"'`[]"), has_argument=len(rest) > 1)
+
+
+def pragma_reads(name: str, has_argument: bool) -> bool:
+    """Whether a PRAGMA is on the list of those that only read."""
+    known = READ_PRAGMAS if has_argument else READ_PRAGMAS | QUERY_PRAGMAS
+    return name.lower() in known
+
+
+_BIRD_SUFFIX = re.compile(r"\t----- bird -----\t[^\t\r\n'\"`;]*\s*\Z")
+_FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
+
+
+def clean_sql(text: object) -> str:
+    """Return the SQL in a submission: BIRD's suffix cut, one fenced block unwrapped.
+
+    Anything but a string is an empty submission. Prose around the block is dropped only if
+    no statement in it would be a write, so that a write attempt cannot hide there. Two
+    blocks are left as they are, and fail as SQL.
+    """
+    if not isinstance(text, str):
+        return ""
+    sql = _BIRD_SUFFIX.sub("", text).strip(" \t\r\n\f")
+    blocks = _FENCED.findall(sql) if sql.count("```") == 2 else []
+    if len(blocks) != 1:
+        return sql
+    around = _FENCED.sub(" ; ", sql)
+    return sql if any(s.writes for s in classify(around)) else blocks[0].strip()

@@ -8,8 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# SQLite's keywords that do not work as a bare name (found by trying each of them).
+_KEYWORD_TEXT = (
+    "add all alter and as autoincrement between case cast check collate commit constraint create "
+    "current_date current_time current_timestamp default deferrable delete distinct drop else "
+    "escape except exists foreign from group having in index insert intersect into is isnull join "
+    "limit not nothing notnull null on or order primary raise references returning select set "
+    "table then to transaction union unique update using values when where"
+)
+_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
 # Text that chat templates and tool parsers give a meaning to. A cell must never carry one.
-_CONTROL = re.compile(r"<(?=\||/?(?:tool_|function|parameter|think))")
+_CONTROL = re.compile(r"<(?=[|\uff5c]|/?(?:tool_|function|parameter|think))")
+_LONGEST_MARKER = 16
+_LINE_BREAKS = {"\r": "\\r", "\n": "\\n", "\x00": "\\0"}
+# Control characters, which could also steer a terminal, are shown as escapes; a tab may stay.
+_ESCAPES = str.maketrans(
+    {chr(code): f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+    | {"\u2028": "\\u2028", "\u2029": "\\u2029"}
+    | _LINE_BREAKS
+)
+_COUNT_LINE = 80
 
 
 @dataclass(frozen=True)
@@ -29,47 +47,60 @@ def render_cell(value: Any, limit: int) -> str:
         return f"<blob {len(value)} bytes>"
     if isinstance(value, float):
         return repr(value) if value.is_integer() else format(value, ".15g")
-    text = neutral(str(value))
-    if len(text) <= limit:
+    whole = str(value)
+    text = neutral(whole[: limit + _LONGEST_MARKER])
+    if len(whole) <= limit and len(text) <= limit:
         return text
-    return f"{text[:limit]}... [{len(text):,} chars]"
+    return f"{text[:limit]}... [{len(whole):,} chars]"
 
 
 def neutral(text: str) -> str:
     """Return data as inert one-line text: no line breaks, no chat or tool-call markers."""
-    flat = text.replace("\r", "\\r").replace("\n", "\\n").replace("\x00", "\\0")
-    return _CONTROL.sub("‹", flat)
+    flat = text if text.isprintable() else text.translate(_ESCAPES)
+    return _CONTROL.sub("\u2039", flat)
 
 
 def quote_name(name: str) -> str:
     """Quote an SQL identifier where it needs quotes."""
-    return name if _BARE.match(name) else '"' + name.replace('"', '""') + '"'
+    if _BARE.match(name) and name.lower() not in _KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
 
 
 def render_rows(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int, budget: Budget
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    total: int,
+    budget: Budget,
+    complete: bool = True,
 ) -> str:
     """Show a result: a header, rows while the budget lasts (at least one), and the count.
 
-    ``total`` is the number of rows the query returned, of which ``rows`` may be the first.
+    ``total`` is the number of rows the query returned, of which ``rows`` may be the first;
+    with ``complete`` False the query was stopped after that many.
     """
-    lines = [_line(columns, budget)]
+    lines = [_line([neutral(name) for name in columns], budget)]
     used = len(lines[0])
     for row in rows[: budget.rows]:
         line = _line([render_cell(value, budget.cell) for value in row], budget)
-        if len(lines) > 1 and used + len(line) > budget.chars:
+        if len(lines) > 1 and used + len(line) > budget.chars - _COUNT_LINE:
             break
         lines.append(line)
         used += len(line) + 1
     shown = len(lines) - 1
     unit = "row" if total == 1 else "rows"
-    lines.append(f"({total} {unit})" if shown == total else f"({shown} of {total} {unit} shown)")
+    if not complete:
+        lines.append(f"({shown} of more than {total} {unit} shown)")
+    elif shown == total:
+        lines.append(f"({total} {unit})")
+    else:
+        lines.append(f"({shown} of {total} {unit} shown)")
     return "\n".join(lines)
 
 
 def _line(cells: Sequence[str], budget: Budget) -> str:
     line = " | ".join(cells)
-    room = budget.chars // 2
+    room = budget.chars // 2 - _COUNT_LINE
     return line if len(line) <= room else f"{line[:room]}... [{len(cells):,} columns]"
 
 

@@ -1,0 +1,177 @@
+"""One rollout: the chat loop between a policy and the tools. There is no other loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from text2sql.errors import InfrastructureError
+from text2sql.policy.base import ContextOverflow, Message, Policy, Reply, Sampling
+from text2sql.prompts import NUDGE, opening_messages, schema_budget, sql_in
+from text2sql.questions import Question
+from text2sql.sandbox import Sandbox
+from text2sql.schema import describe
+from text2sql.schema_text import render_full
+from text2sql.settings import AgentSettings
+from text2sql.tools import TOOL_SCHEMAS, ToolRecord, Tools
+
+StopReason = Literal[
+    "submit", "no_action", "turn_limit", "truncated", "context_exceeded", "infrastructure"
+]
+_COMPACTED_CHARS = 300
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What happened in one rollout.
+
+    ``sql`` is the submitted query, None where none was; ``prompt_tokens`` and
+    ``completion_tokens`` are sums over the turns as the policy reported them; ``seconds`` is
+    wall clock. ``stop_reason`` infrastructure means the rollout is invalid, and ``error`` why.
+    """
+
+    messages: list[Message]
+    tool_log: list[ToolRecord] = field(default_factory=list)
+    sql: str | None = None
+    stop_reason: StopReason = "no_action"
+    write_attempts: int = 0
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+async def run_episode(
+    question: Question,
+    policy: Policy,
+    sandbox: Sandbox,
+    settings: AgentSettings,
+    sampling: Sampling,
+) -> Episode:
+    """Let a policy answer one question.
+
+    A policy or sandbox that fails ends the rollout as ``infrastructure``. Raises Text2SqlError
+    for what the user must mend first: no such database, a refused key.
+    """
+    started = time.monotonic()
+    run = _Run(question, policy, sandbox, settings, sampling)
+    stop: StopReason
+    error = ""
+    try:
+        stop = await (run.agentic() if settings.mode == "agentic" else run.single_turn())
+    except ContextOverflow:
+        stop = "context_exceeded"
+    except InfrastructureError as failure:
+        stop, error = "infrastructure", str(failure)
+    return run.episode(stop, time.monotonic() - started, error)
+
+
+class _Run:
+    """The state of one rollout."""
+
+    def __init__(
+        self,
+        question: Question,
+        policy: Policy,
+        sandbox: Sandbox,
+        settings: AgentSettings,
+        sampling: Sampling,
+    ) -> None:
+        self.question = question
+        self.policy = policy
+        self.sandbox = sandbox
+        self.settings = settings
+        self.sampling = sampling
+        self.tools = Tools(question, sandbox, settings)
+        self.messages = opening_messages(question, settings)
+        self.turns = self.prompt_tokens = self.completion_tokens = 0
+        self.compacted = False
+
+    async def agentic(self) -> StopReason:
+        """Take turns until something ends the rollout."""
+        nudged = False
+        while self.turns < self.settings.max_turns:
+            reply = await self._reply_that_fits()
+            if reply.truncated:
+                return "truncated"
+            if not reply.tool_calls:
+                if nudged:
+                    return "no_action"
+                nudged = True
+                self.messages.append({"role": "user", "content": NUDGE})
+                continue
+            await self._carry_out(reply)
+            if self.tools.submitted is not None:
+                return "submit"
+        return "turn_limit"
+
+    async def single_turn(self) -> StopReason:
+        """Show the schema, ask once, and take the SQL out of the reply."""
+        schema = await asyncio.to_thread(describe, self.question.database, self.sandbox)
+        text = render_full(schema, schema_budget(self.settings))
+        self.messages = opening_messages(self.question, self.settings, text)
+        reply = await self._reply()
+        if reply.truncated:
+            return "truncated"
+        self.tools.submitted = sql_in(reply.content) or None
+        return "submit" if self.tools.submitted else "no_action"
+
+    async def _carry_out(self, reply: Reply) -> None:
+        """Answer every call in order; calls after submit are answered but not carried out."""
+        for call in reply.tool_calls:
+            text = await self.tools.call(call.name, call.arguments)
+            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+
+    async def _reply_that_fits(self) -> Reply:
+        """Ask for a reply; where the conversation is too long, shorten old results once."""
+        try:
+            return await self._reply()
+        except ContextOverflow:
+            if self.compacted:
+                raise
+            self.compacted = True
+            self.messages = _compact(self.messages)
+            return await self._reply()
+
+    async def _reply(self) -> Reply:
+        tools = TOOL_SCHEMAS if self.settings.mode == "agentic" else []
+        reply = await self.policy.complete(self.messages, tools, self.sampling)
+        self.turns += 1
+        self.prompt_tokens += reply.prompt_tokens
+        self.completion_tokens += reply.completion_tokens
+        self.messages.append(reply.message)
+        return reply
+
+    def episode(self, stop: StopReason, seconds: float, error: str) -> Episode:
+        """Return what happened."""
+        return Episode(
+            messages=self.messages,
+            tool_log=self.tools.log,
+            sql=self.tools.submitted,
+            stop_reason=stop,
+            write_attempts=self.tools.write_attempts,
+            turns=self.turns,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=seconds,
+            error=error,
+        )
+
+
+def _compact(messages: list[Message]) -> list[Message]:
+    """Cut the tool results short, the last one only where it is the only long one."""
+    long = [
+        index
+        for index, message in enumerate(messages)
+        if message["role"] == "tool" and len(message["content"]) > 2 * _COMPACTED_CHARS
+    ]
+    if not long:
+        raise ContextOverflow("no long tool result is left to cut")
+    shorter = list(messages)
+    for index in long[:-1] or long:
+        text = messages[index]["content"][:_COMPACTED_CHARS]
+        shorter[index] = {**messages[index], "content": f"{text}... [cut to make room]"}
+    return shorter

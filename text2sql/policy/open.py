@@ -1,0 +1,109 @@
+"""Open a policy by its specification: the pocket policy, a model directory, or a server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.base import Policy
+from text2sql.policy.server import ServerPolicy, api_root, error_text, is_loopback, named_revision
+
+POCKET = "pocket"
+API_KEY_VARIABLE = "TEXT2SQL_API_KEY"
+_PROBE_SECONDS = 15.0
+
+
+def open_policy(spec: str, model: str | None = None) -> Policy:
+    """Open ``pocket``, a Hugging Face model directory, or the URL of an OpenAI-compatible server.
+
+    Several equal servers are given separated by commas. A server's key is read from the
+    environment variable TEXT2SQL_API_KEY; ``model`` may be left out where it serves only one.
+    Raises Text2SqlError for a specification that leads nowhere, InfrastructureError where no
+    server answers.
+    """
+    if spec.startswith(("http://", "https://")):
+        return _open_server([url.strip() for url in spec.split(",") if url.strip()], model)
+    directory = policy_directory(spec)
+    if directory is None or not directory.is_dir():
+        raise Text2SqlError(
+            f"There is no policy {spec!r}: give 'pocket', a model directory, or a server's URL."
+        )
+    from text2sql.policy.local import LocalPolicy
+
+    return LocalPolicy(directory)
+
+
+def policy_directory(spec: str) -> Path | None:
+    """Return the directory of a policy's weights; None where a server holds them."""
+    if spec.startswith(("http://", "https://")):
+        return None
+    if spec == POCKET:
+        import text2sql
+
+        return Path(text2sql.__file__).parent / "datasets" / "pocket" / "policy"
+    return Path(spec).expanduser().resolve()
+
+
+def _open_server(urls: list[str], model: str | None) -> Policy:
+    key = os.environ.get(API_KEY_VARIABLE, "")
+    served: dict[str, str] = {}
+    for url in urls:
+        offered = served_models(url, key)
+        model = model or _only(url, offered)
+        if model not in offered:
+            raise Text2SqlError(
+                f"The server at {url} has no model {model!r}; it has: {', '.join(offered)}."
+            )
+        served[url] = offered[model]
+    assert model is not None
+    return ServerPolicy(urls, model, key, named_revision(model, served[urls[0]]))
+
+
+def served_models(url: str, api_key: str = "") -> dict[str, str]:
+    """Ask a server for its models: name to where their weights come from, as far as it says.
+
+    Raises InfrastructureError where nothing answers, Text2SqlError where something else does.
+    """
+    import httpx
+
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    address = f"{api_root(url)}/models"
+    try:
+        answer = httpx.get(
+            address, headers=headers, timeout=_PROBE_SECONDS, trust_env=not is_loopback(url)
+        )
+    except httpx.RequestError as error:
+        raise InfrastructureError(
+            f"No policy server answers at {url}: {str(error) or type(error).__name__}."
+        ) from error
+    if answer.status_code in (401, 403):
+        raise Text2SqlError(
+            f"The server at {url} refused the key; set {API_KEY_VARIABLE} to a valid one."
+        )
+    if answer.status_code >= 500 or answer.status_code == 429:
+        reason = error_text(answer.content)
+        raise InfrastructureError(
+            f"The policy server at {url} answered HTTP {answer.status_code}: {reason}."
+        )
+    models = _models(answer)
+    if not models:
+        raise Text2SqlError(f"{url} is no OpenAI-compatible server: {address} lists no models.")
+    return models
+
+
+def _models(answer: Any) -> dict[str, str]:
+    try:
+        return {str(entry["id"]): str(entry.get("root") or "") for entry in answer.json()["data"]}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _only(url: str, offered: dict[str, str]) -> str:
+    if len(offered) > 1:
+        raise Text2SqlError(
+            f"The server at {url} has several models; choose one with --model: "
+            f"{', '.join(offered)}."
+        )
+    return next(iter(offered))

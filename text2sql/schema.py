@@ -1,0 +1,183 @@
+"""What a database holds, read through the sandbox: tables, columns, keys, row counts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from text2sql.descriptions import Descriptions, read_descriptions
+from text2sql.errors import InfrastructureError
+from text2sql.render import Column, quote_name
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
+
+_QUERY = Limits(seconds=30.0, keep_rows=100_000, max_rows=100_000)
+_COUNT = Limits(seconds=5.0, keep_rows=1)
+_MOST_KNOWN = 256
+_HIDDEN_COLUMN = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view; ``error`` says why a broken one has no columns.
+
+    ``row_count`` is None for views and where counting took more than five seconds; ``notes``
+    maps a column to its description.
+    """
+
+    name: str
+    is_view: bool = False
+    columns: tuple[Column, ...] = ()
+    row_count: int | None = None
+    error: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatabaseSchema:
+    """The tables in the order of their creation, and the descriptions beside the database."""
+
+    tables: tuple[Table, ...]
+    descriptions: Descriptions = field(default_factory=Descriptions)
+
+    def find(self, name: str) -> Table | None:
+        """Find a table by its name in any case, with or without quotes or ``main.``."""
+        wanted = name.strip()
+        for candidate in (wanted, _unquoted(wanted)):
+            for table in self.tables:
+                if table.name.lower() == candidate.lower():
+                    return table
+        return None
+
+    @property
+    def odd_names(self) -> list[str]:
+        """Columns whose name in the database is not valid UTF-8."""
+        return [
+            f"{table.name}.{column.name}"
+            for table in self.tables
+            for column in table.columns
+            if "\ufffd" in column.name
+        ]
+
+
+def describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
+    """Describe a database; a second call answers from memory until the file changes.
+
+    Internal tables (``sqlite_...``, the shadow tables of virtual tables) are left out. Raises
+    Text2SqlError where the database cannot be opened, InfrastructureError where it got lost.
+    """
+    database = Path(database)
+    with _lock:
+        mine = _locks.setdefault(database, threading.Lock())
+    with mine:
+        identity = _identity(database)
+        known = _known.get(identity)
+        if known is None:
+            known = _describe(database, sandbox)
+            with _lock:
+                if len(_known) >= _MOST_KNOWN:
+                    _known.pop(next(iter(_known)))
+                _known[identity] = known
+        return known
+
+
+_lock = threading.Lock()
+_locks: dict[Path, threading.Lock] = {}
+_known: dict[tuple[object, ...], DatabaseSchema] = {}
+
+
+def _identity(database: Path) -> tuple[object, ...]:
+    """Name the state of the file: path, time of change and size, the write-ahead log's too."""
+    parts: list[object] = [database.absolute()]
+    for file in (database, database.with_name(database.name + "-wal")):
+        if file.exists():
+            status = file.stat()
+            parts += [status.st_mtime_ns, status.st_size]
+    return tuple(parts)
+
+
+def _describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
+    shadows = {
+        row[0]
+        for row in _rows(sandbox, database, "SELECT name, type FROM pragma_table_list")
+        if row[1] == "shadow"
+    }
+    listing = _rows(
+        sandbox,
+        database,
+        "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid",
+    )
+    tables = [
+        _table(sandbox, database, str(name), kind == "view")
+        for name, kind in listing
+        if name not in shadows and not str(name).lower().startswith("sqlite_")
+    ]
+    notes = read_descriptions(
+        database, {table.name: [column.name for column in table.columns] for table in tables}
+    )
+    return DatabaseSchema(
+        tuple(replace(table, notes=notes.columns.get(table.name, {})) for table in tables), notes
+    )
+
+
+def _rows(sandbox: Sandbox, database: Path, sql: str) -> tuple[tuple[object, ...], ...]:
+    result = sandbox.execute(database, sql, _QUERY)
+    if result.status is not Status.OK:
+        raise InfrastructureError(
+            f"The tables of {database} cannot be listed: {result.error or result.status}."
+        )
+    return result.rows
+
+
+def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
+    columns = sandbox.execute(database, f"PRAGMA table_xinfo({_quoted(name)})", _QUERY)
+    if columns.status is not Status.OK or not columns.rows:
+        return Table(name, is_view, error=columns.error or "its columns cannot be read")
+    keys = sandbox.execute(database, f"PRAGMA foreign_key_list({_quoted(name)})", _QUERY)
+    references = _references(sandbox, database, keys)
+    return Table(
+        name,
+        is_view,
+        tuple(
+            Column(str(row[1]), str(row[2]), bool(row[5]), references.get(str(row[1]), ""))
+            for row in columns.rows
+            if row[6] != _HIDDEN_COLUMN
+        ),
+        None if is_view else _count(sandbox, database, name),
+    )
+
+
+def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str, str]:
+    """Map a column to ``table.column``; a key that names no column means the primary key."""
+    found: dict[str, str] = {}
+    for row in keys.rows:
+        position, parent, column, target = int(row[1]), str(row[2]), str(row[3]), row[4]
+        if target is None:
+            primary = _primary_key(sandbox, database, parent)
+            target = primary[position] if position < len(primary) else None
+        text = quote_name(parent)
+        found[column] = text if target is None else f"{text}.{quote_name(str(target))}"
+    return found
+
+
+def _primary_key(sandbox: Sandbox, database: Path, table: str) -> Sequence[str]:
+    result = sandbox.execute(database, f"PRAGMA table_xinfo({_quoted(table)})", _QUERY)
+    return [str(row[1]) for row in sorted(result.rows, key=lambda row: row[5]) if row[5]]
+
+
+def _count(sandbox: Sandbox, database: Path, name: str) -> int | None:
+    result = sandbox.execute(database, f"SELECT count(*) FROM {_quoted(name)}", _COUNT)
+    return int(result.rows[0][0]) if result.status is Status.OK and result.rows else None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _unquoted(name: str) -> str:
+    name = name[5:] if name.lower().startswith("main.") else name
+    for opening, closing in ('""', "''", "``", "[]"):
+        if len(name) > 2 and name.startswith(opening) and name.endswith(closing):
+            return name[1:-1].replace(closing * 2, closing)
+    return name

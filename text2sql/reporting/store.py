@@ -1,0 +1,254 @@
+"""Writing questions and answers to the reporting tables, and reading them back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting import tables
+from text2sql.reporting.answers import (
+    Answer,
+    AnswerCandidate,
+    AnswerStatus,
+    Change,
+    Difference,
+    StoredAnswer,
+)
+from text2sql.reporting.database import open_engine, upsert
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.values import Column, decode_row
+from text2sql.reporting.views import view_name
+from text2sql.reporting.writing import write_answer
+
+_answers = tables.answers
+
+
+class ReportingStore:
+    """The reporting tables in one database; a context manager, safe to use from threads.
+
+    Every write is one transaction. A database that is down, full, locked for a minute or not
+    writable raises InfrastructureError with the database's own words.
+    """
+
+    def __init__(self, url: str):
+        """Open the database and create what is missing of its tables."""
+        try:
+            self.engine = open_engine(url)
+        except (ModuleNotFoundError, NoSuchModuleError) as error:
+            raise Text2SqlError(
+                f"{error}: PostgreSQL needs its driver; install text2sql-lifecycle[postgres]"
+            ) from error
+        self._writer = self.engine.execution_options(writes=True)
+        with self._named_errors():
+            tables.prepare(self._writer)
+
+    def __enter__(self) -> ReportingStore:
+        """Return the store."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose()
+
+    @property
+    def name(self) -> str:
+        """Where the tables are, without a password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    def refuse_database(self, database: Path) -> None:
+        """Raise Text2SqlError if ``database``, which the agent reads, is this very file."""
+        own = self.engine.url.database
+        if self.engine.dialect.name != "sqlite" or not own:
+            return
+        if Path(own).resolve() == Path(database).resolve():
+            raise Text2SqlError(
+                f"{database}: the agent may not read the database that its answers are written to"
+            )
+
+    # -- questions
+
+    def save_questions(self, questions: Iterable[ReportQuestion]) -> int:
+        """Insert or update questions in one transaction; return how many there were.
+
+        Of two questions with one id the last wins. A disabled question stays disabled.
+        """
+        latest = {question.id: question for question in questions}
+        now = datetime.now(UTC)
+        with self._writing() as connection:
+            for question in latest.values():
+                row = _question_row(question) | {"created_at": now, "updated_at": now}
+                upsert(connection, tables.questions, row, keep=["created_at"])
+        return len(latest)
+
+    def questions(self, group: str | None = None) -> list[ReportQuestion]:
+        """Return the enabled questions, of one schedule group or of all, in order of their ids."""
+        table = tables.questions
+        query = sa.select(table).where(table.c.enabled).order_by(table.c.id)
+        if group is not None:
+            query = query.where(table.c.schedule_group == group)
+        return [_question(row) for row in self._rows(query)]
+
+    # -- answers
+
+    def write_answer(self, answer: Answer) -> StoredAnswer:
+        """Store an answer with its rows and candidates in one transaction; return what is stored.
+
+        An answer for the same question and instant is replaced and its attempts are counted;
+        but an error never replaces a published answer: it is noted on it.
+        """
+        with self._writing() as connection:
+            write_answer(connection, answer)
+        stored = self.answer(answer.question.id, answer.scheduled_at)
+        assert stored is not None
+        return stored
+
+    def answer(self, question_id: str, scheduled_at: datetime) -> StoredAnswer | None:
+        """Return the answer of a question at an instant, or None."""
+        found = self._answers(
+            _answers.c.question_id == question_id, _answers.c.scheduled_at == scheduled_at
+        )
+        return found[0] if found else None
+
+    def history(self, question_id: str) -> list[StoredAnswer]:
+        """Return every answer of a question, the latest first."""
+        return self._answers(_answers.c.question_id == question_id)
+
+    def latest_answers(self) -> list[StoredAnswer]:
+        """Return the latest answer of each question, published or not, in order of their ids."""
+        other = _answers.alias()
+        latest = (
+            sa.select(sa.func.max(other.c.scheduled_at))
+            .where(other.c.question_id == _answers.c.question_id)
+            .scalar_subquery()
+        )
+        found = self._answers(_answers.c.scheduled_at == latest)
+        return sorted(found, key=lambda answer: answer.question_id)
+
+    def rows(self, answer: StoredAnswer) -> list[dict[str, Any]]:
+        """Return the rows of an answer as they were read: infinities, integers and bytes again."""
+        table = tables.answer_rows
+        query = (
+            sa.select(table.c.cells, table.c.marks)
+            .where(table.c.answer_id == answer.id)
+            .order_by(table.c.position)
+        )
+        return [decode_row(row.cells, row.marks) for row in self._rows(query)]
+
+    def candidates(self, answer: StoredAnswer) -> list[AnswerCandidate]:
+        """Return the candidates of an answer in the order in which they were sampled."""
+        table = tables.candidates
+        query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
+        return [_candidate(row) for row in self._rows(query)]
+
+    def previous(self, answer: StoredAnswer) -> StoredAnswer | None:
+        """Return the published answer before this one, or None."""
+        found = self._answers(
+            _answers.c.question_id == answer.question_id,
+            _answers.c.scheduled_at < answer.scheduled_at,
+            _answers.c.status == AnswerStatus.ANSWERED,
+        )
+        return found[0] if found else None
+
+    def difference(self, answer: StoredAnswer) -> Difference | None:
+        """Compare a published answer with the one before; None where either is missing."""
+        before = self.previous(answer)
+        if before is None or answer.status != AnswerStatus.ANSWERED:
+            return None
+        old = [tuple(row.items()) for row in self.rows(before)]
+        new = [tuple(row.items()) for row in self.rows(answer)]
+        gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+        return Difference(
+            previous_at=before.scheduled_at,
+            added=tuple(dict(row) for row in come.elements()),
+            removed=tuple(dict(row) for row in gone.elements()),
+            unchanged=len(new) - come.total(),
+            sql_changed=answer.sql != before.sql,
+            complete=answer.row_count == len(new) and before.row_count == len(old),
+        )
+
+    # -- runs
+
+    def save_run(self, run_id: str, day: str, started_at: datetime, **facts: Any) -> None:
+        """Insert or update what is known of one run: columns of the table ``runs``."""
+        row = {"id": run_id, "day": day, "started_at": started_at} | facts
+        with self._writing() as connection:
+            upsert(connection, tables.runs, row, keep=["started_at"])
+
+    # -- within
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._named_errors(), self._writer.begin() as connection:
+            yield connection
+
+    def _rows(self, query: sa.Select[Any]) -> list[sa.Row[Any]]:
+        with self._named_errors(), self.engine.connect() as connection:
+            return list(connection.execute(query))
+
+    def _answers(self, *where: sa.ColumnElement[bool]) -> list[StoredAnswer]:
+        query = sa.select(_answers).where(*where).order_by(_answers.c.scheduled_at.desc())
+        return [_stored(row) for row in self._rows(query)]
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            words = " ".join(str(error.orig).split())
+            raise InfrastructureError(f"reporting database {self.name}: {words}") from error
+
+
+def _question_row(question: ReportQuestion) -> dict[str, Any]:
+    row = asdict(question)
+    row["time_zone"] = row.pop("timezone")
+    row["schedule_group"] = row.pop("group")
+    return row | {"view_name": view_name(question.id)}
+
+
+def _question(row: sa.Row[Any]) -> ReportQuestion:
+    return ReportQuestion(
+        id=row.id,
+        question=row.question,
+        database=row.database,
+        evidence=row.evidence,
+        votes=row.votes,
+        minimum_share=row.minimum_share,
+        timezone=row.time_zone,
+        group=row.schedule_group,
+    )
+
+
+def _stored(row: sa.Row[Any]) -> StoredAnswer:
+    values = dict(row._mapping)
+    values["status"] = AnswerStatus(values["status"])
+    values["change"] = Change(values["change"]) if values["change"] else None
+    values["columns"] = tuple(Column(**column) for column in values["columns"] or ())
+    return StoredAnswer(**values)
+
+
+def _candidate(row: sa.Row[Any]) -> AnswerCandidate:
+    values = dict(row._mapping)
+    values["digest"] = values["digest"] or ""
+    values["error"] = values["error"] or ""
+    del values["answer_id"], values["position"]
+    return AnswerCandidate(**values)

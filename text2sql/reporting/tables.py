@@ -1,0 +1,198 @@
+"""The reporting tables: the same definition on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Dialect, Engine
+from sqlalchemy.types import TypeDecorator
+
+from text2sql.reporting.values import clean_text
+
+LATEST_ANSWERS = "latest_answers"
+_PREPARE_LOCK = 7_418_235_001
+"""The PostgreSQL advisory lock that lets one process at a time prepare the tables."""
+
+
+class Instant(TypeDecorator[datetime]):
+    """An instant, stored in UTC and read back aware; a naive time is refused.
+
+    SQLite has no time zones: what it stores is the UTC wall clock.
+    """
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Convert to UTC; raise ValueError for a time without a zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone: reporting tables store instants")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return an aware time in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Words(TypeDecorator[str]):
+    """Text stored verbatim, except for the characters that PostgreSQL cannot hold."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace NUL characters and lone surrogates."""
+        return None if value is None else clean_text(value)
+
+
+def _json() -> sa.JSON:
+    """JSON where Python's None is SQL's NULL, not the text ``null``."""
+    return sa.JSON(none_as_null=True)
+
+
+def _answer_key() -> sa.Column[int]:
+    key = sa.ForeignKey("answers.id", ondelete="CASCADE")
+    return sa.Column("answer_id", sa.Integer, key, primary_key=True)
+
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+questions = sa.Table(
+    "questions",
+    metadata,
+    sa.Column("id", Words, primary_key=True),
+    sa.Column("question", Words, nullable=False),
+    sa.Column("database", Words, nullable=False),
+    sa.Column("evidence", Words, nullable=False),
+    sa.Column("votes", sa.Integer, nullable=False),
+    sa.Column("minimum_share", sa.Float, nullable=False),
+    sa.Column("time_zone", Words, nullable=False),
+    sa.Column("schedule_group", Words, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column("view_name", Words, nullable=False, unique=True),
+    sa.Column("view_columns", _json()),  # the columns that the view has now
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+)
+
+# One row for each question and scheduled instant. What was asked is copied, so that an answer
+# can be read and replayed after its question has been edited.
+answers = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("question_id", Words, sa.ForeignKey("questions.id"), nullable=False),
+    sa.Column("scheduled_at", Instant, nullable=False),
+    sa.Column("status", Words, nullable=False),
+    sa.Column("change", Words),  # first, same, data_changed, sql_changed or both
+    sa.Column("sql", Words),  # what was published; null without an answer
+    sa.Column("columns", _json()),
+    sa.Column("row_count", sa.Integer),  # rows of the result
+    sa.Column("rows_kept", sa.Integer),  # rows in answer_rows
+    sa.Column("digest", Words),  # of the result as a multiset of rows
+    sa.Column("share", sa.Float),  # of the candidates that agree on the result
+    sa.Column("votes", sa.Integer),  # candidates that agree on the result
+    sa.Column("candidates", sa.Integer, nullable=False),  # candidates that were asked for
+    sa.Column("minimum_share", sa.Float, nullable=False),
+    sa.Column("tie", sa.Boolean, nullable=False),
+    sa.Column("error", Words),
+    sa.Column("question", Words, nullable=False),
+    sa.Column("evidence", Words, nullable=False),
+    sa.Column("database", Words, nullable=False),
+    sa.Column("database_fingerprint", Words),
+    sa.Column("policy", Words),
+    sa.Column("policy_revision", Words),
+    sa.Column("prompt_revision", Words),
+    sa.Column("training_run", Words),
+    sa.Column("sampling", _json()),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("prompt_tokens", sa.Integer, nullable=False),
+    sa.Column("completion_tokens", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("dagster_run_id", Words),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.UniqueConstraint("question_id", "scheduled_at"),
+    sa.Index(None, "scheduled_at"),
+)
+
+answer_rows = sa.Table(
+    "answer_rows",
+    metadata,
+    _answer_key(),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("cells", _json(), nullable=False),  # an object: safe column name to scalar
+    sa.Column("marks", _json()),  # safe column name to what the scalar stands for
+)
+
+candidates = sa.Table(
+    "candidates",
+    metadata,
+    _answer_key(),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("sql", Words),
+    sa.Column("status", Words, nullable=False),
+    sa.Column("digest", Words),  # of the result as a set of rows: equal digests vote together
+    sa.Column("row_count", sa.Integer),
+    sa.Column("voted", sa.Boolean, nullable=False),
+    sa.Column("chosen", sa.Boolean, nullable=False),  # in the group that won
+    sa.Column("turns", sa.Integer, nullable=False),
+    sa.Column("prompt_tokens", sa.Integer, nullable=False),
+    sa.Column("completion_tokens", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("error", Words),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", Words, primary_key=True),
+    sa.Column("day", Words, primary_key=True),
+    sa.Column("policy", Words),
+    sa.Column("policy_revision", Words),
+    sa.Column("training_run", Words),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),
+    sa.Column("asked", sa.Integer),
+    sa.Column("answered", sa.Integer),
+    sa.Column("failed", sa.Integer),
+    sa.Column("reused", sa.Integer),
+)
+
+_LATEST_ANSWERS_SQL = f"""
+CREATE VIEW {LATEST_ANSWERS} AS
+SELECT a.question_id, q.view_name, a.question, a.scheduled_at, a.status, a.change, a.share,
+       a.row_count, a.sql, a.policy, a.policy_revision, a.training_run, a.dagster_run_id,
+       a.error, a.updated_at
+FROM answers a JOIN questions q ON q.id = a.question_id
+WHERE a.scheduled_at = (
+    SELECT max(b.scheduled_at) FROM answers b WHERE b.question_id = a.question_id
+)
+"""
+
+
+def prepare(engine: Engine) -> None:
+    """Create what is missing of the tables and the view ``latest_answers``, all or nothing."""
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_PREPARE_LOCK)))
+        metadata.create_all(connection)
+        _create_latest_answers(connection)
+
+
+def _create_latest_answers(connection: Connection) -> None:
+    if LATEST_ANSWERS not in sa.inspect(connection).get_view_names():
+        connection.exec_driver_sql(_LATEST_ANSWERS_SQL)

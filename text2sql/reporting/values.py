@@ -1,0 +1,165 @@
+"""Query results as JSON that SQLite and PostgreSQL both store and read back alike.
+
+A cell becomes a JSON scalar. Where the scalar is not the value itself, a *mark* beside it says
+what it stands for: ``float`` (``"Infinity"``, ``"-Infinity"``, ``"NaN"``), ``integer`` (digits
+as text, beyond 2**53, where JSON readers lose digits), ``blob`` (base64), ``text`` (a NUL or a
+lone surrogate was replaced) and ``cut`` (only the beginning is kept).
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Scalar = str | int | float | None
+Row = dict[str, Scalar]
+Marks = dict[str, str]
+
+CELL_CHARS = 100_000
+"""Characters (or bytes of a BLOB) that are kept of one cell."""
+NAME_CHARS = 40
+_EXACT_IN_JSON = 2**53
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an answer.
+
+    ``name`` is safe and unique: lower-case letters, digits and ``_``, at most 48 characters.
+    ``label`` is what the query called it. ``type`` is ``integer``, ``real``, ``text`` or
+    ``blob``; a column of mixed types is ``text``.
+    """
+
+    name: str
+    label: str
+    type: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the column as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A result made safe: its columns, the rows that are kept, and how many there were.
+
+    ``marks`` has one entry a row, None where every value is stored as itself.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    marks: tuple[Marks | None, ...]
+    total: int
+
+
+def result_table(labels: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> ResultTable:
+    """Make a query's result safe to store; ``total`` counts the rows that are not kept too."""
+    names = safe_names(labels)
+    types = [_column_type(row[i] for row in rows) for i in range(len(names))]
+    columns = [
+        Column(name, clean_text(label), type_)
+        for name, label, type_ in zip(names, labels, types, strict=True)
+    ]
+    encoded = [_encode_row(names, row) for row in rows]
+    return ResultTable(
+        tuple(columns), tuple(row for row, _ in encoded), tuple(mark for _, mark in encoded), total
+    )
+
+
+def _encode_row(names: Sequence[str], row: Sequence[Any]) -> tuple[Row, Marks | None]:
+    cells: Row = {}
+    marks: Marks = {}
+    for name, value in zip(names, row, strict=True):
+        cells[name], mark = encode_cell(value)
+        if mark:
+            marks[name] = mark
+    return cells, marks or None
+
+
+def encode_cell(value: Any) -> tuple[Scalar, str]:
+    """Return a value as a JSON scalar and its mark, which is empty for a value stored as it is."""
+    if isinstance(value, bytes):
+        mark = "cut" if len(value) > CELL_CHARS else "blob"
+        return base64.b64encode(value[:CELL_CHARS]).decode("ascii"), mark
+    if isinstance(value, float) and not math.isfinite(value):
+        return _float_name(value), "float"
+    if isinstance(value, int) and abs(value) > _EXACT_IN_JSON:
+        return str(value), "integer"
+    if isinstance(value, str):
+        return _encode_text(value)
+    return value, ""
+
+
+def _encode_text(value: str) -> tuple[str, str]:
+    kept = clean_text(value[:CELL_CHARS])
+    if len(value) > CELL_CHARS:
+        return kept, "cut"
+    return kept, "" if kept == value else "text"
+
+
+def _float_name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def decode_cell(value: Scalar, mark: str) -> Any:
+    """Return the value that ``encode_cell`` was given; text and cut values stay as stored."""
+    if mark == "blob":
+        return base64.b64decode(str(value))
+    if mark == "float":
+        return float(str(value))
+    if mark == "integer":
+        return int(str(value))
+    return value
+
+
+def decode_row(cells: Row, marks: Marks | None) -> dict[str, Any]:
+    """Return a stored row's values by column name."""
+    return {name: decode_cell(cell, (marks or {}).get(name, "")) for name, cell in cells.items()}
+
+
+def clean_text(text: str) -> str:
+    """Replace what PostgreSQL cannot store as text: NUL characters and lone surrogates."""
+    return _SURROGATE.sub("\ufffd", text.replace("\x00", "\u2400"))
+
+
+def _column_type(values: Iterable[Any]) -> str:
+    types = {type(value) for value in values if value is not None}
+    if types == {int}:
+        return "integer"
+    if types and types <= {int, float}:
+        return "real"
+    return "blob" if types == {bytes} else "text"
+
+
+def safe_names(labels: Sequence[str]) -> list[str]:
+    """Return a safe name for each label, unique without regard to case: ``k``, ``k_2``."""
+    names: list[str] = []
+    for position, label in enumerate(labels, start=1):
+        base = safe_name(label) or f"column_{position}"
+        names.append(free_name(base, names))
+    return names
+
+
+def free_name(base: str, taken: Iterable[str]) -> str:
+    """Return ``base``, or ``base`` with the first number that makes it new."""
+    used = set(taken)
+    name, number = base, 2
+    while name in used:
+        name, number = f"{base}_{number}", number + 1
+    return name
+
+
+def safe_name(label: str) -> str:
+    """Return lower-case letters, digits and ``_`` of a label: ``COUNT(*)`` becomes ``count``."""
+    spaced = "".join(c if c.isalnum() else "_" for c in clean_text(label).lower())
+    name = re.sub("_+", "_", spaced).strip("_")
+    while len(name.encode()) > NAME_CHARS:
+        name = name[:-1]
+    return f"_{name}" if name[:1].isdigit() else name

@@ -1,0 +1,80 @@
+"""A view per question: the rows of its latest published answer as typed columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from sqlalchemy.engine import Connection
+
+from text2sql.reporting.values import Column, free_name, safe_name
+
+VIEW_PREFIX = "answer_"
+# What every view tells beside the answer's own columns.
+_ABOUT = (("answer_id", "id"), ("answer_scheduled_at", "scheduled_at"), ("answer_share", "share"))
+
+# How a cell of each type is read; ``{cell}`` is the stored JSON scalar. SQLite would read the
+# text 'Infinity' as 0.0, and has no NaN: there it is NULL.
+_SQLITE_TYPES = {
+    "integer": "CAST({cell} AS INTEGER)",
+    "real": (
+        "CASE {cell} WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999"
+        " WHEN 'NaN' THEN NULL ELSE CAST({cell} AS REAL) END"
+    ),
+    "text": "CAST({cell} AS TEXT)",
+    "blob": "CAST({cell} AS TEXT)",
+}
+_POSTGRESQL_TYPES = {
+    "integer": "CAST({cell} AS bigint)",
+    "real": "CAST({cell} AS double precision)",
+    "text": "{cell}",
+    "blob": "{cell}",
+}
+
+
+def view_name(question_id: str) -> str:
+    """Return the name of a question's view: ``answer_`` and the id made safe.
+
+    An id that is not safe as it stands gets a hash behind it, so that no two questions
+    (``a-b`` and ``a_b``) share a view.
+    """
+    name = safe_name(question_id)
+    if name == question_id:
+        return VIEW_PREFIX + name
+    return f"{VIEW_PREFIX}{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
+
+
+def replace_view(connection: Connection, question_id: str, columns: Sequence[Column]) -> None:
+    """Let the view of a question show its latest published answer under these columns.
+
+    Cells are read by name: a column that a later answer lacks shows as NULL.
+    """
+    name = view_name(question_id)
+    connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{name}"')
+    connection.exec_driver_sql(view_sql(connection.dialect.name, question_id, columns))
+
+
+def view_sql(dialect: str, question_id: str, columns: Sequence[Column]) -> str:
+    """Return the statement that creates a question's view.
+
+    Names are letters, digits and ``_`` (``values.safe_name``) and the id is checked by
+    ``ReportQuestion``, so nothing here can end a quoted name or a string.
+    """
+    shown = [f'{_typed(dialect, column)} AS "{column.name}"' for column in columns]
+    taken = [column.name for column in columns]
+    for label, source in _ABOUT:
+        shown.append(f'a.{source} AS "{free_name(label, taken)}"')
+    return (
+        f'CREATE VIEW "{view_name(question_id)}" AS SELECT {", ".join(shown)}'
+        " FROM answers a JOIN answer_rows r ON r.answer_id = a.id WHERE a.id = ("
+        f"SELECT b.id FROM answers b WHERE b.question_id = '{question_id}'"
+        " AND b.status = 'answered' ORDER BY b.scheduled_at DESC LIMIT 1)"
+        " ORDER BY r.position"
+    )
+
+
+def _typed(dialect: str, column: Column) -> str:
+    if dialect == "postgresql":
+        return _POSTGRESQL_TYPES[column.type].format(cell=f"(r.cells ->> '{column.name}')")
+    cell = f"json_extract(r.cells, '$.\"{column.name}\"')"
+    return _SQLITE_TYPES[column.type].format(cell=cell)

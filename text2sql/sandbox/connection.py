@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections import OrderedDict
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time_ns
 
 from text2sql.sandbox.limits import SQLITE_LIMITS
 from text2sql.sandbox.statements import pragma_reads
@@ -18,6 +18,7 @@ _DANGEROUS_FUNCTIONS = frozenset(
 )
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0
+_CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("trusted_schema=0", "cell_size_check=1", "temp_store=2", "query_only=1")
 
 
@@ -42,6 +43,7 @@ class Database:
         self.deadline = 0.0
         self._real = os.path.realpath(path)
         self.stamp = stamp_of(path)
+        self._recent = time_ns() - self.stamp[3] < _CLOCK_TICK_NS
         self.immutable = not self._is_in_use()
         self._explaining = False
         self._virtual: frozenset[str] = frozenset()
@@ -51,6 +53,14 @@ class Database:
     def is_current(self) -> bool:
         """Whether what this connection sees is what the file holds now."""
         return stamp_of(self.path) == self.stamp and not (self.immutable and self._is_in_use())
+
+    def is_reusable(self) -> bool:
+        """Whether the connection may serve another query.
+
+        A file that had just been changed when it was opened may have been changed once more
+        within the same tick of the file system's clock, so it is opened again.
+        """
+        return not self._recent and self.is_current()
 
     def compile_error(self, statement: str) -> str:
         """Return SQLite's complaint if a statement is not well formed, else nothing.
@@ -73,10 +83,19 @@ class Database:
         self.handle.close()
 
     def _is_in_use(self) -> bool:
-        return os.path.exists(self._real + "-wal") or os.path.exists(self._real + "-journal")
+        """Whether another program may have the file open, or has left something unfinished."""
+        if os.path.exists(self._real + "-journal"):
+            return True
+        try:
+            log = os.stat(self._real + "-wal")
+        except FileNotFoundError:
+            return False
+        return log.st_size > 0 or os.path.exists(self._real + "-shm")
 
     def _open(self) -> sqlite3.Connection:
-        uri = Path(self._real).as_uri() + "?mode=ro" + ("&immutable=1" if self.immutable else "")
+        # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
+        mode = "immutable=1" if self.immutable else "readonly_shm=1"
+        uri = f"{Path(self._real).as_uri()}?mode=ro&{mode}"
         return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
 
     def _prepare(self) -> None:
@@ -132,7 +151,7 @@ class DatabaseCache:
         and sqlite3.Error when it is locked.
         """
         database = self._open.pop(path, None)
-        if database is not None and not database.is_current():
+        if database is not None and not database.is_reusable():
             database.close()
             database = None
         if database is None:
@@ -160,8 +179,8 @@ def _open_database(path: str) -> Database:
 
 
 _READ_ONLY_WAL = (
-    "the database has a write-ahead log that cannot be read from here; open it once with the "
-    "program that owns it, or copy it together with its -wal file into a folder you can write"
+    "the database cannot be opened, or has a write-ahead log (-wal) without its index (-shm); "
+    "open it once with the program that owns it, so that the log is merged"
 )
 _UNUSABLE = {
     sqlite3.SQLITE_NOTADB: "the file is not a SQLite database, or it is encrypted",

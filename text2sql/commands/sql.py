@@ -1,0 +1,82 @@
+"""``text2sql sql``: one statement, exactly as the agent's run_sql would run it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from text2sql.errors import InfrastructureError
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
+from text2sql.settings import AgentSettings
+from text2sql.tools import Tools
+
+_EXIT = {
+    Status.OK: 0,
+    Status.WRITE: 3,
+    Status.ERROR: 4,
+    Status.NO_STATEMENT: 4,
+    Status.TIMEOUT: 5,
+    Status.TOO_LARGE: 5,
+}
+_MAX_ROWS = 100_000  # rows counted, as in run_sql
+
+
+@click.command()
+@click.argument("database", type=click.Path(path_type=Path))
+@click.argument("statement")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+def command(database: Path, statement: str, as_json: bool) -> None:
+    """Run one read-only STATEMENT on the SQLite file DATABASE.
+
+    Exit status: 0 rows, 3 refused write, 4 error, 5 limit.
+    """
+    path = check_database(database)
+    with Sandbox(workers=1) as sandbox:
+        show = _as_json if as_json else _as_text
+        status, text = show(path, statement, sandbox)
+    click.echo(text)
+    raise SystemExit(_EXIT[status])
+
+
+def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
+    question = Question(key="", db_id=database.stem, database=database, question="")
+    tools = Tools(question, sandbox, AgentSettings())
+    text = asyncio.run(tools.call("run_sql", {"sql": statement}))
+    status = tools.log[-1].status if tools.log[-1].status in set(Status) else Status.ERROR
+    return Status(status), text
+
+
+def _as_json(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
+    settings = AgentSettings()
+    limits = Limits(
+        seconds=settings.query_seconds,
+        keep_rows=settings.output_rows,
+        max_rows=_MAX_ROWS,
+        cut=True,
+    )
+    result = sandbox.execute(database, clean_sql(statement), limits)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"{result.error}.")
+    return result.status, json.dumps(_plain(result), ensure_ascii=False, default=_blob)
+
+
+def _plain(result: QueryResult) -> dict[str, Any]:
+    return {
+        "status": result.status.value,
+        "columns": result.columns,
+        "rows": result.rows,
+        "row_count": result.row_count,
+        "complete": result.complete,
+        "warnings": result.warnings,
+        "error": result.error,
+        "seconds": round(result.seconds, 6),
+    }
+
+
+def _blob(value: bytes) -> dict[str, str]:
+    return {"blob": value.hex()}

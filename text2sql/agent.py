@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from text2sql.errors import InfrastructureError
@@ -84,7 +84,7 @@ class _Run:
         self.policy = policy
         self.sandbox = sandbox
         self.settings = settings
-        self.sampling = sampling
+        self.sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
         self.tools = Tools(question, sandbox, settings)
         self.messages = opening_messages(question, settings)
         self.turns = self.prompt_tokens = self.completion_tokens = 0

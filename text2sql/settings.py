@@ -19,11 +19,13 @@ class AgentSettings:
 
     ``output_chars``, ``output_rows`` and ``cell_chars`` bound one tool result; ``sample_rows``
     is the default of the tool of that name; ``query_seconds`` is the wall clock one query may
-    take. Without ``evidence`` a question's evidence is left out of the prompt.
+    take; ``max_tokens`` bounds one reply. Without ``evidence`` a question's evidence is left out
+    of the prompt.
     """
 
     mode: Literal["agentic", "single_turn"] = "agentic"
     max_turns: int = 12
+    max_tokens: int = 2048
     output_chars: int = 8000
     output_rows: int = 50
     cell_chars: int = 200
@@ -64,6 +66,7 @@ class AgentSettings:
 
 _LEAST: dict[str, float] = {
     "max_turns": 1,
+    "max_tokens": 1,
     "output_chars": 500,
     "output_rows": 1,
     "cell_chars": 10,

@@ -1,0 +1,92 @@
+"""Demonstrations: conversations in which a question is answered correctly with the tools."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from ...render import Budget, render_rows
+from .phrasing import GENERAL, TARGET
+from .questions import Draft, ask
+from .words import PRETRAINING, Vocabulary
+from .world import Database, make_database
+
+Messages = list[dict[str, Any]]
+
+AGENT_CONFIG = {
+    "mode": "agentic",
+    "max_turns": 6,
+    "max_tokens": 96,
+    "output_chars": 1000,
+    "output_rows": 2,
+    "cell_chars": 40,
+    "sample_rows": 2,
+}
+"""The agent settings that these demonstrations follow; shipped as ``agent_config.json``."""
+
+_BUDGET = Budget(chars=1000, rows=2, cell=40)
+_SAMPLE_SHARE = 0.15
+_RUN_SHARE = 0.5
+_FROM = re.compile(r" FROM (\w+)")
+
+
+def rows_text(connection: sqlite3.Connection, sql: str) -> str:
+    """What ``run_sql`` answers for a query that runs."""
+    cursor = connection.execute(sql)
+    rows = cursor.fetchall()
+    return render_rows([item[0] for item in cursor.description], rows, len(rows), _BUDGET)
+
+
+def sample_text(connection: sqlite3.Connection, table: str) -> str:
+    """What ``sample_rows`` answers."""
+    return rows_text(connection, f"SELECT * FROM {table} LIMIT {AGENT_CONFIG['sample_rows']}")
+
+
+def demonstrate(
+    rng: random.Random, database: Database, connection: sqlite3.Connection, draft: Draft
+) -> Messages:
+    """Look at the schema, sometimes at rows, sometimes at the result, then submit the gold.
+
+    The conversation ends with an empty assistant turn: TRL's chat loop asks for one more turn
+    after ``submit``.
+    """
+    messages: Messages = [{"role": "user", "content": draft.question}]
+    messages += _exchange("inspect_schema", database.schema_text())
+    if rng.random() < _SAMPLE_SHARE:
+        table = _FROM.findall(draft.sql)[0]
+        messages += _exchange("sample_rows", sample_text(connection, table), table=table)
+    if rng.random() < _RUN_SHARE:
+        messages += _exchange("run_sql", rows_text(connection, draft.sql), sql=draft.sql)
+    messages += _exchange("submit", "submitted", sql=draft.sql)
+    return [*messages, {"role": "assistant", "content": ""}]
+
+
+def _exchange(name: str, answer: str, **arguments: str) -> Messages:
+    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": name, "content": answer},
+    ]
+
+
+def demonstrations(
+    seed: int,
+    target_share: float,
+    invented_share: float,
+    vocabulary: Vocabulary = PRETRAINING,
+    per_database: int = 2,
+) -> Iterator[Messages]:
+    """Demonstrations without end; ``target_share`` of the questions use the target phrasing."""
+    rng = random.Random(seed)
+    while True:
+        database = make_database(rng, vocabulary, invented_share)
+        connection = database.connect()
+        for _ in range(per_database):
+            phrasing = TARGET if rng.random() < target_share else GENERAL
+            draft = ask(rng, database, connection, phrasing)
+            if draft:
+                yield demonstrate(rng, database, connection, draft)
+        connection.close()

@@ -1,0 +1,205 @@
+"""Databases of the pocket world: one to three tables with names, numbers, categories and keys."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ...render import Column, render_table
+from .invented import invent
+from .words import Vocabulary, plural
+
+Kind = Literal["id", "name", "number", "category", "reference"]
+Words = Callable[[str], str]
+"""Draws a word of one kind: an attribute of ``Vocabulary`` such as ``entities``."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column; ``references`` names the table whose id a reference column holds.
+
+    ``values`` are what a category column may hold; a few words are drawn where it is empty.
+    """
+
+    name: str
+    type: str
+    kind: Kind
+    references: str = ""
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its rows; ``singular`` is how one row is called in a question."""
+
+    name: str
+    singular: str
+    fields: tuple[Field, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def of_kind(self, kind: Kind) -> list[Field]:
+        """The columns of one kind, in order."""
+        return [field for field in self.fields if field.kind == kind]
+
+    def column(self, name: str) -> list[Any]:
+        """All values of one column, in row order."""
+        index = [field.name for field in self.fields].index(name)
+        return [row[index] for row in self.rows]
+
+    def create_statement(self) -> str:
+        """The CREATE TABLE statement, with the primary key and the foreign keys."""
+        parts = [
+            f"{f.name} {f.type}{' PRIMARY KEY' if f.kind == 'id' else ''}" for f in self.fields
+        ]
+        parts += [
+            f"FOREIGN KEY ({f.name}) REFERENCES {f.references}(id)"
+            for f in self.of_kind("reference")
+        ]
+        return f"CREATE TABLE {self.name} ({', '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Database:
+    """Tables in the order in which they are created."""
+
+    tables: tuple[Table, ...]
+
+    def table(self, name: str) -> Table:
+        """The table of this name."""
+        return next(table for table in self.tables if table.name == name)
+
+    def fill(self, connection: sqlite3.Connection) -> None:
+        """Create the tables in an empty database and commit."""
+        for table in self.tables:
+            connection.execute(table.create_statement())
+            marks = ", ".join("?" * len(table.fields))
+            connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", table.rows)
+        connection.commit()
+
+    def connect(self) -> sqlite3.Connection:
+        """Open the database in memory."""
+        connection = sqlite3.connect(":memory:")
+        self.fill(connection)
+        return connection
+
+    def write(self, path: Path) -> None:
+        """Write the database as a SQLite file."""
+        connection = sqlite3.connect(path)
+        try:
+            connection.execute("PRAGMA synchronous = OFF")
+            self.fill(connection)
+        finally:
+            connection.close()
+
+    def schema_text(self) -> str:
+        """What ``inspect_schema`` answers for this database."""
+        return "\n".join(
+            render_table(table.name, [_column(field) for field in table.fields], len(table.rows))
+            for table in self.tables
+        )
+
+
+def _column(field: Field) -> Column:
+    references = f"{field.references}.id" if field.references else ""
+    return Column(field.name, field.type, field.kind == "id", references)
+
+
+def make_database(
+    rng: random.Random, vocabulary: Vocabulary, invented_share: float = 0.0
+) -> Database:
+    """Draw a database; ``invented_share`` of its words are invented instead of real."""
+
+    def draw(kind: str) -> str:
+        if rng.random() < invented_share:
+            return invent(rng)
+        return rng.choice(getattr(vocabulary, kind))
+
+    tables: list[Table] = []
+    for singular in _distinct(draw, "entities", rng.choice((1, 2, 2, 3))):
+        parent = tables[0] if tables and rng.random() < 0.7 else None
+        fields = _fields(rng, draw, vocabulary, singular, parent)
+        tables.append(make_table(rng, draw, singular, fields, rng.randint(8, 20), parent))
+    rng.shuffle(tables)
+    return Database(tuple(tables))
+
+
+def _distinct(draw: Words, kind: str, count: int) -> list[str]:
+    """Draw words until ``count`` differ, none the plural of another."""
+    found: list[str] = []
+    while len(found) < count:
+        word = draw(kind)
+        if not any({word, plural(word)} & {other, plural(other)} for other in found):
+            found.append(word)
+    return found
+
+
+def _fields(
+    rng: random.Random, draw: Words, vocabulary: Vocabulary, singular: str, parent: Table | None
+) -> list[Field]:
+    """One to three number and one or two category columns, shuffled, after id and name."""
+    kinds: list[Kind] = ["number"] * rng.choice((1, 2, 2, 3))
+    kinds += ["category"] * rng.choice((1, 1, 2))
+    rng.shuffle(kinds)
+    taken = {"id", "name", singular, plural(singular)}
+    fields = [Field("id", "INTEGER", "id"), Field("name", "TEXT", "name")]
+    for kind in kinds:
+        word = _untaken(draw, "numbers" if kind == "number" else "categories", taken)
+        qualified = kind == "number" and rng.random() < 0.3
+        name = f"{rng.choice(vocabulary.modifiers)}_{word}" if qualified else word
+        fields.append(Field(name, _type(rng, kind), kind))
+    if parent:
+        fields.append(Field(f"{parent.singular}_id", "INTEGER", "reference", parent.name))
+    return fields
+
+
+def _untaken(draw: Words, kind: str, taken: set[str]) -> str:
+    while (word := draw(kind)) in taken:
+        pass
+    taken.add(word)
+    return word
+
+
+def _type(rng: random.Random, kind: Kind) -> str:
+    return rng.choice(("INTEGER", "REAL")) if kind == "number" else "TEXT"
+
+
+def make_table(
+    rng: random.Random,
+    draw: Words,
+    singular: str,
+    fields: list[Field],
+    rows: int,
+    parent: Table | None,
+) -> Table:
+    """Fill a table: numbers and names are distinct, so that every order has one answer."""
+    columns = [_values(rng, draw, field, rows, parent) for field in fields]
+    return Table(plural(singular), singular, tuple(fields), tuple(zip(*columns, strict=True)))
+
+
+def _values(
+    rng: random.Random, draw: Words, field: Field, rows: int, parent: Table | None
+) -> list[Any]:
+    if field.kind == "id":
+        return list(range(1, rows + 1))
+    if field.kind == "reference":
+        assert parent is not None
+        return [rng.randint(1, len(parent.rows)) for _ in range(rows)]
+    if field.kind == "number":
+        return _numbers(rng, field.type, rows)
+    if field.kind == "name":
+        names: dict[str, None] = {}
+        while len(names) < rows:
+            names[f"{draw('names')} {draw('names')}"] = None
+        return list(names)
+    choices = field.values or [draw("values") for _ in range(rng.choice((2, 3, 4)))]
+    return [rng.choice(choices) for _ in range(rows)]
+
+
+def _numbers(rng: random.Random, type_: str, rows: int) -> list[int] | list[float]:
+    if type_ == "INTEGER":
+        return rng.sample(range(1, 501), rows)
+    return [tenths / 10 for tenths in rng.sample(range(10, 5001), rows)]

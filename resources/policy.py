@@ -24,8 +24,16 @@ class PolicyResource(dg.ConfigurableResource):
     )
     model: str = Field(default="", description="The model to ask for, where the base is a server.")
 
-    def open(self, spec: str | Path | None = None) -> Policy:
-        """Open the policy ``spec``, or the base policy; the caller closes it."""
+    def open(self, spec: str | Path | None = None, threads: int | None = None) -> Policy:
+        """Open the policy ``spec``, or the base policy; the caller closes it.
+
+        ``threads`` bounds the CPU threads of a policy that runs in this process.
+        """
+        directory = self.directory(spec)
+        if directory is not None:
+            from text2sql.policy.local import LocalPolicy
+
+            return LocalPolicy(directory, threads=threads)
         from text2sql.policy.open import open_policy
 
         return open_policy(str(spec or self.base), model=self.model or None)
@@ -40,6 +48,15 @@ class PolicyResource(dg.ConfigurableResource):
 
             return Path(text2sql.__file__).parent / "datasets" / "pocket" / "policy"
         return Path(name).expanduser().resolve()
+
+    def revision(self, spec: str | Path | None = None) -> str:
+        """Return what changes when the policy's weights do, without loading them."""
+        directory = self.directory(spec)
+        if directory is not None:
+            from text2sql.policy.revision import directory_revision
+
+            return directory_revision(directory)
+        return self.open(spec).info.revision
 
     def settings(self, spec: str | Path | None = None) -> AgentSettings:
         """Return the agent settings that the policy was trained with."""

@@ -58,7 +58,7 @@ def rate_questions(
     """
     verdicts: dict[str, list[str]] = {}
     for rollout in rollouts:
-        if rollout.verdict != Verdict.INFRASTRUCTURE:
+        if rollout.valid:
             verdicts.setdefault(rollout.key, []).append(rollout.verdict)
     return [
         _rate(question.key, verdicts.get(question.key, []), usable(question, golds), minimum_valid)

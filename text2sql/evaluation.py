@@ -174,7 +174,7 @@ def _right(rollout: Rollout) -> float:
 
 
 def _valid(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    return [rollout for rollout in rollouts if rollout.verdict != Verdict.INFRASTRUCTURE]
+    return [rollout for rollout in rollouts if rollout.valid]
 
 
 def _by_question(rollouts: Iterable[Rollout]) -> dict[str, list[Rollout]]:

@@ -1,0 +1,1 @@
+"""What exists: data, rollouts, prompts, policies, scores and answers, as Dagster assets."""

@@ -1,0 +1,152 @@
+"""The model card, the promotion gate, and the champion: the policy that answers every day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.data import load_questions, write_json, write_text
+from assets.evaluation import dev_scores, evaluation_folder, read_scores
+from assets.partitions import training_run_of, training_runs
+from assets.training import read_training
+from assets.versions import code_version, read_json
+from resources.paths import ArtifactRoot
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation import TRAINED, Comparison, compare
+from text2sql.model_card import render_card
+from text2sql.promotion import GateRules, objections
+from text2sql.score_table import markdown_table, score_rows
+
+CHAMPION = "champion.json"
+HISTORY = 100
+"""Former champions that are remembered."""
+
+
+@dg.asset(
+    group_name="evaluation",
+    partitions_def=training_runs,
+    deps=[dev_scores],
+    code_version=code_version("text2sql/model_card.py", "text2sql/score_table.py"),
+    kinds={"markdown"},
+)
+def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
+    """What the trained policy is, how it was made and what it scored; also beside its weights."""
+    run = context.partition_key
+    scores, training = read_scores(root, run), read_training(root, run)
+    text = render_card(f"text2sql-{run}", scores, training)
+    card = write_text(evaluation_folder(root, run) / "README.md", [text])
+    write_text(root.path / training["policy"] / "README.md", [text])
+    table = markdown_table(score_rows(scores, ("all", "subset")))
+    return dg.MaterializeResult(
+        metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)}
+    )
+
+
+@dg.asset_check(asset=model_card, blocking=True)
+def promotion_gate(
+    context: dg.AssetCheckExecutionContext, root: ArtifactRoot
+) -> dg.AssetCheckResult:
+    """The candidate is not worse than base and champion, does not write, and is complete."""
+    run = context.run.tags.get("dagster/partition") or _last_evaluated(root)
+    against = _against_champion(root, run)
+    found = objections(read_scores(root, run), GateRules(), against)
+    return dg.AssetCheckResult(
+        passed=not found,
+        description=" ".join(found) or f"Nothing speaks against the training run {run}.",
+        metadata={"training run": run, "compared with": _champion_name(root)},
+    )
+
+
+def _against_champion(root: ArtifactRoot, run: str) -> Comparison | None:
+    """Compare a candidate with the champion on the same questions, where there is another."""
+    champion = read_json(root.path / CHAMPION)
+    scores = read_scores(root, run)
+    same_data = champion.get("dataset") == scores.provenance["dataset"]
+    if not same_data or champion["revision"] == scores.revisions[TRAINED]:
+        return None
+    outcomes = read_json(evaluation_folder(root, run) / "outcomes.json")
+    keys = [question.key for question in load_questions(root.path, "dev")]
+    return compare("greedy", "all", "", champion["outcomes"], outcomes["greedy"], keys)
+
+
+def _champion_name(root: ArtifactRoot) -> str:
+    return read_json(root.path / CHAMPION).get("training_run", "the base policy only")
+
+
+def _last_evaluated(root: ArtifactRoot) -> str:
+    """Return the training run whose scores are the newest."""
+    scores = root.folder("evaluation").glob("*/scores.json")
+    newest = max(scores, key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
+        raise Text2SqlError("No training run has been evaluated: materialize dev_scores first.")
+    return newest.parent.name
+
+
+class ChampionConfig(dg.Config):
+    """Which training run is to take over."""
+
+    training_run: str = Field(
+        default="", description="Empty: the run's own partition, or the one evaluated last."
+    )
+
+
+@dg.asset(
+    group_name="evaluation",
+    deps=[dg.AssetDep(model_card, partition_mapping=dg.AllPartitionMapping())],
+    code_version=code_version("assets/champion.py", "text2sql/promotion.py"),
+    kinds={"json"},
+)
+def champion_policy(
+    context: dg.AssetExecutionContext, config: ChampionConfig, root: ArtifactRoot
+) -> dg.MaterializeResult:
+    """The policy that answers every day: the last candidate that passed the gate."""
+    run = config.training_run or training_run_of(context) or _last_evaluated(root)
+    found = objections(read_scores(root, run), GateRules(), _against_champion(root, run))
+    if found:
+        raise Text2SqlError(f"The training run {run} cannot take over. {' '.join(found)}")
+    champion = _promote(root, run, context.run_id)
+    return dg.MaterializeResult(
+        metadata={
+            "training run": run,
+            "policy": dg.MetadataValue.path(champion["policy"]),
+            "policy revision": champion["revision"],
+            "greedy": champion["greedy"],
+            "champions before": len(champion["history"]),
+        },
+        data_version=dg.DataVersion(champion["revision"]),
+    )
+
+
+def _promote(root: ArtifactRoot, run: str, dagster_run: str) -> dict[str, Any]:
+    """Write the champion's record; the one before goes into its history, without outcomes."""
+    before = read_json(root.path / CHAMPION)
+    scores, training = read_scores(root, run), read_training(root, run)
+    history = before.pop("history", [])
+    before.pop("outcomes", None)
+    if before and before["revision"] != training["policy_revision"]:
+        history = [before, *history][:HISTORY]
+    champion = {
+        "policy": training["policy"],
+        "revision": training["policy_revision"],
+        "training_run": run,
+        "base_revision": training["base_revision"],
+        "dataset": scores.provenance["dataset"],
+        "greedy": str(scores.find(TRAINED, "greedy")),
+        "promoted_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dagster_run": dagster_run,
+        "history": history,
+        "outcomes": read_json(evaluation_folder(root, run) / "outcomes.json")["greedy"],
+    }
+    write_json(root.path / CHAMPION, champion)
+    return champion
+
+
+def read_champion(root: ArtifactRoot) -> dict[str, Any]:
+    """Return the champion's record; ``policy`` is its directory, ``revision`` its weights'."""
+    champion = read_json(root.path / CHAMPION)
+    if not champion:
+        raise Text2SqlError("There is no champion policy yet: run the lifecycle job first.")
+    return champion

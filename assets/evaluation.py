@@ -1,0 +1,219 @@
+"""Evaluation: what the base and the trained policy do on the dev questions, and the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.data import load_current, load_questions, write_json
+from assets.partitions import training_runs
+from assets.plots import draw_scores, plot, records
+from assets.sampling import (
+    SAMPLING_CODE,
+    RolloutSet,
+    SamplingConfig,
+    describe_rollouts,
+    plan_shards,
+    read_rollouts,
+    require_valid,
+    rollout_set,
+    sample_shard,
+)
+from assets.training import read_training
+from assets.versions import code_version, fingerprint, read_json
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation import (
+    BASE,
+    TRAINED,
+    PolicyRollouts,
+    Scores,
+    outcomes_of,
+    score_policies,
+)
+from text2sql.questions import Question
+from text2sql.score_table import score_rows
+
+SCORING_CODE = ("assets/evaluation.py", "text2sql/evaluation.py", "text2sql/statistics.py")
+SHOWN = 60
+"""Rows of a table that metadata shows at most."""
+
+
+class DevRolloutsConfig(SamplingConfig):
+    """How the two policies are sampled on the dev questions, beside one greedy rollout each."""
+
+    sampled_per_subset: int = Field(
+        default=0,
+        ge=0,
+        description="Questions of each subset that are also sampled; 0 means all of them.",
+    )
+
+
+@dg.config_mapping
+def dev_rollouts_config(config: DevRolloutsConfig) -> dict[str, Any]:
+    """Let the asset's config be that of its first step."""
+    return {"plan_dev_rollouts": {"config": config.model_dump()}}
+
+
+@dg.op(
+    ins={"gold_results": dg.In(dg.Nothing), "grpo_policy": dg.In(dg.Nothing)},
+    out={"shards": dg.DynamicOut(dict), "sets": dg.Out(dict)},
+)
+def plan_dev_rollouts(
+    context: dg.OpExecutionContext,
+    config: DevRolloutsConfig,
+    root: ArtifactRoot,
+    policy: PolicyResource,
+) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
+    """Find out which rollouts of the two policies are missing; the base's are sampled once."""
+    questions = load_questions(root.path, "dev")
+    some = choose(questions, config.sampled_per_subset)
+    dataset = load_current(root.path).fingerprint
+    trained = read_training(root, context.partition_key)["policy"]
+    sets = {}
+    for name, spec in ((BASE, None), (TRAINED, trained)):
+        about = (policy, spec, dataset, "dev")
+        sets[f"{name} greedy"] = rollout_set(*about, questions, config.greedy(), 1)
+        sets[f"{name} sampled"] = rollout_set(*about, some, config.sampled(), config.samples)
+    rows = {name: wanted.to_dict() for name, wanted in sets.items()}
+    yield dg.Output(rows, output_name="sets")
+    yield from plan_shards(root.path, list(sets.values()), config)
+
+
+def choose(questions: Sequence[Question], each: int) -> list[Question]:
+    """Return the first ``each`` questions of every subset, in order; all where it is 0."""
+    seen: dict[str, int] = {}
+    chosen = []
+    for question in questions:
+        seen[question.subset] = seen.get(question.subset, 0) + 1
+        if not each or seen[question.subset] <= each:
+            chosen.append(question)
+    return chosen
+
+
+@dg.op
+def collect_dev_rollouts(
+    context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
+) -> dg.Output[None]:
+    """Say what was sampled, and point at it."""
+    found = {}
+    for name, row in sets.items():
+        wanted = RolloutSet.from_dict(row)
+        found[name] = (wanted, read_rollouts(root.path, wanted))
+        require_valid(found[name][1])
+    write_json(evaluation_folder(root, context.partition_key) / "rollouts.json", sets)
+    return describe_rollouts(root.path, found, shards)
+
+
+@dg.graph_asset(
+    group_name="evaluation",
+    description="Rollouts of the base and the trained policy on the dev questions.",
+    partitions_def=training_runs,
+    config=dev_rollouts_config,
+    ins={
+        "gold_results": dg.AssetIn(dagster_type=dg.Nothing),
+        "grpo_policy": dg.AssetIn(dagster_type=dg.Nothing),
+    },
+    code_version=code_version(*SAMPLING_CODE),
+    kinds={"jsonl"},
+)
+def dev_rollouts(gold_results: Any, grpo_policy: Any) -> Any:
+    """Sample the base and the trained policy on the dev questions, in shards."""
+    shards, sets = plan_dev_rollouts(gold_results=gold_results, grpo_policy=grpo_policy)
+    return collect_dev_rollouts(sets, shards.map(sample_shard).collect())
+
+
+def evaluation_folder(root: ArtifactRoot, run: str) -> Path:
+    """Return the folder of a training run's evaluation."""
+    return root.folder("evaluation", run)
+
+
+def read_scores(root: ArtifactRoot, run: str) -> Scores:
+    """Return the scores of a training run."""
+    row = read_json(evaluation_folder(root, run) / "scores.json")
+    if not row:
+        raise Text2SqlError(f"The training run {run} has no scores: materialize dev_scores first.")
+    return Scores.from_dict(row)
+
+
+@dg.asset(
+    group_name="evaluation",
+    partitions_def=training_runs,
+    deps=[dev_rollouts],
+    code_version=code_version(*SCORING_CODE),
+    kinds={"json"},
+)
+def dev_scores(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
+    """Greedy, voting, pass@k and mean of both policies, by subset and difficulty."""
+    folder = evaluation_folder(root, context.partition_key)
+    sets = {name: RolloutSet.from_dict(row) for name, row in _pointer(folder).items()}
+    policies = [_policy_rollouts(root, sets, name) for name in (BASE, TRAINED)]
+    drawn = sets[f"{TRAINED} sampled"]
+    questions = load_questions(root.path, "dev")
+    scores = score_policies(questions, *policies, drawn.samples, _provenance(context, drawn))
+    write_json(folder / "scores.json", scores.to_dict())
+    write_json(folder / "outcomes.json", outcomes_of(policies[1], drawn.samples))
+    return dg.MaterializeResult(
+        metadata=_describe(folder, scores),
+        data_version=dg.DataVersion(fingerprint(scores=scores.to_dict() | {"provenance": {}})),
+    )
+
+
+def _pointer(folder: Path) -> dict[str, Any]:
+    sets = read_json(folder / "rollouts.json")
+    if not sets:
+        raise Text2SqlError(f"There is no {folder}/rollouts.json: materialize dev_rollouts first.")
+    return sets
+
+
+def _policy_rollouts(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> PolicyRollouts:
+    greedy, sampled = sets[f"{name} greedy"], sets[f"{name} sampled"]
+    return PolicyRollouts(
+        name,
+        greedy.policy_revision,
+        read_rollouts(root.path, greedy),
+        read_rollouts(root.path, sampled),
+    )
+
+
+def _provenance(context: dg.AssetExecutionContext, drawn: RolloutSet) -> dict[str, str]:
+    sampling = f"temperature {drawn.sampling.temperature:g}, top_p {drawn.sampling.top_p:g}"
+    return {
+        "dataset": drawn.dataset,
+        "prompt_revision": drawn.prompt_revision,
+        "code_version": code_version(*SCORING_CODE, *SAMPLING_CODE),
+        "sampling": f"{drawn.samples} rollouts, {sampling}",
+        "dagster_run": context.run_id,
+    }
+
+
+def _describe(folder: Path, scores: Scores) -> dict[str, Any]:
+    greedy = scores.find(TRAINED, "greedy")
+    base = scores.find(BASE, "greedy")
+    return {
+        "trained greedy": greedy.value if greedy else 0.0,
+        "base greedy": base.value if base else 0.0,
+        "scores": records(score_rows(scores)[:SHOWN]),
+        "greedy accuracy": plot(folder / "scores.png", _drawing(scores)),
+        "missing": scores.missing[TRAINED],
+        "path": dg.MetadataValue.path(folder / "scores.json"),
+    }
+
+
+def _drawing(scores: Scores) -> Any:
+    shown = [score for score in scores.scores if score.setting == "greedy" and score.n]
+    names = list(dict.fromkeys((s.part, s.name) for s in shown if s.part != "difficulty"))
+    series = {
+        policy: [
+            (score.value, score.low, score.high)
+            for part, name in names
+            if (score := scores.find(policy, "greedy", part, name))
+        ]
+        for policy in (BASE, TRAINED)
+    }
+    return draw_scores([(name or "all").replace("_", "\n") for _, name in names], series)

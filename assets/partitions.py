@@ -1,0 +1,36 @@
+"""The two ways in which assets are divided: by training run and by day."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from text2sql.errors import Text2SqlError
+
+TRAINING_RUN = "training_run"
+TIME_ZONE = "UTC"
+
+training_runs = dg.DynamicPartitionsDefinition(name=TRAINING_RUN)
+"""One key a training run; a person, a sensor or the demo adds it before the run starts."""
+
+days = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone=TIME_ZONE, end_offset=1)
+"""One key a day; today's exists from midnight on, so that it can be answered today."""
+
+PARTITION_TAG = "dagster/partition"
+
+
+def training_run_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> str | None:
+    """Return the training run that the Dagster run is about, None where it is about none."""
+    return context.run.tags.get(PARTITION_TAG)
+
+
+def require_training_run(context: dg.OpExecutionContext) -> None:
+    """Refuse a run of the whole lifecycle that does not say which training run it is about.
+
+    Dagster itself notices only at the first partitioned asset, after all the sampling.
+    """
+    whole_job = context.run.asset_selection is None
+    if whole_job and context.job_def.partitions_def is not None and not training_run_of(context):
+        raise Text2SqlError(
+            "This run has no training run: choose one as the partition, or give the tag "
+            f"{PARTITION_TAG}; a new one is added with python -m pipelines.partitions NAME."
+        )

@@ -1,0 +1,96 @@
+"""Small pictures and tables for the metadata that Dagster shows."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LIMIT = 48_000
+"""Bytes of a picture that metadata may hold; a larger one is shown by its path."""
+
+
+def plot(path: Path, draw: Callable[[Axes], None], width: float = 6.0) -> dg.MetadataValue:
+    """Draw a picture into ``path`` and return metadata that shows it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 3.2), dpi=80, layout="constrained")
+    draw(figure.subplots())
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(buffer.getvalue())
+    text = base64.b64encode(buffer.getvalue()).decode()
+    if len(text) > LIMIT:
+        return dg.MetadataValue.path(path)
+    return dg.MetadataValue.md(f"![{path.stem}](data:image/png;base64,{text})")
+
+
+def records(rows: Sequence[dict[str, Any]]) -> dg.MetadataValue:
+    """Return rows of equal keys as a table."""
+    if not rows:
+        return dg.MetadataValue.text("nothing")
+    kinds = {int: "int", float: "float"}
+    columns = [
+        dg.TableColumn(name, kinds.get(type(value), "string")) for name, value in rows[0].items()
+    ]
+    return dg.MetadataValue.table(
+        [dg.TableRecord(row) for row in rows], schema=dg.TableSchema(columns=columns)
+    )
+
+
+def draw_training(lines: Sequence[dict[str, Any]]) -> Callable[[Axes], None]:
+    """Return a drawing of reward and exact match over the steps of a training run."""
+
+    def draw(axes: Axes) -> None:
+        steps = [line["step"] for line in lines]
+        for name, label in (("reward", "reward"), ("exact_match", "exact match")):
+            axes.plot(steps, [line.get(name) for line in lines], marker=".", label=label)
+        axes.set_xlabel("step")
+        axes.set_ylim(-0.05, 1.05)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower right")
+
+    return draw
+
+
+def draw_histogram(counts: Sequence[int], kept: range) -> Callable[[Axes], None]:
+    """Return a drawing of how many questions were solved how often; ``kept`` is coloured."""
+
+    def draw(axes: Axes) -> None:
+        colours = ["tab:blue" if solved in kept else "lightgrey" for solved in range(len(counts))]
+        bars = axes.bar(range(len(counts)), counts, color=colours)
+        axes.bar_label(bars, fontsize=8)
+        axes.set_xticks(range(len(counts)))
+        axes.set_xlabel("rollouts that match the gold result")
+        axes.set_ylabel("questions")
+
+    return draw
+
+
+def draw_scores(
+    labels: Sequence[str], series: dict[str, list[tuple[float, float, float]]]
+) -> Callable[[Axes], None]:
+    """Return a drawing of shares with their intervals: (value, low, high) a label and policy."""
+
+    def draw(axes: Axes) -> None:
+        width = 0.8 / max(1, len(series))
+        for place, (name, values) in enumerate(series.items()):
+            x = [index + (place - (len(series) - 1) / 2) * width for index in range(len(values))]
+            below = [value - low for value, low, _ in values]
+            above = [high - value for value, _, high in values]
+            heights = [value for value, _, _ in values]
+            axes.bar(x, heights, width, yerr=[below, above], capsize=2, label=name)
+        axes.set_xticks(range(len(labels)), labels, fontsize=8)
+        axes.set_ylim(0, 1)
+        axes.set_ylabel("execution accuracy")
+        axes.legend(loc="upper left", fontsize=8)
+
+    return draw

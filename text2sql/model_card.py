@@ -1,0 +1,72 @@
+"""The model card of a trained policy: what it is, how it was made, what it scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from text2sql.evaluation import TRAINED, Scores
+from text2sql.score_table import markdown_table, score_rows
+
+NAMED = {
+    "dataset": "dataset fingerprint",
+    "prompt_revision": "prompt revision",
+    "code_version": "code version",
+    "sampling": "sampling",
+    "dagster_run": "Dagster run",
+}
+
+
+def render_card(name: str, scores: Scores, training: Mapping[str, Any]) -> str:
+    """Return the card as Markdown.
+
+    ``training`` says what the policy was trained from and with: ``base``, ``base_revision``,
+    ``policy_revision``, ``prompts``, ``seconds``, ``settings``.
+    """
+    settings = "\n".join(f"- {key}: {value}" for key, value in training["settings"].items())
+    rows = markdown_table(score_rows(scores))
+    verdicts = ", ".join(f"{verdict} {n}" for verdict, n in scores.verdicts[TRAINED].items())
+    named = "\n".join(
+        f"- {label}: {scores.provenance[key]}"
+        for key, label in NAMED.items()
+        if key in scores.provenance
+    )
+    return f"""---
+library_name: transformers
+tags: [text-to-sql, grpo]
+---
+# {name}
+
+A text-to-SQL agent for SQLite: `{training["base"]}` (revision {training["base_revision"]}) after
+GRPO on execution reward. Revision {training["policy_revision"]}.
+
+## Training
+
+{training["prompts"]} prompts that the base solves sometimes but not always; {training["seconds"]:g}
+seconds. A rollout earns 1.0 for the gold result, 0.1 for another result, -1.0 for trying to write
+and 0.0 for everything else.
+
+{settings}
+
+## Scores
+
+Execution accuracy by BIRD's official rule (results as sets of rows), in percent, with 95 %
+intervals. *greedy* is one reply at temperature 0; *vote@{scores.k}* the answer that most of
+{scores.k} sampled rollouts agree on; *pass@{scores.k}* whether any of them is right;
+*mean@{scores.k}* their average. *won* and *lost* count questions that only the trained or only the
+base policy answers; *p* is McNemar's exact test.
+
+{rows}
+
+Of {scores.questions} questions {scores.missing[TRAINED]} lack a valid result. Greedy verdicts:
+{verdicts}. {scores.write_rate[TRAINED]:.2%} of all rollouts tried to write.
+
+## What the numbers do not say
+
+They hold for these databases and this way of asking. Equal results on one database are not always
+equal queries: a wrong operator that returns the same rows counts as right.
+
+## Provenance
+
+{named}
+"""

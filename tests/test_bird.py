@@ -7,12 +7,18 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
+from assets import bird, data
+from resources.paths import ArtifactRoot
+from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import Reason, load_split, read_questions, read_records
+from text2sql.datasets.checks import inspect_database, run_golds
 from text2sql.datasets.layout import database_files, find_split
 from text2sql.datasets.predictions import read_predictions
 from text2sql.errors import Text2SqlError
+from text2sql.sandbox import Limits, Sandbox
 
 SUFFIX = "\t----- bird -----\tshop"
 
@@ -262,3 +268,159 @@ def test_the_suffix_is_cut_only_where_it_is_one(tmp_path: Path) -> None:
 def test_predictions_that_cannot_be_read_name_the_file(tmp_path: Path, content: str) -> None:
     with pytest.raises(Text2SqlError, match=r"predictions\.json"):
         predictions(tmp_path, content, [5])
+
+
+def ingest(root: Path, config: dict[str, Any]) -> Any:
+    """Materialize the dataset's assets below ``root``; an instance of its own."""
+    return dg.materialize(
+        [bird.bird_archive, bird.bird_questions, bird.bird_databases, bird.gold_results],
+        resources={"root": ArtifactRoot(root=str(root)), "sandbox": SandboxResource(workers=2)},
+        run_config={"ops": {name: {"config": values} for name, values in config.items()}},
+        raise_on_error=False,
+    )
+
+
+def checks(result: Any) -> dict[str, Any]:
+    return {check.check_name: check for check in result.get_asset_check_evaluations()}
+
+
+def versions(result: Any) -> dict[str, str]:
+    return {
+        str(event.asset_key.to_user_string()): event.materialization.tags["dagster/data_version"]
+        for event in result.get_asset_materialization_events()
+    }
+
+
+def use(folder: Path, **questions: Any) -> dict[str, Any]:
+    return {
+        "bird_archive": {"source": str(folder), "splits": ["dev"]},
+        "bird_questions": questions,
+    }
+
+
+POCKET = {
+    "bird_archive": {
+        "sizes": {"train": 12, "new_databases": 6, "unseen_words": 4, "general": 2},
+    }
+}
+
+
+def test_the_pocket_corpus_goes_through_the_assets(tmp_path: Path) -> None:
+    result = ingest(tmp_path, POCKET)
+    assert result.success
+    assert all(check.passed for check in checks(result).values()), checks(result)
+    train, dev = (data.load_questions(tmp_path, split) for split in ("train", "dev"))
+    assert (len(train), len(dev)) == (12, 12)
+    assert {question.subset for question in dev} == {"new_databases", "unseen_words", "general"}
+    golds = data.load_golds(tmp_path, "dev")
+    assert list(golds) == [question.key for question in dev]
+    assert all(gold.usable and not gold.empty for gold in golds.values())
+    again = ingest(tmp_path, POCKET)
+    assert again.success and versions(again) == versions(result)
+
+
+def test_missing_databases_stop_what_follows_unless_allowed(tmp_path: Path) -> None:
+    folder = make_split(tmp_path / "data", [row(1), row(2, db_id="shopp")])
+    root = tmp_path / "artifacts"
+    refused = ingest(root, use(folder))
+    assert not refused.success
+    check = checks(refused)["db_ids_resolve"]
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    (failing,) = check.metadata["failing rows"].records
+    assert "did you mean 'shop'?" in failing.data["detail"]
+    assert "gold_results" not in versions(refused)
+    with pytest.raises(Text2SqlError, match="materialize bird_questions"):
+        data.load_questions(root, "dev")
+    allowed = ingest(root, use(folder, missing_databases=0.5))
+    assert allowed.success
+    assert not checks(allowed)["db_ids_resolve"].passed
+    assert [question.key for question in data.load_questions(root, "dev")] == ["dev/1"]
+    assert list(data.load_golds(root, "dev")) == ["dev/1"]
+    assert data.load_file_keys(root, "dev") == ["dev/1", "dev/2"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "empty", "cut"])
+def test_a_broken_database_stops_what_follows(tmp_path: Path, damage: str) -> None:
+    folder = make_split(tmp_path / "data", [row(1)])
+    file = folder / "dev_databases" / "shop" / "shop.sqlite"
+    whole = file.read_bytes()
+    file.write_bytes({"garbage": b"x" * 5000, "empty": b"", "cut": whole[:-2000]}[damage])
+    result = ingest(tmp_path / "artifacts", use(folder))
+    assert not result.success
+    check = checks(result)["databases_sound"]
+    assert check.severity is dg.AssetCheckSeverity.ERROR
+    (failing,) = check.metadata["failing rows"].records
+    assert failing.data["db_id"] == "shop" and failing.data["state"] != "ok"
+    assert "gold_results" not in versions(result)
+
+
+def test_gold_that_fails_is_counted_and_too_much_of_it_refused(tmp_path: Path) -> None:
+    broken = row(3, SQL="SELECT COUNT(*) FROM `Order Details`")
+    writing = row(4, SQL="DELETE FROM t")
+    folder = make_split(
+        tmp_path / "data", [row(1), row(2, SQL="SELECT a FROM t WHERE a > 9"), broken, writing]
+    )
+    root = tmp_path / "artifacts"
+    refused = ingest(root, use(folder))
+    assert not refused.success
+    check = checks(refused)["gold_runs"]
+    found = {record.data["key"]: record.data for record in check.metadata["failing rows"].records}
+    assert {key: data["status"] for key, data in found.items()} == {
+        "dev/3": "error",
+        "dev/4": "write",
+    }
+    assert found["dev/3"]["error"] == "no such table: Order Details"
+    assert not checks(refused)["gold_answers"].passed
+    with pytest.raises(Text2SqlError, match="failed their check"):
+        data.load_golds(root, "dev")
+    allowed = ingest(root, use(folder) | {"gold_results": {"failing": 0.5}})
+    assert allowed.success
+    golds = data.load_golds(root, "dev")
+    assert [gold.usable for gold in golds.values()] == [True, True, False, False]
+    assert golds["dev/2"].empty
+
+
+def test_wrong_keys_stop_the_run_and_leave_nothing(tmp_path: Path) -> None:
+    folder = make_split(tmp_path / "data", [{"id": 1, "text": "q"}])
+    root = tmp_path / "artifacts"
+    result = ingest(root, use(folder))
+    assert not result.success
+    (failure,) = result.get_step_failure_events()
+    assert "has no 'db_id' (found: id, text)" in str(failure.step_failure_data.error)
+    assert not list(root.rglob("*.jsonl")) and not (root / "bird" / "current.json").exists()
+
+
+def test_equal_gold_on_one_database_runs_once(tmp_path: Path) -> None:
+    rows = [row(number, SQL="SELECT COUNT(*) FROM t") for number in range(5)]
+    questions = load_split(make_split(tmp_path, rows), "dev").questions
+    told: list[tuple[int, int]] = []
+    with Sandbox(workers=1) as sandbox:
+        golds = run_golds(questions, sandbox, Limits(), lambda *counts: told.append(counts))
+    assert told == [(1, 1)]
+    assert [gold.key for gold in golds.values()] == [f"dev/{number}" for number in range(5)]
+    assert len({gold.digest for gold in golds.values()}) == 1
+
+
+def test_description_files_that_do_not_fit_are_reported(tmp_path: Path) -> None:
+    file = make_database(tmp_path, "shop")
+    notes = tmp_path / "shop" / "database_description"
+    notes.mkdir()
+    (notes / "tt.csv").write_text("original_column_name\na\n")
+    (notes / "t.csv").write_text("original_column_name,column_name\na,a\nfax,Fax\n")
+    with Sandbox(workers=1) as sandbox:
+        report = inspect_database(file, sandbox)
+    assert (report.state, report.tables, report.rows) == ("ok", 1, 3)
+    assert "tt.csv" in report.unmatched and "fax" in report.unmatched
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = data.write_rows(tmp_path / "rows.jsonl", [{"a": 1}])
+
+    def fail(part: Path) -> None:
+        part.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(Text2SqlError, match=r"Cannot write .*rows\.jsonl: No space left"):
+        data.write_file(file, fail)
+    assert file.read_text() == '{"a": 1}\n'
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.jsonl"]

@@ -150,6 +150,9 @@ def _question(row: Mapping[str, Any], key: str, position: int, file: Path) -> Qu
     for name in ("db_id", "question"):
         if name not in row:
             raise _missing(name, row, position, file)
+        if not isinstance(row[name], str | None) and row[name] == row[name]:
+            kind = type(row[name]).__name__
+            raise Text2SqlError(f"{file}: entry {position}: '{name}' must be text, not {kind}.")
     if not any(name in row for name in _GOLD):
         raise _missing("SQL", row, position, file)
     # Spider's own files carry the parsed query as an object under "sql" beside the text.

@@ -1,0 +1,239 @@
+"""The dataset: an archive in BIRD's layout, its questions and databases, and its gold results."""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from assets import data
+from assets.bird_config import POCKET, BirdConfig, GoldConfig, QuestionsConfig
+from assets.expectations import EXAMPLES, Outcome, check_result, merge, table
+from assets.suites import (
+    check_databases,
+    check_databases_resolve,
+    check_descriptions,
+    check_gold_answers,
+    check_gold_runs,
+    check_questions,
+    check_tidiness,
+)
+from assets.versions import code_version
+from assets.versions import fingerprint as version_of
+from resources.paths import ArtifactRoot
+from resources.sandbox import SandboxResource
+from text2sql.datasets.bird import Record, read_records
+from text2sql.datasets.checks import inspect_databases, run_golds
+from text2sql.datasets.layout import combine_digests, database_files, find_split, fingerprint
+from text2sql.datasets.pocket.corpus import FORMAT, CorpusSizes, generate
+from text2sql.judge import GoldResult
+from text2sql.sandbox import Limits, Sandbox
+
+GROUP = "bird"
+GOLD_CODE = ("text2sql/datasets/checks.py", "text2sql/judge.py", "text2sql/sandbox")
+
+
+def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
+    return [
+        dg.AssetCheckSpec(name, asset=asset, blocking=blocks) for name, blocks in blocking.items()
+    ]
+
+
+def _results(outcomes: Mapping[str, Outcome]) -> list[dg.AssetCheckResult]:
+    return [check_result(name, outcome) for name, outcome in outcomes.items()]
+
+
+@dg.asset(
+    group_name=GROUP,
+    code_version=code_version("text2sql/datasets/layout.py", "text2sql/datasets/pocket"),
+)
+def bird_archive(config: BirdConfig, root: ArtifactRoot) -> dg.MaterializeResult:
+    """A dataset on disk: generated, or found in a folder. Its version is its content's."""
+    folder = _pocket(config, root) if config.source == POCKET else Path(config.source)
+    folder = folder.expanduser().resolve()
+    splits = {split: find_split(folder, split) for split in config.splits}
+    versions = {split: fingerprint(layout) for split, layout in splits.items()}
+    archive = data.Archive(config.source, folder, combine_digests(versions), splits)
+    data.write_json(root.path / "bird" / data.ARCHIVE, archive.to_dict())
+    metadata: dict[str, Any] = {"folder": str(folder), "fingerprint": archive.fingerprint}
+    for split, layout in splits.items():
+        metadata[f"{split} questions"] = str(layout.questions)
+        metadata[f"{split} databases"] = len(database_files(layout.databases))
+    return dg.MaterializeResult(data_version=dg.DataVersion(archive.fingerprint), metadata=metadata)
+
+
+def _pocket(config: BirdConfig, root: ArtifactRoot) -> Path:
+    """Generate the pocket corpus that the configuration asks for, if it is not there yet."""
+    sizes = config.sizes.model_dump()
+    version = version_of(format=FORMAT, seed=config.seed, sizes=sizes)
+    return generate(root.path / "corpus" / version, config.seed, CorpusSizes(**sizes))
+
+
+@dg.asset(
+    group_name=GROUP,
+    deps=[bird_archive],
+    check_specs=_checks(
+        "bird_questions", questions_valid=True, db_ids_resolve=True, questions_tidy=False
+    ),
+    code_version=code_version("text2sql/datasets/bird.py", "assets/suites.py"),
+)
+def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
+    """Every question of the splits; those that cannot be used are kept with the reason.
+
+    The dataset becomes the current one only if nothing critical fails.
+    """
+    archive = data.load_archive(root.path)
+    frames = {}
+    for split, layout in archive.splits.items():
+        records = read_records(layout.questions, layout.databases, split)
+        file = data.split_folder(root.path, archive, split) / data.QUESTIONS
+        data.write_rows(file, (data.record_row(record) for record in records))
+        frames[split] = pd.DataFrame(
+            [_question_row(record) for record in records], columns=_COLUMNS
+        )
+    everything = pd.concat(frames.values(), ignore_index=True)
+    outcomes = {
+        "questions_valid": merge(
+            check_questions(frame, config.least, config.most) for frame in frames.values()
+        ),
+        "db_ids_resolve": check_databases_resolve(everything, config.missing_databases),
+        "questions_tidy": merge(check_tidiness(frame) for frame in frames.values()),
+    }
+    if not any(outcome.blocks for outcome in outcomes.values()):
+        data.write_json(root.path / "bird" / data.CURRENT, archive.to_dict())
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(archive.fingerprint),
+        metadata={
+            "folder": str(data.dataset_folder(root.path, archive)),
+            "questions by split": {split: len(frame) for split, frame in frames.items()},
+            "rows by status": _counts(everything["status"]),
+        },
+        check_results=_results(outcomes),
+    )
+
+
+_COLUMNS = ["key", "db_id", "question", "evidence", "sql", "difficulty", "status", "detail"]
+
+
+def _question_row(record: Record) -> dict[str, Any]:
+    """Return what the suites look at; an empty text is a null there."""
+    texts = {name: getattr(record.question, name) or None for name in _COLUMNS[:6]}
+    return texts | {"status": record.reason or "ok", "detail": record.detail}
+
+
+@dg.asset(
+    group_name=GROUP,
+    deps=[bird_archive],
+    check_specs=_checks("bird_databases", databases_sound=True, descriptions_match=False),
+    code_version=code_version("text2sql/datasets/checks.py", "assets/suites.py"),
+)
+def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.MaterializeResult:
+    """Every database of the splits: whether it is sound, its tables, rows, size and sha256."""
+    archive = data.load_archive(root.path)
+    with sandbox.open() as box:
+        rows = [
+            {"split": split} | asdict(report)
+            for split, layout in archive.splits.items()
+            for report in inspect_databases(database_files(layout.databases).values(), box)
+        ]
+    frame = pd.DataFrame(rows)
+    data.write_file(
+        data.dataset_folder(root.path, archive) / data.DATABASES,
+        lambda part: frame.to_parquet(part, index=False),
+    )
+    outcomes = {
+        "databases_sound": check_databases(frame),
+        "descriptions_match": check_descriptions(frame),
+    }
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(version_of(rows=frame.drop(columns="path").to_dict("records"))),
+        metadata={
+            "databases": len(frame),
+            "rows": int(frame["rows"].sum()),
+            "bytes": int(frame["bytes"].sum()),
+            "largest": table(frame.nlargest(EXAMPLES, "bytes").drop(columns=["path", "sha256"])),
+        },
+        check_results=_results(outcomes),
+    )
+
+
+@dg.asset(
+    group_name=GROUP,
+    deps=[bird_questions, bird_databases],
+    check_specs=_checks("gold_results", gold_runs=True, gold_answers=False),
+    code_version=code_version(*GOLD_CODE),
+)
+def gold_results(
+    context: dg.AssetExecutionContext,
+    config: GoldConfig,
+    root: ArtifactRoot,
+    sandbox: SandboxResource,
+) -> dg.MaterializeResult:
+    """What every gold query returns, run once: status, digests, rows and time.
+
+    A dataset whose results are there already, made by the same code and limit, is not run again.
+    """
+    archive = data.load_current(root.path)
+    version = version_of(
+        data=archive.fingerprint,
+        seconds=config.seconds,
+        code=code_version(*GOLD_CODE),
+        sqlite=sqlite3.sqlite_version,
+    )
+    golds = data.stored_golds(root.path, archive, version)
+    if golds is None:
+        with sandbox.open() as box:
+            golds = _run_golds(context, root.path, archive, box, Limits(seconds=config.seconds))
+    else:
+        context.log.info("Reused the gold results of an earlier run: nothing has changed.")
+    frame = _gold_frame(root.path, archive, golds)
+    outcomes = {
+        "gold_runs": check_gold_runs(frame, config.failing),
+        "gold_answers": check_gold_answers(frame),
+    }
+    accepted = not outcomes["gold_runs"].blocks
+    data.store_golds(root.path, archive, golds, version, accepted)
+    results = frame[["key", "status", "digest"]].to_dict("records")
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(version_of(results=results)),
+        metadata={
+            "queries": len(frame),
+            "by status": _counts(frame["status"]),
+            "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
+        },
+        check_results=_results(outcomes),
+    )
+
+
+def _run_golds(
+    context: dg.AssetExecutionContext,
+    root: Path,
+    archive: data.Archive,
+    box: Sandbox,
+    limits: Limits,
+) -> dict[str, GoldResult]:
+    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
+
+    def tell(ended: int, of: int) -> None:
+        if ended == of or ended % 500 == 0:
+            context.log.info(f"{ended:,} of {of:,} gold queries have run.")
+
+    return run_golds(questions, box, limits, tell)
+
+
+def _gold_frame(root: Path, archive: data.Archive, golds: Mapping[str, GoldResult]) -> pd.DataFrame:
+    """Return the gold results beside their questions, as the suites look at them."""
+    rows = [
+        golds[question.key].to_dict() | {"db_id": question.db_id, "sql": question.sql}
+        for split in archive.splits
+        for question in data.load_questions(root, split)
+    ]
+    columns = [field.name for field in fields(GoldResult)]
+    return pd.DataFrame(rows, columns=[*columns, "db_id", "sql"])
+
+
+def _counts(column: pd.Series) -> dict[str, int]:
+    return {str(name): int(count) for name, count in column.value_counts().items()}

@@ -1,0 +1,196 @@
+"""Where the ingested dataset lies below the artifact root, and how other assets read it.
+
+``<root>/bird/archive.json`` names the archive that was looked at last, ``current.json`` beside it
+the dataset that passed its checks; ``<root>/bird/<fingerprint>/`` has a folder for each split.
+Files are written beside their place and moved there: a reader sees a whole file or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from text2sql.datasets.bird import Record, file_key
+from text2sql.datasets.layout import SplitLayout
+from text2sql.errors import Text2SqlError
+from text2sql.judge import GoldResult
+from text2sql.questions import Question
+from text2sql.sandbox import Status
+
+ARCHIVE = "archive.json"
+CURRENT = "current.json"
+QUESTIONS = "questions.jsonl"
+DATABASES = "databases.parquet"
+GOLDS = "gold_results.jsonl"
+GOLD_STATE = "gold_results.json"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A dataset on disk: its folder, its content's fingerprint, and where each split lies."""
+
+    source: str
+    folder: Path
+    fingerprint: str
+    splits: dict[str, SplitLayout]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the archive as plain JSON values."""
+        splits = {
+            name: {"questions": str(layout.questions), "databases": str(layout.databases)}
+            for name, layout in self.splits.items()
+        }
+        return asdict(self) | {"folder": str(self.folder), "splits": splits}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Archive:
+        """Read what ``to_dict`` wrote."""
+        splits = {
+            name: SplitLayout(name, Path(paths["questions"]), Path(paths["databases"]))
+            for name, paths in row["splits"].items()
+        }
+        return cls(row["source"], Path(row["folder"]), row["fingerprint"], splits)
+
+
+def load_archive(root: Path) -> Archive:
+    """Return the archive that was looked at last."""
+    return _pointer(root, ARCHIVE, "bird_archive")
+
+
+def load_current(root: Path) -> Archive:
+    """Return the dataset that passed its checks last: what everything downstream reads."""
+    return _pointer(root, CURRENT, "bird_questions")
+
+
+def _pointer(root: Path, name: str, asset: str) -> Archive:
+    file = root / "bird" / name
+    if not file.is_file():
+        raise Text2SqlError(f"There is no {file}: materialize {asset} first.")
+    return Archive.from_dict(json.loads(file.read_text(encoding="utf-8")))
+
+
+def dataset_folder(root: Path, archive: Archive) -> Path:
+    """Return the folder of a dataset's own files."""
+    return root / "bird" / archive.fingerprint
+
+
+def load_rows(root: Path, split: str) -> list[dict[str, Any]]:
+    """Return every row of the current dataset's split, also those that are not used."""
+    return list(_read(split_folder(root, load_current(root), split) / QUESTIONS, "bird_questions"))
+
+
+def load_questions(root: Path, split: str) -> list[Question]:
+    """Return the questions of a split that can be used, in the order of the questions file."""
+    return [
+        Question.from_dict(row["question"]) for row in load_rows(root, split) if not row["reason"]
+    ]
+
+
+def load_file_keys(root: Path, split: str) -> list[str]:
+    """Return the key of every row of the questions file, for predictions paired by position."""
+    return [file_key(row["question"]["key"], row["reason"]) for row in load_rows(root, split)]
+
+
+def load_golds(root: Path, split: str) -> dict[str, GoldResult]:
+    """Return the gold results of a split's usable questions by key; some may have failed."""
+    archive = load_current(root)
+    if not _gold_state(root, archive).get("accepted", True):
+        raise Text2SqlError(
+            f"The gold results of {archive.folder} failed their check: see gold_results in "
+            "Dagster, and mend the dataset or allow more failures."
+        )
+    return _read_golds(split_folder(root, archive, split) / GOLDS)
+
+
+def stored_golds(root: Path, archive: Archive, version: str) -> dict[str, GoldResult] | None:
+    """Return the gold results of all splits, or None where those of ``version`` are not there."""
+    if _gold_state(root, archive).get("version") != version:
+        return None
+    found: dict[str, GoldResult] = {}
+    for split in archive.splits:
+        found |= _read_golds(split_folder(root, archive, split) / GOLDS)
+    return found
+
+
+def store_golds(
+    root: Path, archive: Archive, golds: Mapping[str, GoldResult], version: str, accepted: bool
+) -> None:
+    """Write the gold results of each split; ``accepted`` says whether others may read them.
+
+    Results that the infrastructure spoilt are not stored as finished work.
+    """
+    for split in archive.splits:
+        rows = [gold.to_dict() for key, gold in golds.items() if key.startswith(f"{split}/")]
+        write_rows(split_folder(root, archive, split) / GOLDS, rows)
+    spoilt = any(gold.status is Status.INFRASTRUCTURE for gold in golds.values())
+    state = {"version": "" if spoilt else version, "accepted": accepted}
+    write_json(dataset_folder(root, archive) / GOLD_STATE, state)
+
+
+def _gold_state(root: Path, archive: Archive) -> dict[str, Any]:
+    file = dataset_folder(root, archive) / GOLD_STATE
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _read_golds(file: Path) -> dict[str, GoldResult]:
+    return {row["key"]: GoldResult.from_dict(row) for row in _read(file, "gold_results")}
+
+
+def split_folder(root: Path, archive: Archive, split: str) -> Path:
+    """Return the folder of one split's files; raise where the dataset has no such split."""
+    if split not in archive.splits:
+        names = ", ".join(archive.splits)
+        raise Text2SqlError(
+            f"The dataset {archive.folder} has no split '{split}' (it has {names})."
+        )
+    return dataset_folder(root, archive) / split
+
+
+def record_row(record: Record) -> dict[str, Any]:
+    """Return a row of a questions file as plain JSON values."""
+    return {
+        "position": record.position,
+        "question": record.question.to_dict(),
+        "reason": record.reason or "",
+        "detail": record.detail,
+    }
+
+
+def _read(file: Path, asset: str) -> Iterable[dict[str, Any]]:
+    if not file.is_file():
+        raise Text2SqlError(f"There is no {file}: materialize {asset} for this dataset first.")
+    with open(file, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def write_file(file: Path, write: Callable[[Path], object]) -> Path:
+    """Let ``write`` fill a file, whole or not at all.
+
+    Raises Text2SqlError, and leaves nothing, where the disk is full or refuses.
+    """
+    temporary = file.with_name(f".{os.getpid()}.{file.name}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        os.replace(temporary, file)
+    except OSError as error:
+        raise Text2SqlError(f"Cannot write {file}: {error.strerror or error}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return file
+
+
+def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write one JSON object a line."""
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    return write_file(file, lambda part: part.write_text("".join(lines), encoding="utf-8"))
+
+
+def write_json(file: Path, value: Mapping[str, Any]) -> Path:
+    """Write one JSON object."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return write_file(file, lambda part: part.write_text(text, encoding="utf-8"))

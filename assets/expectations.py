@@ -1,0 +1,196 @@
+"""Run Great Expectations on DataFrames and show the outcome as a Dagster asset check.
+
+A critical expectation that fails stops what follows; a warning is shown and counted. The suites
+are in ``assets/suites.py``. Great Expectations is imported when a suite runs (it takes seconds),
+with analytics and progress bars off and without a project on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+EXAMPLES = 20
+"""Failing rows that a check keeps at most."""
+
+_CELL = 200
+_METADATA_BYTES = 16_000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An expectation that does not hold: its sentence, its rows (0: the table as a whole)."""
+
+    expectation: str
+    critical: bool
+    rows: int = 0
+    observed: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a suite found: how many rows it saw, what failed, and up to 20 failing rows.
+
+    ``examples`` has the shown columns and ``failed``, the sentences that a row breaks.
+    """
+
+    checked: int
+    failures: tuple[Failure, ...] = ()
+    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def success(self) -> bool:
+        """Whether everything holds, warnings included."""
+        return not self.failures
+
+    @property
+    def blocks(self) -> bool:
+        """Whether something critical fails."""
+        return any(failure.critical for failure in self.failures)
+
+
+def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[str]) -> Outcome:
+    """Run Great Expectations' ``expectations`` on ``frame``; ``show`` names the example columns.
+
+    The expectations need a ``description``: the sentence that people read when they fail.
+    """
+    gx = great_expectations()
+    context = gx.get_context(mode="ephemeral")
+    progress = gx.data_context.types.base.ProgressBarsConfig
+    context.variables.progress_bars = progress(globally=False)
+    frame = frame.reset_index(drop=True)
+    asset = context.data_sources.add_pandas("memory").add_dataframe_asset("frame")
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    result = batch.validate(
+        gx.ExpectationSuite("suite", expectations=list(expectations)),
+        result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES},
+    )
+    failed = [single for single in result.results if not single.success]
+    return Outcome(
+        len(frame), tuple(_failure(single) for single in failed), _examples(frame, failed, show)
+    )
+
+
+def merge(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return one outcome for several, such as one a split."""
+    parts = list(outcomes)
+    examples = [part.examples for part in parts if len(part.examples)]
+    return Outcome(
+        sum(part.checked for part in parts),
+        tuple(failure for part in parts for failure in part.failures),
+        pd.concat(examples, ignore_index=True).head(EXAMPLES) if examples else pd.DataFrame(),
+    )
+
+
+def great_expectations() -> Any:
+    """Import Great Expectations without its analytics."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+    import great_expectations.data_context.types.base
+
+    return gx
+
+
+def _failure(single: Any) -> Failure:
+    config, result = single.expectation_config, single.result
+    observed = str(result.get("observed_value", ""))
+    problem = _exception(single.exception_info or {})
+    return Failure(
+        expectation=config.description or config.type,
+        critical=str(getattr(config.severity, "value", config.severity)) == "critical",
+        rows=int(result.get("unexpected_count") or 0),
+        observed=problem or observed,
+    )
+
+
+def _exception(info: dict[str, Any]) -> str:
+    """Return the message of an expectation that could not be evaluated (a missing column)."""
+    nested = [part for part in info.values() if isinstance(part, dict)] or [info]
+    messages = [str(part["exception_message"]) for part in nested if part.get("exception_message")]
+    return messages[0] if messages else ""
+
+
+def _examples(frame: pd.DataFrame, failed: Sequence[Any], show: Sequence[str]) -> pd.DataFrame:
+    broken: dict[int, list[str]] = {}
+    for single in failed:
+        for index in single.result.get("partial_unexpected_index_list") or []:
+            broken.setdefault(index, []).append(_failure(single).expectation)
+    first = sorted(broken)[:EXAMPLES]
+    rows = frame.loc[first, [name for name in show if name in frame.columns]]
+    return rows.assign(failed=["; ".join(broken[index]) for index in first])
+
+
+def check_result(
+    name: str, outcome: Outcome, asset: dg.AssetKey | str | None = None
+) -> dg.AssetCheckResult:
+    """Turn an outcome into Dagster's result: a sentence, the failures and examples, under 20 KB.
+
+    Severity ERROR (which blocks where the check is blocking) when something critical fails.
+    """
+    severity = dg.AssetCheckSeverity.ERROR if outcome.blocks else dg.AssetCheckSeverity.WARN
+    metadata: dict[str, Any] = {"rows checked": outcome.checked}
+    if outcome.failures:
+        metadata["failures"] = dg.MetadataValue.table([_record(f) for f in outcome.failures])
+    if len(outcome.examples):
+        metadata["failing rows"] = table(outcome.examples)
+    return dg.AssetCheckResult(
+        check_name=name,
+        asset_key=asset,
+        passed=outcome.success,
+        severity=severity,
+        description=describe(outcome),
+        metadata=metadata,
+    )
+
+
+def describe(outcome: Outcome) -> str:
+    """Say in one sentence what does not hold, and for how many rows."""
+    if outcome.success:
+        return f"All expectations hold for {outcome.checked:,} rows."
+    return "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
+
+
+def _sentence(failure: Failure) -> str:
+    if failure.rows:
+        return f"{failure.expectation} ({failure.rows:,} {'row' if failure.rows == 1 else 'rows'})"
+    return (
+        f"{failure.expectation} ({failure.observed})" if failure.observed else failure.expectation
+    )
+
+
+def _record(failure: Failure) -> dg.TableRecord:
+    return dg.TableRecord(
+        {
+            "expected": failure.expectation[:_CELL],
+            "severity": "critical" if failure.critical else "warning",
+            "failing rows": failure.rows,
+            "observed": failure.observed[:_CELL],
+        }
+    )
+
+
+def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
+    """Show the first rows of a frame as Dagster's table: at most 20, cells and size bounded."""
+    cells = [
+        {str(name): _cell(value) for name, value in row.items()}
+        for row in frame.head(EXAMPLES).to_dict("records")
+    ]
+    while len(cells) > 1 and len(json.dumps(cells)) > _METADATA_BYTES:
+        cells.pop()
+    columns = [dg.TableColumn(str(name), "string") for name in frame.columns]
+    schema = dg.TableSchema(columns=columns)
+    return dg.MetadataValue.table([dg.TableRecord(row) for row in cells], schema=schema)
+
+
+def _cell(value: Any) -> str:
+    """Return a cell's text; pandas 3's string columns keep a null as a float."""
+    if value is None or value is pd.NA or value != value:
+        return ""
+    text = str(value)
+    return text if len(text) <= _CELL else f"{text[:_CELL]}… [{len(text):,} characters]"

@@ -1,0 +1,183 @@
+"""What must be true of questions, databases and gold results: suites of Great Expectations.
+
+Critical is what would spoil training or scores; a warning is what a person should know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from assets.expectations import Outcome, great_expectations, validate
+
+DIFFICULTIES = ("simple", "moderate", "challenging")
+
+
+def check_questions(frame: pd.DataFrame, least: int = 1, most: int = 1_000_000) -> Outcome:
+    """Check the rows of one split: how many there are, unique ids, and no empty field.
+
+    Rows that merely repeat an earlier one are left to ``check_tidiness``.
+    """
+    e = great_expectations().expectations
+    expectations = [
+        e.ExpectTableRowCountToBeBetween(
+            min_value=least,
+            max_value=most,
+            severity="critical",
+            description=f"the split has {least:,} to {most:,} questions",
+        ),
+        e.ExpectColumnValuesToBeUnique(
+            column="key", severity="critical", description="no two questions share an id"
+        ),
+    ]
+    texts = ("key", "db_id", "question", "sql")
+    for column in texts:
+        expectations += _filled(column)
+    # As objects, values are checked one by one; pandas 2 and 3 name string columns differently.
+    distinct = frame[frame["status"] != "duplicate_row"].astype(dict.fromkeys(texts, object))
+    return validate(distinct, expectations, ("key", "db_id", "question", "sql", "detail"))
+
+
+def check_databases_resolve(frame: pd.DataFrame, allowed: float = 0.0) -> Outcome:
+    """Check that every db_id has a database; more than the share ``allowed`` is critical."""
+    expectations = _none_of(
+        "status", ["db_missing"], "{} of the questions have their database", allowed
+    )
+    return validate(frame, expectations, ("key", "db_id", "detail"))
+
+
+def check_tidiness(frame: pd.DataFrame) -> Outcome:
+    """Warn of repeated rows, unknown difficulties, and nulls that were written as words."""
+    e = great_expectations().expectations
+    expectations = [
+        e.ExpectColumnValuesToNotBeInSet(
+            column="status",
+            value_set=["duplicate_row"],
+            severity="warning",
+            description="no row repeats an earlier one",
+        ),
+        e.ExpectColumnValuesToNotMatchRegex(
+            column="evidence",
+            regex=r"(?i)^\s*(?:nan|none|null)\s*$",
+            severity="warning",
+            description="no evidence is the word nan, none or null",
+        ),
+    ]
+    if frame["difficulty"].notna().any():
+        expectations += _difficulty()
+    return validate(frame, expectations, ("key", "db_id", "question", "evidence", "difficulty"))
+
+
+def check_databases(frame: pd.DataFrame) -> Outcome:
+    """Check that every database opens, is sound, and has tables; warn of one without rows."""
+    e = great_expectations().expectations
+    expectations = [
+        e.ExpectTableRowCountToBeBetween(
+            min_value=1, severity="critical", description="there is at least one database"
+        ),
+        e.ExpectColumnValuesToBeInSet(
+            column="state",
+            value_set=["ok"],
+            severity="critical",
+            description="every database opens and passes SQLite's quick check",
+        ),
+        e.ExpectColumnValuesToBeBetween(
+            column="tables",
+            min_value=1,
+            severity="critical",
+            description="every database has a table",
+        ),
+        e.ExpectColumnValuesToBeBetween(
+            column="rows", min_value=1, severity="warning", description="every database has rows"
+        ),
+    ]
+    return validate(frame, expectations, ("split", "db_id", "state", "tables", "rows", "path"))
+
+
+def check_descriptions(frame: pd.DataFrame) -> Outcome:
+    """Warn of description files or columns that the database does not have."""
+    e = great_expectations().expectations
+    expectation = e.ExpectColumnValueLengthsToBeBetween(
+        column="unmatched",
+        max_value=0,
+        severity="warning",
+        description="every description file and column is one of the database's",
+    )
+    return validate(frame, [expectation], ("split", "db_id", "unmatched"))
+
+
+def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> Outcome:
+    """Check that the gold queries are reading statements that run within their limits.
+
+    More failing than the share ``allowed`` is critical: those questions have no usable reward.
+    """
+    failing = ["error", "write", "no_statement", "timeout", "too_large", "infrastructure"]
+    expectations = _none_of("status", failing, "{} of the gold queries run", allowed)
+    return validate(frame, expectations, ("key", "db_id", "status", "error", "sql"))
+
+
+def check_gold_answers(frame: pd.DataFrame) -> Outcome:
+    """Warn of gold queries that return no row: any broken query matches them."""
+    e = great_expectations().expectations
+    expectation = e.ExpectColumnValuesToBeBetween(
+        column="row_count",
+        min_value=1,
+        severity="warning",
+        description="every gold query that runs returns a row",
+    )
+    ran = frame[frame["status"] == "ok"]
+    return validate(ran, [expectation], ("key", "db_id", "question", "sql"))
+
+
+def _filled(column: str) -> list[Any]:
+    """Expect text in a column; a length or a type alone would pass a null."""
+    e = great_expectations().expectations
+    sentence = f"every question has a {column}"
+    return [
+        e.ExpectColumnValuesToBeInTypeList(
+            column=column, type_list=["str"], severity="critical", description=f"{column} is text"
+        ),
+        e.ExpectColumnValuesToNotBeNull(column=column, severity="critical", description=sentence),
+        e.ExpectColumnValueLengthsToBeBetween(
+            column=column, min_value=1, severity="critical", description=sentence
+        ),
+    ]
+
+
+def _none_of(column: str, values: list[str], sentence: str, allowed: float) -> list[Any]:
+    """Expect that no row has one of ``values``; critical only beyond the share ``allowed``."""
+    expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet
+    strict = expectation(
+        column=column,
+        value_set=values,
+        severity="warning" if allowed else "critical",
+        description=sentence.format("all"),
+    )
+    if not allowed:
+        return [strict]
+    least = 1 - allowed
+    bound = expectation(
+        column=column,
+        value_set=values,
+        mostly=least,
+        severity="critical",
+        description=sentence.format(f"at least {least:.1%}"),
+    )
+    return [strict, bound]
+
+
+def _difficulty() -> list[Any]:
+    e = great_expectations().expectations
+    sentence = f"every difficulty is one of {', '.join(DIFFICULTIES)}"
+    return [
+        e.ExpectColumnValuesToNotBeNull(
+            column="difficulty", severity="warning", description=sentence
+        ),
+        e.ExpectColumnValuesToBeInSet(
+            column="difficulty",
+            value_set=list(DIFFICULTIES),
+            severity="warning",
+            description=sentence,
+        ),
+    ]

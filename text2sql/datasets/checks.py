@@ -1,0 +1,128 @@
+"""Run what must be run once on every dataset: a look into each database, and each gold query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from text2sql.datasets.layout import file_digest
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.judge import GoldResult, run_gold
+from text2sql.questions import Question
+from text2sql.render import quote_name
+from text2sql.sandbox import Limits, Sandbox, Status
+from text2sql.schema import DatabaseSchema, describe
+
+_SCAN = Limits(seconds=600.0, keep_rows=1)
+"""For statements that read a whole database: BIRD's largest has several GB."""
+
+OK = "ok"
+
+
+@dataclass(frozen=True)
+class DatabaseReport:
+    """What one database file is: ``state`` is ``ok`` or the sentence that says what is wrong.
+
+    ``rows`` counts the rows of all tables. ``unmatched`` names description files and columns
+    that the database does not have; they are never shown to a policy.
+    """
+
+    db_id: str
+    path: str
+    state: str
+    bytes: int = 0
+    sha256: str = ""
+    tables: int = 0
+    rows: int = 0
+    unmatched: str = ""
+
+
+def inspect_databases(files: Iterable[Path], sandbox: Sandbox) -> Iterator[DatabaseReport]:
+    """Yield a report for each database in the order of ``files``; all workers are used."""
+    with _pool(sandbox) as pool:
+        yield from pool.map(lambda file: inspect_database(file, sandbox), files)
+
+
+def inspect_database(file: Path, sandbox: Sandbox) -> DatabaseReport:
+    """Open one database, let SQLite check it, and count its tables and rows.
+
+    A database that cannot be used is a report with another ``state``, never an exception.
+    """
+    report = DatabaseReport(file.stem, str(file), OK)
+    try:
+        report = replace(report, bytes=file.stat().st_size, sha256=file_digest(file))
+        state = _quick_check(file, sandbox)
+        if state != OK:
+            return replace(report, state=state)
+        schema = describe(file, sandbox)
+        return replace(
+            report,
+            tables=sum(not table.is_view for table in schema.tables),
+            rows=_count_rows(file, schema, sandbox),
+            unmatched="; ".join(_unmatched(schema)),
+        )
+    except InfrastructureError:
+        raise
+    except (Text2SqlError, OSError) as error:
+        return replace(report, state=str(error))
+
+
+def _quick_check(file: Path, sandbox: Sandbox) -> str:
+    result = sandbox.execute(file, "PRAGMA quick_check(1)", _SCAN)
+    return str(result.rows[0][0]) if result.status is Status.OK else result.error
+
+
+def _count_rows(file: Path, schema: DatabaseSchema, sandbox: Sandbox) -> int:
+    total = 0
+    for table in schema.tables:
+        if not table.is_view:
+            count = f"SELECT COUNT(*) FROM {quote_name(table.name)}"
+            result = sandbox.execute(file, count, _SCAN)
+            if result.status is not Status.OK:
+                raise Text2SqlError(f"Cannot count the rows of {table.name}: {result.error}.")
+            total += result.rows[0][0]
+    return total
+
+
+def _unmatched(schema: DatabaseSchema) -> list[str]:
+    notes = schema.descriptions
+    return [*notes.unmatched_files, *notes.unreadable_files, *notes.phantom_columns]
+
+
+def run_golds(
+    questions: Sequence[Question],
+    sandbox: Sandbox,
+    limits: Limits,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> dict[str, GoldResult]:
+    """Run each distinct gold query once on all workers; return results by question key.
+
+    ``on_progress`` is told how many of how many queries have ended.
+    """
+    groups: dict[tuple[Path, str], list[Question]] = {}
+    for question in questions:
+        groups.setdefault((question.database, question.sql), []).append(question)
+    results: dict[str, GoldResult] = {}
+    with _pool(sandbox) as pool:
+        running = {
+            pool.submit(run_gold, group[0], sandbox, limits): group for group in groups.values()
+        }
+        for ended, future in enumerate(as_completed(running), start=1):
+            for question in running[future]:
+                results[question.key] = replace(future.result(), key=question.key)
+            if on_progress is not None:
+                on_progress(ended, len(running))
+    return {question.key: results[question.key] for question in questions}
+
+
+@contextmanager
+def _pool(sandbox: Sandbox) -> Iterator[ThreadPoolExecutor]:
+    """One thread for each sandbox worker; what has not begun is dropped on an error."""
+    pool = ThreadPoolExecutor(sandbox.workers, "text2sql-checks")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,14 +1,13 @@
 """The model card, the promotion gate, and the champion: the policy that answers every day."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from assets.data import load_questions, write_json, write_text
+from assets.data import load_questions, write_file, write_json
 from assets.evaluation import dev_scores, evaluation_folder, read_scores
 from assets.partitions import training_run_of, training_runs
 from assets.training import read_training
@@ -37,8 +36,9 @@ def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.Mate
     run = context.partition_key
     scores, training = read_scores(root, run), read_training(root, run)
     text = render_card(f"text2sql-{run}", scores, training)
-    card = write_text(evaluation_folder(root, run) / "README.md", [text])
-    write_text(root.path / training["policy"] / "README.md", [text])
+    card = evaluation_folder(root, run) / "README.md"
+    for file in (card, Path(training["policy"]) / "README.md"):
+        write_file(file, lambda part: part.write_text(text, encoding="utf-8"))
     table = markdown_table(score_rows(scores, ("all", "subset")))
     return dg.MaterializeResult(
         metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)}

@@ -1,7 +1,5 @@
 """The difficulty filter: what the base policy solves sometimes is what it can learn from."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Evaluation: what the base and the trained policy do on the dev questions, and the scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from assets.data import write_file
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -25,8 +27,7 @@ def plot(path: Path, draw: Callable[[Axes], None], width: float = 6.0) -> dg.Met
     draw(figure.subplots())
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(buffer.getvalue())
+    write_file(path, lambda part: part.write_bytes(buffer.getvalue()))
     text = base64.b64encode(buffer.getvalue()).decode()
     if len(text) > LIMIT:
         return dg.MetadataValue.path(path)

@@ -5,8 +5,6 @@ named by all of that, so equal work is found and never done twice. In the folder
 a store of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter
@@ -91,7 +89,7 @@ class RolloutSet:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> RolloutSet:
+    def from_dict(cls, row: Mapping[str, Any]) -> "RolloutSet":
         """Read what ``to_dict`` wrote."""
         sampling = Sampling(**row["sampling"])
         return cls(**{**row, "sampling": sampling, "keys": tuple(row["keys"])})
@@ -192,7 +190,7 @@ async def _sample(
     work: Mapping[str, Any],
     root: ArtifactRoot,
     policy: PolicyResource,
-    box: Sandbox,
+    box: "Sandbox",
 ) -> list[Rollout]:
     keys = set(wanted.keys)
     store = RolloutStore(root.folder("rollouts", wanted.folder) / f"{work['name']}.jsonl")

@@ -1,7 +1,5 @@
 """GRPO: a policy trained on the prompts, by a child program that reports as it goes."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

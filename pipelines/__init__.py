@@ -1,0 +1,1 @@
+"""When and how it runs: definitions, jobs, schedules, the demo and the UI."""

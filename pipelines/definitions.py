@@ -1,0 +1,31 @@
+"""Everything that Dagster loads."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets import bird, champion, difficulty, evaluation, training
+from pipelines.jobs import daily_answers, lifecycle
+from pipelines.schedules import daily_answers_schedule
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.sandbox import SandboxResource
+from resources.trainer import TrainerResource
+
+MODULES = [bird, difficulty, training, evaluation, champion]
+MAX_CONCURRENT = 4
+"""Steps of one run side by side: more would wait for each other's locks in SQLite storage."""
+
+defs = dg.Definitions(
+    assets=dg.load_assets_from_modules(MODULES),
+    asset_checks=dg.load_asset_checks_from_modules(MODULES),
+    jobs=[lifecycle, daily_answers],
+    schedules=[daily_answers_schedule],
+    resources={
+        "root": ArtifactRoot(),
+        "sandbox": SandboxResource(),
+        "policy": PolicyResource(),
+        "trainer": TrainerResource(),
+    },
+    executor=dg.multiprocess_executor.configured({"max_concurrent": MAX_CONCURRENT}),
+)

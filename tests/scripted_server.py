@@ -1,0 +1,150 @@
+"""A real OpenAI-compatible HTTP server that replays a script: replies, errors, drops, stalls."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one request gets; ``drop`` closes the connection without an answer."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    drop: bool = False
+    wait: float = 0.0
+
+
+Script = Callable[[dict[str, Any]], Step] | Iterable[Step]
+
+
+def completion(
+    message: dict[str, Any], finish: str = "stop", prompt: int = 10, used: int = 20
+) -> Step:
+    """A chat completion with this message."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    usage = {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used}
+    return replay({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
+
+
+def says(content: str | None, **extra: Any) -> Step:
+    """A reply without a call."""
+    return completion({"content": content, **extra})
+
+
+def calls(*wanted: tuple[str, Any], **extra: Any) -> Step:
+    """A reply that calls tools: pairs of name and arguments."""
+    entries = [
+        {
+            "id": f"c{index}",
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+            },
+        }
+        for index, (name, arguments) in enumerate(wanted)
+    ]
+    return completion({"content": None, "tool_calls": entries, **extra}, "tool_calls")
+
+
+def submits(sql: str) -> Step:
+    """A reply that submits."""
+    return calls(("submit", {"sql": sql}))
+
+
+def fails(status: int, message: str = "no", **headers: str) -> Step:
+    """An error answer; ``retry_after="2"`` becomes the header Retry-After."""
+    names = {name.replace("_", "-").title(): value for name, value in headers.items()}
+    return Step(json.dumps({"error": {"message": message}}).encode(), status, names)
+
+
+def replay(answer: Any, status: int = 200) -> Step:
+    """This JSON."""
+    return Step(json.dumps(answer).encode(), status)
+
+
+class ScriptedServer:
+    """Serves on 127.0.0.1 until closed; ``requests`` has the bodies it was sent, in order.
+
+    A script that is a list is replayed once; a function is asked for every request.
+    """
+
+    def __init__(self, script: Script, models: Iterable[str] = ("scripted",)) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.models = list(models)
+        self._lock = threading.Lock()
+        self._script = script if callable(script) else iter(list(script))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def __enter__(self) -> ScriptedServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def next_step(self, body: dict[str, Any], headers: dict[str, str]) -> Step:
+        """Note a request and return what it gets."""
+        with self._lock:
+            self.requests.append(body)
+            self.headers.append(headers)
+            if callable(self._script):
+                return self._script(body)
+            return next(self._script, fails(418, "the script is over"))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients here hang up on purpose."""
+
+
+def _handler(owner: ScriptedServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            data = [{"id": name, "object": "model", "root": f"/m/{name}"} for name in owner.models]
+            self._send(replay({"object": "list", "data": data}))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            step = owner.next_step(body, dict(self.headers))
+            time.sleep(step.wait)
+            if step.drop:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+                return
+            self._send(step)
+
+        def _send(self, step: Step) -> None:
+            self.send_response(step.status)
+            for name, value in {"Content-Type": "application/json", **step.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(step.body)))
+            self.end_headers()
+            self.wfile.write(step.body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Say nothing."""
+
+    return Handler

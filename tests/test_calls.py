@@ -1,0 +1,124 @@
+"""Tool calls written as text."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text2sql.policy.calls import parse_calls
+
+NAMES = ("inspect_schema", "sample_rows", "run_sql", "submit")
+
+
+def written(name, **arguments):
+    parameters = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in arguments.items())
+    return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
+
+
+def read(text):
+    found, rest = parse_calls(text, NAMES)
+    return [(call.name, json.loads(call.arguments)) for call in found], rest
+
+
+def test_one_call():
+    assert read(written("run_sql", sql="SELECT 1")) == ([("run_sql", {"sql": "SELECT 1"})], "")
+
+
+def test_several_calls_keep_their_order_and_the_text_between():
+    text = f"First.\n{written('run_sql', sql='SELECT 1')}\n{written('submit', sql='SELECT 2')} End."
+    found, rest = read(text)
+    assert found == [("run_sql", {"sql": "SELECT 1"}), ("submit", {"sql": "SELECT 2"})]
+    assert rest.split() == ["First.", "End."]
+    identifiers = [call.id for call in parse_calls(text, NAMES)[0]]
+    assert len(set(identifiers)) == 2
+
+
+def test_the_opening_tag_is_missing():
+    text = "I'll count.\n\n" + written("run_sql", sql="SELECT 1").removeprefix("<tool_call>\n")
+    assert read(text) == ([("run_sql", {"sql": "SELECT 1"})], "I'll count.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use <function=foo> in your code.",
+        'The literal token "<tool_call>" means a call.',
+        "Nothing at all.",
+        "",
+        '<tool_call>\n{"name": "run_sql", "arguments"',
+        "<think>\nshould I <function=run_sql>",
+    ],
+)
+def test_text_that_holds_no_call_comes_back_unchanged(text):
+    assert parse_calls(text, NAMES) == ([], text)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT '</parameter>' AS x, '<parameter=y>' AS z",
+        "SELECT '</function>', '</tool_call>'",
+        "SELECT '<tool_call>' || '<function=submit>'",
+        "SELECT '</think>'",
+        "SELECT a\n\nFROM t  -- two\n",
+        "  SELECT 1  ",
+    ],
+)
+def test_markers_within_sql_are_part_of_it(sql):
+    assert read(written("run_sql", sql=sql)) == ([("run_sql", {"sql": sql})], "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>\n<function=run_sql>\n<parameter=sql>\nSELECT 1\n</function>\n</tool_call>",
+        "<tool_call>\n<function=run_sql>\n<parameter=sql>\nSELECT 1\n</parameter>\n</tool_call>",
+        "<tool_call>\n<function=run_sql>\n<parameter=sql>\nSELECT 1\n</parameter>\n</function>",
+        "<tool_call>\n<function=run_sql>\n<parameter=sql>\nSELECT 1\n</tool_call>",
+        "<tool_call><function=run_sql><parameter=sql>SELECT 1</parameter></function></tool_call>",
+        '<tool_call>\n{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}\n</tool_call>',
+        '<tool_call>{"name": "run_sql", "arguments": "{\\"sql\\": \\"SELECT 1\\"}"}</tool_call>',
+    ],
+)
+def test_missing_tags_and_the_other_dialect(text):
+    assert read(text) == ([("run_sql", {"sql": "SELECT 1"})], "")
+
+
+def test_a_missing_close_does_not_swallow_the_next_call():
+    text = "<tool_call>\n<function=run_sql>\n<parameter=sql>\nSELECT 1\n"
+    found, _ = read(text + written("submit", sql="SELECT 2"))
+    assert found == [("run_sql", {"sql": "SELECT 1"}), ("submit", {"sql": "SELECT 2"})]
+
+
+def test_a_call_that_was_cut_keeps_its_raw_text():
+    text = "<tool_call>\n<function=run_sql>\n<parameter=sql>\nDELETE FROM t WHERE"
+    (call,), _ = parse_calls(text, NAMES)
+    assert call.name == "run_sql"
+    with pytest.raises(ValueError):
+        json.loads(call.arguments)
+
+
+def test_values_stay_strings_and_unknown_tools_are_calls_within_the_tag():
+    found, _ = read(written("sample_rows", table="03106", limit="1e9"))
+    assert found == [("sample_rows", {"table": "03106", "limit": "1e9"})]
+    assert read(written("execute_sql", query="x"))[0] == [("execute_sql", {"query": "x"})]
+    assert read(written("inspect_schema"))[0] == [("inspect_schema", {})]
+
+
+def test_nothing_in_thinking_is_a_call():
+    drafted = "<think>\n" + written("submit", sql="DRAFT") + "\n</think>\n\n"
+    found, rest = read(drafted + written("submit", sql="SELECT 1"))
+    assert found == [("submit", {"sql": "SELECT 1"})]
+    assert "DRAFT" in rest
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_without_failing(text):
+    parse_calls(f"<tool_call>\n<function=run_sql>\n{text}", NAMES)
+    parse_calls(text, NAMES)
+
+
+@given(st.text(st.characters(exclude_characters="<\r", codec="utf-8"), max_size=60))
+def test_any_value_survives(value):
+    assert read(written("run_sql", sql=value)) == ([("run_sql", {"sql": value})], "")

@@ -1,0 +1,233 @@
+"""Answering the questions of a day: candidates, a vote, the winner's rows, one commit each."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.base import Policy, Sampling
+from text2sql.prompts import prompt_revision
+from text2sql.questions import Question
+from text2sql.reporting.answers import Answer, AnswerStatus, StoredAnswer
+from text2sql.reporting.candidates import ballot_paper, candidate_of, why_none
+from text2sql.reporting.fingerprint import database_fingerprint
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.values import result_table
+from text2sql.rollouts import Rollout, RolloutStore, sample_rollouts
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
+from text2sql.settings import AgentSettings
+from text2sql.voting import Vote, vote
+
+KEEP_ROWS = 10_000
+"""Rows of one answer that are stored; all are counted."""
+_ROUNDS = 2  # how often candidates that the infrastructure spoilt are drawn
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """Who answers, with what, and what the answers should name as their origin.
+
+    ``transcripts`` is the folder of the candidates' rollouts: a question that was interrupted
+    asks only for the candidates that are missing, and every attempt can be read afterwards.
+    """
+
+    policy: Policy
+    sandbox: Sandbox
+    settings: AgentSettings
+    sampling: Sampling
+    transcripts: Path
+    keep_rows: int = KEEP_ROWS
+    training_run: str = ""
+    dagster_run_id: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a question of the day came to; ``reused`` where it was answered before."""
+
+    question: ReportQuestion
+    answer: StoredAnswer
+    reused: bool
+
+
+async def answer_day(
+    store: ReportingStore,
+    questions: Sequence[ReportQuestion],
+    day: date,
+    answerer: Answerer,
+    *,
+    force: bool = False,
+    concurrency: int = 4,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+) -> list[Outcome]:
+    """Answer every question for the day and store each answer as soon as it is there.
+
+    A question that has a published answer for the day is not asked again, unless ``force``.
+    A question that fails is stored with status ``error`` and does not stop the others; only a
+    failure of the reporting database ends the day, with what was stored before it kept.
+    """
+    places = asyncio.Semaphore(concurrency)
+
+    async def one(question: ReportQuestion) -> Outcome:
+        async with places:
+            outcome = await _answer_or_reuse(store, question, day, answerer, force)
+        on_outcome(outcome)
+        return outcome
+
+    tasks = [asyncio.create_task(one(question)) for question in questions]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _answer_or_reuse(
+    store: ReportingStore, question: ReportQuestion, day: date, answerer: Answerer, force: bool
+) -> Outcome:
+    scheduled_at = question.scheduled_at(day)
+    before = await asyncio.to_thread(store.answer, question.id, scheduled_at)
+    if before and before.status == AnswerStatus.ANSWERED and not force:
+        return Outcome(question, before, reused=True)
+    attempt = before.attempts + 1 if before else 1
+    answer = await answer_question(
+        question, scheduled_at, answerer, attempt, check=store.refuse_database
+    )
+    stored = await asyncio.to_thread(store.write_answer, answer)
+    return Outcome(question, stored, reused=False)
+
+
+async def answer_question(
+    question: ReportQuestion,
+    scheduled_at: datetime,
+    answerer: Answerer,
+    attempt: int = 1,
+    check: Callable[[Path], None] = lambda database: None,
+) -> Answer:
+    """Answer one question; whatever goes wrong is the answer's ``error``.
+
+    ``question.database`` is the database's path, which ``check`` may refuse.
+    """
+    work = _Work(question, scheduled_at, answerer)
+    started = time.monotonic()
+    try:
+        answer = await work.run(attempt, check)
+    except Exception as error:  # noqa: BLE001 - one question must not stop the others
+        unforeseen = None if isinstance(error, Text2SqlError) else error
+        _log.warning("question %s failed: %s", question.id, error, exc_info=unforeseen)
+        answer = work.failed(str(error) or type(error).__name__)
+    return replace(answer, seconds=round(time.monotonic() - started, 3))
+
+
+class _Work:
+    """One question on its way to an answer; ``answer`` is what is known so far."""
+
+    def __init__(
+        self, question: ReportQuestion, scheduled_at: datetime, answerer: Answerer
+    ) -> None:
+        self.answerer = answerer
+        self.question = question
+        info = answerer.policy.info
+        self.answer = Answer(
+            question,
+            scheduled_at,
+            AnswerStatus.ERROR,
+            policy=info.name,
+            policy_revision=info.revision,
+            prompt_revision=prompt_revision(answerer.settings),
+            training_run=answerer.training_run,
+            sampling=asdict(answerer.sampling),
+            dagster_run_id=answerer.dagster_run_id,
+        )
+
+    async def run(self, attempt: int, check: Callable[[Path], None]) -> Answer:
+        """Draw candidates, let them vote, run the winner once."""
+        database = check_database(self.question.database)
+        check(database)
+        fingerprint = await asyncio.to_thread(database_fingerprint, database)
+        self.answer = replace(self.answer, database_fingerprint=fingerprint)
+        rollouts = await self._draw(database, attempt)
+        ballot = vote([ballot_paper(rollout) for rollout in rollouts])
+        candidates = tuple(candidate_of(rollout, ballot) for rollout in rollouts)
+        self.answer = replace(
+            self.answer,
+            candidates=candidates,
+            share=ballot.share,
+            votes=ballot.votes,
+            tie=ballot.tie,
+        )
+        if not any(rollout.valid for rollout in rollouts):
+            raise InfrastructureError(rollouts[0].error)
+        if not ballot.consensus:
+            return self._without_result(AnswerStatus.NO_CONSENSUS, why_none(candidates))
+        if ballot.share < self.question.minimum_share:
+            return self._without_result(AnswerStatus.LOW_AGREEMENT, "")
+        return await self._publish(database, ballot)
+
+    async def _draw(self, database: Path, attempt: int) -> list[Rollout]:
+        """Draw the candidates; those that the infrastructure spoilt are drawn once more."""
+        a, q = self.answerer, self.question
+        asked = Question(f"report/{q.id}", database.stem, database, q.question, q.evidence)
+        transcript = RolloutStore(a.transcripts / self._transcript_name(attempt))
+        for _ in range(_ROUNDS):
+            rollouts = await sample_rollouts(
+                [asked],
+                None,
+                a.policy,
+                a.sandbox,
+                a.settings,
+                a.sampling,
+                q.votes,
+                transcript,
+                concurrency=q.votes,
+                run_id=a.dagster_run_id,
+            )
+            if all(rollout.valid for rollout in rollouts):
+                break
+        return rollouts
+
+    def _transcript_name(self, attempt: int) -> str:
+        """Name a file by all that a resumed attempt must have in common with the first try."""
+        q = self.question
+        parts = (q.question, q.evidence, q.database, self.answer.database_fingerprint)
+        version = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:12]
+        return f"{q.id}-{self.answer.scheduled_at:%Y%m%dT%H%MZ}-{attempt}-{version}.jsonl"
+
+    async def _publish(self, database: Path, ballot: Vote) -> Answer:
+        limits = Limits(
+            seconds=self.answerer.settings.query_seconds, keep_rows=self.answerer.keep_rows
+        )
+        sql = clean_sql(ballot.sql)
+        result = await self.answerer.sandbox.aexecute(database, sql, limits)
+        if problem := _problem(result, ballot):
+            return self.failed(f"the query that was agreed on failed: {problem}")
+        return replace(
+            self.answer,
+            status=AnswerStatus.ANSWERED,
+            sql=sql,
+            table=result_table(result.columns, result.rows, result.row_count),
+            digest=result.multiset_digest,
+        )
+
+    def _without_result(self, status: AnswerStatus, reason: str) -> Answer:
+        return replace(self.answer, status=status, error=reason)
+
+    def failed(self, reason: str) -> Answer:
+        """Return what is known with the status error."""
+        return self._without_result(AnswerStatus.ERROR, reason)
+
+
+def _problem(result: QueryResult, ballot: Vote) -> str:
+    if result.status is not Status.OK:
+        return result.error or result.status.value
+    return "" if result.digest == ballot.digest else "it returned something else when run again"

@@ -16,6 +16,11 @@ PADDING = "<|endoftext|>"
 RUN_SQL = "<tool_call>\n<function=run_sql>\n<parameter=sql>\n"
 SUBMIT = "<tool_call>\n<function=submit>\n<parameter=sql>\n"
 
+_SEED = 11
+_SIZE = 1200  # without the scaffold
+_TARGET_SHARE = 0.015
+_INVENTED_SHARE = 0.35
+
 # Frequent runs of the chat form are one token each: turns are short, and so is training.
 _SCAFFOLD = (
     "<tool_call>",
@@ -82,10 +87,8 @@ separates it, so that a longer conversation tokenizes to an extension of a short
 """
 
 
-def train_tokenizer(
-    seed: int, target_share: float, invented_share: float, size: int = 1200
-) -> PreTrainedTokenizerFast:
-    """Train the tokenizer on demonstrations; ``size`` leaves out the chat scaffold's tokens."""
+def train_tokenizer() -> PreTrainedTokenizerFast:
+    """Train the tokenizer on demonstrations; always the same."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -95,12 +98,12 @@ def train_tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pieces, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=size,
+        vocab_size=_SIZE,
         special_tokens=[PADDING, "<|im_start|>", END_OF_TURN],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = list(_texts(seed, target_share, invented_share))
+    texts = list(_texts())
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_tokens([AddedToken(t, normalized=False, special=False) for t in _SCAFFOLD])
     return PreTrainedTokenizerFast(
@@ -113,9 +116,9 @@ def train_tokenizer(
     )
 
 
-def _texts(seed: int, target_share: float, invented_share: float) -> Iterator[str]:
+def _texts() -> Iterator[str]:
     """Question, schema and SQL of some thousands of demonstrations, and every keyword."""
-    for messages in islice(demonstrations(seed, target_share, invented_share), 6000):
+    for messages in islice(demonstrations(_SEED, _TARGET_SHARE, _INVENTED_SHARE), 6000):
         yield messages[0]["content"]
         yield messages[2]["content"]
         yield messages[-3]["tool_calls"][0]["function"]["arguments"]["sql"]

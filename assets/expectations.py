@@ -11,6 +11,8 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import dagster as dg
@@ -60,15 +62,10 @@ def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[st
 
     The expectations need a ``description``: the sentence that people read when they fail.
     """
-    gx = great_expectations()
-    context = gx.get_context(mode="ephemeral")
-    progress = gx.data_context.types.base.ProgressBarsConfig
-    context.variables.progress_bars = progress(globally=False)
     frame = frame.reset_index(drop=True)
-    asset = context.data_sources.add_pandas("memory").add_dataframe_asset("frame")
-    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    batch = _context().data_sources.pandas_default.read_dataframe(frame)
     result = batch.validate(
-        gx.ExpectationSuite("suite", expectations=list(expectations)),
+        great_expectations().ExpectationSuite("suite", expectations=list(expectations)),
         result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES},
     )
     failed = [single for single in result.results if not single.success]
@@ -91,10 +88,18 @@ def merge(outcomes: Iterable[Outcome]) -> Outcome:
 def great_expectations() -> Any:
     """Import Great Expectations without its analytics."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx
-    import great_expectations.data_context.types.base
+    import great_expectations
 
-    return gx
+    return great_expectations
+
+
+@cache
+def _context() -> Any:
+    """Return a context in memory, quiet, and shared by the suites of a process."""
+    context = great_expectations().get_context(mode="ephemeral")
+    bars = import_module("great_expectations.data_context.types.base").ProgressBarsConfig
+    context.variables.progress_bars = bars(globally=False)
+    return context
 
 
 def _failure(single: Any) -> Failure:

@@ -1,0 +1,1 @@
+"""Measurements that the documentation's numbers come from; each is one command."""

@@ -49,17 +49,16 @@ class SamplingConfig(dg.Config):
     samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts a question.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Of the sampled rollouts.")
     top_p: float = Field(default=1.0, gt=0, le=1, description="Of the sampled rollouts.")
-    max_tokens: int = Field(default=2048, ge=16, le=131_072, description="Bound on one reply.")
     concurrency: int = Field(default=64, ge=1, le=4096, description="Rollouts in flight a shard.")
     threads: int = Field(default=1, ge=1, le=256, description="CPU threads of a local policy.")
 
     def sampled(self) -> Sampling:
         """Return how the sampled rollouts are drawn."""
-        return Sampling(self.temperature, self.top_p, self.max_tokens)
+        return Sampling(self.temperature, self.top_p)
 
     def greedy(self) -> Sampling:
         """Return how the greedy rollout is drawn."""
-        return Sampling(0.0, 1.0, self.max_tokens)
+        return Sampling(0.0)
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def plan_shards(
         work = {"name": f"shard-{shard}-of-{config.shards}", "sets": part}
         if part:
             settings = {"concurrency": config.concurrency, "threads": config.threads}
-            yield dg.DynamicOutput(work | settings, mapping_key=str(shard))
+            yield dg.DynamicOutput(work | settings, str(shard), output_name="shards")
 
 
 def _complete(root: Path, wanted: RolloutSet) -> set[str]:

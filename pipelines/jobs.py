@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.partitions import days, training_runs
-
 DAILY = dg.AssetSelection.assets("report_answers")
 
 lifecycle = dg.define_asset_job(
     "lifecycle",
     selection=dg.AssetSelection.all() - DAILY,
-    partitions_def=training_runs,
     description="Ingest, filter, train, evaluate and promote: everything up to the champion.",
 )
 
 daily_answers = dg.define_asset_job(
     "daily_answers",
     selection=DAILY | dg.AssetSelection.assets("report_questions"),
-    partitions_def=days,
     description="Let the champion answer the business questions for one day.",
 )
 """The questions are read anew each day, so that an edited list takes effect."""

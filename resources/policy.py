@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,12 @@ if TYPE_CHECKING:
     from text2sql.policy.base import Policy
     from text2sql.settings import AgentSettings
 
-POCKET = "pocket"
-
 
 class PolicyResource(dg.ConfigurableResource):
     """The base policy; ``open`` also opens any other policy by its specification."""
 
     base: str = Field(
-        default=POCKET,
+        default="pocket",
         description="The policy to start from: 'pocket', a model directory, or a server's URL.",
     )
     model: str = Field(default="", description="The model to ask for, where the base is a server.")
@@ -30,7 +29,7 @@ class PolicyResource(dg.ConfigurableResource):
         ``threads`` bounds the CPU threads of a policy that runs in this process.
         """
         directory = self.directory(spec)
-        if directory is not None:
+        if directory is not None and (directory / "config.json").is_file():
             from text2sql.policy.local import LocalPolicy
 
             return LocalPolicy(directory, threads=threads)
@@ -40,14 +39,9 @@ class PolicyResource(dg.ConfigurableResource):
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
         """Return the directory of a policy's weights; None where a server holds them."""
-        name = str(spec or self.base)
-        if name.startswith(("http://", "https://")):
-            return None
-        if name == POCKET:
-            import text2sql
+        from text2sql.policy.open import policy_directory
 
-            return Path(text2sql.__file__).parent / "datasets" / "pocket" / "policy"
-        return Path(name).expanduser().resolve()
+        return policy_directory(str(spec or self.base))
 
     def revision(self, spec: str | Path | None = None) -> str:
         """Return what changes when the policy's weights do, without loading them."""
@@ -56,7 +50,9 @@ class PolicyResource(dg.ConfigurableResource):
             from text2sql.policy.revision import directory_revision
 
             return directory_revision(directory)
-        return self.open(spec).info.revision
+        opened = self.open(spec)
+        asyncio.run(opened.close())
+        return opened.info.revision
 
     def settings(self, spec: str | Path | None = None) -> AgentSettings:
         """Return the agent settings that the policy was trained with."""

@@ -1,0 +1,183 @@
+"""``python -m pipelines.demo``: the whole life of the model on embedded data, as real runs.
+
+Runs the jobs ``lifecycle`` and ``daily_answers`` one after the other, shows each stage as it
+finishes, and ends with the scores. What is there already is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import yaml
+
+from assets.champion import read_champion
+from assets.data import write_file, write_json
+from assets.evaluation import evaluation_folder, read_scores
+from assets.training import read_training
+from assets.versions import read_json
+from pipelines.home import open_instance
+from pipelines.launch import Progress, Stage, run_job
+from pipelines.partitions import add_training_run, today
+from resources.paths import ArtifactRoot
+from text2sql.errors import Text2SqlError
+from text2sql.score_table import score_rows, text_table
+
+CONFIG = Path(__file__).with_name("demo.yaml")
+LABELS = {
+    "bird_archive": "corpus",
+    "bird_questions": "questions",
+    "bird_databases": "databases",
+    "gold_results": "gold queries",
+    "base_rollouts": "base rollouts",
+    "training_prompts": "difficulty filter",
+    "grpo_policy": "GRPO",
+    "dev_rollouts": "dev rollouts",
+    "dev_scores": "scores",
+    "model_card": "model card",
+    "champion_policy": "champion",
+    "report_questions": "business questions",
+    "report_answers": "answers",
+}
+
+
+class Screen:
+    """Shows a line for each finished stage and, on a terminal, one that moves."""
+
+    def __init__(self) -> None:
+        """Look whether there is a terminal."""
+        self.live = sys.stdout.isatty()
+
+    def finished(self, stage: Stage) -> None:
+        """Print a finished stage."""
+        clear = "\r\x1b[K" if self.live else ""
+        label = LABELS.get(stage.name, stage.name)
+        line = f"{clear}  {label:<20}{stage.seconds:7.1f} s  {_note(stage)}"
+        print(line.rstrip(), flush=True)
+
+    def tick(self, progress: Progress) -> None:
+        """Show what is going on."""
+        running = [stage for stage in progress.stages.values() if stage.ended is None]
+        running = [stage for stage in running if stage.name in LABELS]
+        if self.live and running:
+            stage = running[-1]
+            text = f"  {LABELS[stage.name]:<20}{stage.seconds:7.1f} s  {_moving(stage)}"
+            print(f"\r\x1b[K{text.rstrip()} ...", end="", flush=True)
+
+
+def _note(stage: Stage) -> str:
+    """Say what a finished stage came to."""
+    values = stage.metadata
+    if stage.name == "training_prompts":
+        return f"{values['prompts']} prompts kept"
+    if stage.name in ("base_rollouts", "dev_rollouts"):
+        return f"{values['new']} new rollouts"
+    if stage.name == "grpo_policy":
+        return "reused" if values["reused"] else f"on {values['prompts']} prompts"
+    if stage.name == "dev_scores":
+        return f"greedy {values['base greedy']:.1%} -> {values['trained greedy']:.1%}"
+    return ""
+
+
+def _moving(stage: Stage) -> str:
+    latest = stage.latest
+    if "step" not in latest:
+        return ""
+    return f"step {latest['step']}, reward {latest.get('reward', 0):.2f}"
+
+
+def main(arguments: list[str]) -> None:
+    """Run the two jobs and show what came of them."""
+    options = _options(arguments)
+    started = time.monotonic()
+    root = ArtifactRoot()
+    with open_instance() as instance:
+        add_training_run(instance, options.run)
+        stages = _run_jobs(instance, root, options)
+    summary = _summary(root, options.run, stages, time.monotonic() - started)
+    write_json(root.path / "summary.json", summary)
+    _show(root, options.run, summary)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m pipelines.demo", description=__doc__)
+    parser.add_argument("--run", default="demo", help="the training run's name (demo)")
+    parser.add_argument("--seed", type=int, default=None, help="the seed of GRPO")
+    parser.add_argument("--config", type=Path, default=CONFIG, help="run config of the lifecycle")
+    return parser.parse_args(arguments)
+
+
+def _run_jobs(
+    instance: dg.DagsterInstance, root: ArtifactRoot, options: argparse.Namespace
+) -> list[Stage]:
+    """Run lifecycle and then today's answers; return their stages."""
+    screen, stages, logs = Screen(), [], root.folder("logs")
+    config = _config(root, options)
+    empty = write_json(root.path / "logs" / "daily_answers.json", {})
+    jobs = (("lifecycle", options.run, config), ("daily_answers", today(), empty))
+    for job, partition, settings in jobs:
+        print(f"{job} ({partition})", flush=True)
+        log = logs / f"{job}.log"
+        progress = run_job(instance, job, partition, settings, log, screen.finished, screen.tick)
+        stages += progress.stages.values()
+    return stages
+
+
+def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
+    """Write the lifecycle's run config, with the seed that was asked for."""
+    config = yaml.safe_load(options.config.read_text(encoding="utf-8"))
+    if options.seed is not None:
+        config["ops"]["grpo_policy"]["config"]["trainer"]["trl"]["seed"] = options.seed
+    file = root.path / "logs" / "lifecycle.yaml"
+    return write_file(file, lambda part: part.write_text(yaml.safe_dump(config), encoding="utf-8"))
+
+
+def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
+    """Return what the demo came to, for programs."""
+    found = {stage.name: stage for stage in stages}
+    prompts = read_json(root.path / "prompts" / "about.json")
+    training = read_training(root, run)
+    return {
+        "training_run": run,
+        "seconds": round(seconds, 1),
+        "stages": {s.name: round(s.seconds, 1) for s in stages if s.name in LABELS},
+        "prompts": {"kept": prompts["kept"], "of": prompts["asked"]},
+        "training": {key: training[key] for key in ("policy", "policy_revision", "seconds")},
+        "champion": {k: read_champion(root)[k] for k in ("training_run", "policy", "revision")},
+        "answers": found["report_answers"].metadata,
+        "scores": read_scores(root, run).to_dict(),
+        "paths": {
+            "root": str(root.path),
+            "reporting": str(root.path / "reporting.sqlite"),
+            "model_card": str(evaluation_folder(root, run) / "README.md"),
+        },
+    }
+
+
+def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
+    """Print the scores and where to look next."""
+    prompts, paths = summary["prompts"], summary["paths"]
+    print(f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n")
+    print("Percent of questions answered right [95 % interval]; won and lost against the base.")
+    print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
+    print(f"training          {summary['training']['seconds']:.0f} s")
+    print(f"answers written   {json.dumps(summary['answers'])}")
+    print(f"everything        {summary['seconds']:.0f} s")
+    print(f"\nmodel card        {paths['model_card']}")
+    print(f"reporting tables  {paths['reporting']}")
+    print(f"these numbers     {paths['root']}/summary.json")
+    print("Dagster's UI      make ui")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except Text2SqlError as error:
+        sys.exit(f"\nerror: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nstopped; run it again to go on")

@@ -1,0 +1,164 @@
+"""Running a job from the command line as a real Dagster run, and following it stage by stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterEventType as Event
+
+from assets.partitions import PARTITION_TAG
+from pipelines.home import OWNER_TAG, owner
+from resources.paths import CHECKOUT
+from resources.processes import GuardedProcess, last_lines
+from text2sql.errors import Text2SqlError
+
+LAUNCH_TAG = "text2sql/launch"
+POLL_SECONDS = 0.5
+
+
+@dataclass
+class Stage:
+    """An asset on its way: when it began, when it was there, and the metadata it came with."""
+
+    name: str
+    began: float
+    ended: float | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    latest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """How long the stage took, or has taken so far."""
+        return (self.ended or time.time()) - self.began
+
+
+@dataclass
+class Progress:
+    """What is known of a run: its stages in order, and what went wrong."""
+
+    run_id: str = ""
+    stages: dict[str, Stage] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    failed_checks: list[str] = field(default_factory=list)
+
+    def take(self, entry: dg.EventLogEntry) -> Stage | None:
+        """Learn from one event; return the stage that it completed, if any."""
+        event = entry.dagster_event
+        if event is None or event.step_key is None:
+            return None
+        stage = self._stage(event, entry.timestamp)
+        if event.event_type is Event.ASSET_MATERIALIZATION:
+            stage.ended = entry.timestamp
+            stage.metadata = _values(event.materialization.metadata)
+            return stage
+        if event.event_type is Event.ASSET_OBSERVATION:
+            stage.latest = _values(event.asset_observation_data.asset_observation.metadata)
+        elif event.event_type is Event.ASSET_CHECK_EVALUATION:
+            self._take_check(event.asset_check_evaluation_data)
+        elif event.event_type is Event.STEP_FAILURE and event.step_failure_data.error:
+            self.failures.setdefault(stage.name, _sentence(event.step_failure_data.error))
+        return None
+
+    def _stage(self, event: dg.DagsterEvent, timestamp: float) -> Stage:
+        name = str(event.step_key).partition(".")[0]
+        if event.asset_key is not None:
+            name = event.asset_key.to_user_string()
+        return self.stages.setdefault(name, Stage(name, timestamp))
+
+    def _take_check(self, check: Any) -> None:
+        if not check.passed and check.severity is dg.AssetCheckSeverity.ERROR:
+            asset = check.asset_key.to_user_string()
+            self.failed_checks.append(f"{asset}: {check.check_name}: {check.description}")
+
+    def reason(self) -> str:
+        """Return why the run failed, in a sentence; a failed check comes before its effects."""
+        if self.failed_checks:
+            return f"A check failed. {self.failed_checks[0]}"
+        for stage, sentence in self.failures.items():
+            return f"{stage} failed: {sentence}"
+        return "The run failed."
+
+
+def _values(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: getattr(value, "value", None) for name, value in metadata.items()}
+
+
+def _sentence(error: Any) -> str:
+    """Return the innermost cause's message, without its class."""
+    while error.cause:
+        error = error.cause
+    name, _, message = error.message.strip().partition(": ")
+    return message if message and " " not in name else error.message.strip()
+
+
+def run_job(
+    instance: dg.DagsterInstance,
+    job: str,
+    partition: str,
+    config: Path,
+    log: Path,
+    on_stage: Callable[[Stage], None] = lambda stage: None,
+    on_tick: Callable[[Progress], None] = lambda progress: None,
+) -> Progress:
+    """Execute a job for a partition to its end; Dagster's own words go to ``log``.
+
+    Everything runs below this process and ends with it. ``on_stage`` gets each finished asset,
+    ``on_tick`` all that is known, about twice a second. Raises Text2SqlError with the reason
+    when the run fails.
+    """
+    launch = uuid.uuid4().hex
+    tags = {PARTITION_TAG: partition, LAUNCH_TAG: launch, OWNER_TAG: owner()}
+    command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "pipelines.definitions"]
+    command += ["-j", job, "-c", str(config), "--tags", json.dumps(tags), "-d", str(CHECKOUT)]
+    progress, cursor = Progress(), None
+    with GuardedProcess(command, log, os.environ) as process:
+        status = None
+        while status is None:
+            status = process.wait(POLL_SECONDS)
+            cursor = _follow(instance, launch, progress, cursor, on_stage)
+            on_tick(progress)
+    _raise_if_failed(instance, progress, status, log)
+    return progress
+
+
+def _follow(
+    instance: dg.DagsterInstance,
+    launch: str,
+    progress: Progress,
+    cursor: str | None,
+    on_stage: Callable[[Stage], None],
+) -> str | None:
+    """Take the events that came since ``cursor``; return the new one."""
+    if not progress.run_id:
+        runs = instance.get_runs(dg.RunsFilter(tags={LAUNCH_TAG: launch}))
+        progress.run_id = runs[0].run_id if runs else ""
+    while progress.run_id:
+        page = instance.get_records_for_run(progress.run_id, cursor=cursor, limit=1000)
+        cursor = page.cursor
+        for record in page.records:
+            if stage := progress.take(record.event_log_entry):
+                on_stage(stage)
+        if not page.has_more:
+            break
+    return cursor
+
+
+def _raise_if_failed(
+    instance: dg.DagsterInstance, progress: Progress, status: int, log: Path
+) -> None:
+    run = instance.get_run_by_id(progress.run_id) if progress.run_id else None
+    if run is not None and run.status is dg.DagsterRunStatus.SUCCESS:
+        return
+    if run is None:
+        lines = last_lines(log, 600) or "(nothing)"
+        raise Text2SqlError(f"Dagster ended with status {status} before the run began:\n{lines}")
+    raise Text2SqlError(f"{progress.reason()} Dagster's log is {log}.")

@@ -1,0 +1,37 @@
+"""The database that answers are written to and that people read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from pydantic import Field
+
+if TYPE_CHECKING:
+    from text2sql.reporting.store import ReportingStore
+
+URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
+
+
+class ReportingDatabase(dg.ConfigurableResource):
+    """Where the reporting tables are: SQLite, or PostgreSQL."""
+
+    url: str = Field(
+        default="",
+        description=(
+            "sqlite:///FILE or postgresql://USER@HOST/DATABASE; empty means the environment "
+            f"variable {URL_VARIABLE}, or reporting.sqlite below the artifact root."
+        ),
+    )
+
+    def open(self, root: Path) -> ReportingStore:
+        """Open the tables, and create what is missing of them; use it in a ``with`` block."""
+        from text2sql.reporting.store import ReportingStore
+
+        return ReportingStore(self.url_below(root))
+
+    def url_below(self, root: Path) -> str:
+        """Return the URL that is in force with this artifact root."""
+        return self.url or os.environ.get(URL_VARIABLE) or f"sqlite:///{root / 'reporting.sqlite'}"

@@ -1,0 +1,225 @@
+"""The in-process policy: the same replies as plain generation, whatever runs beside them."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import torch
+from tiny_policy import make_policy
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.base import ContextOverflow, Sampling
+from text2sql.policy.batching import Batch, Request, _draw
+from text2sql.policy.local import LocalPolicy
+from text2sql.policy.revision import directory_revision
+from text2sql.tools import TOOL_SCHEMAS
+
+QUESTIONS = ["How many teams are there?", "List the names of all teams in Oslo.", "x", "Why?" * 30]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_policy(tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def policy(folder):
+    opened = LocalPolicy(folder, threads=1, max_batch=8)
+    yield opened
+    asyncio.run(opened.close())
+
+
+def prompt(policy, text):
+    return policy._encode([{"role": "user", "content": text}], TOOL_SCHEMAS)
+
+
+def generated(policy, tokens, new):
+    """Return what Hugging Face's own generate writes greedily, without the stop token."""
+    output = policy._model.generate(
+        torch.tensor([tokens]),
+        attention_mask=torch.ones(1, len(tokens), dtype=torch.long),
+        do_sample=False,
+        max_new_tokens=new,
+        eos_token_id=policy._stop,
+    )[0, len(tokens) :].tolist()
+    return output[:-1] if output[-1] in policy._stop else output
+
+
+def finish(batch, requests):
+    """Step until every request is complete."""
+    for request in requests:
+        batch.add(request)
+    while batch.busy:
+        batch.step()
+    return [request.reply for request in requests]
+
+
+def greedy(tokens, new):
+    return Request(tokens, 0.0, 1.0, new)
+
+
+def test_a_greedy_batch_writes_what_generate_writes_one_by_one(policy):
+    prompts = [prompt(policy, text) for text in QUESTIONS]
+    batch = Batch(policy._model, policy._stop, max_rows=3, seed=0)
+    lengths = [40, 7, 60, 25]
+    requests = [greedy(*pair) for pair in zip(prompts, lengths, strict=True)]
+    sampled = Request(prompts[0], 1.0, 0.9, 30)
+    replies = finish(batch, [*requests, sampled])[: len(requests)]
+    expected = [generated(policy, *pair) for pair in zip(prompts, lengths, strict=True)]
+    assert replies == expected
+    assert len({tuple(reply) for reply in replies}) > 1
+
+
+def test_the_next_turn_feeds_only_what_is_new_and_writes_the_same(policy):
+    batch = Batch(policy._model, policy._stop, max_rows=8, seed=0)
+    firsts = [greedy(prompt(policy, text), 9) for text in QUESTIONS]
+    finish(batch, firsts)
+    nexts = [greedy(r.prompt + r.reply + prompt(policy, "and then?"), 30) for r in firsts]
+    replies = finish(batch, nexts)
+    # The token that ended the first reply at its limit was never fed, so it is not in the cache.
+    assert [r.reused for r in nexts] == [len(r.prompt) + len(r.reply) - 1 for r in firsts]
+    assert replies == [generated(policy, r.prompt, 30) for r in nexts]
+
+
+def test_a_conversation_that_was_rewritten_is_fed_from_where_it_differs(policy):
+    batch = Batch(policy._model, policy._stop, max_rows=1, seed=0)
+    first = greedy(prompt(policy, QUESTIONS[1]), 9)
+    finish(batch, [first])
+    changed = greedy([*first.prompt[:-4], 7, 8, 9], 20)
+    assert finish(batch, [changed]) == [generated(policy, changed.prompt, 20)]
+    assert changed.reused == len(first.prompt) - 4
+
+
+def test_long_prompts_are_fed_in_parts(policy, monkeypatch):
+    monkeypatch.setattr("text2sql.policy.batching._FEED_WIDTH", 16)
+    monkeypatch.setattr("text2sql.policy.batching._FEED_TOKENS", 40)
+    batch = Batch(policy._model, policy._stop, max_rows=8, seed=0)
+    prompts = [prompt(policy, text * 3) for text in QUESTIONS]
+    replies = finish(batch, [greedy(tokens, 12) for tokens in prompts])
+    assert replies == [generated(policy, tokens, 12) for tokens in prompts]
+
+
+def test_few_running_rows_among_many_idle_ones_move_together(policy):
+    batch = Batch(policy._model, policy._stop, max_rows=16, seed=0)
+    firsts = [greedy(prompt(policy, f"question {i}"), 3) for i in range(12)]
+    finish(batch, firsts)
+    late = greedy(firsts[11].prompt + firsts[11].reply + prompt(policy, "go on"), 20)
+    early = greedy(firsts[0].prompt + firsts[0].reply + prompt(policy, "go on"), 20)
+    assert finish(batch, [late]) == [generated(policy, late.prompt, 20)]
+    assert finish(batch, [early]) == [generated(policy, early.prompt, 20)]
+    assert early.reused > len(firsts[0].prompt)
+
+
+def test_a_cancelled_request_frees_its_row(policy):
+    batch = Batch(policy._model, policy._stop, max_rows=1, seed=0)
+    endless, waiting = greedy(prompt(policy, "x"), 400), greedy(prompt(policy, "y"), 5)
+    batch.add(endless)
+    batch.step()
+    endless.cancelled = True
+    assert len(finish(batch, [waiting])[0]) <= 5
+    assert len(endless.reply) == 1
+
+
+def test_sampling_follows_the_distribution_and_top_p_cuts_its_tail():
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().repeat(4000, 1)
+    requests = [Request([], 1.0, 1.0, 1)] * 2000 + [Request([], 1.0, 0.75, 1)] * 2000
+    tokens = _draw(logits, requests, torch.Generator().manual_seed(1))
+    free = [tokens[:2000].count(token) / 2000 for token in range(4)]
+    cut = [tokens[2000:].count(token) / 2000 for token in range(4)]
+    assert free == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.05)
+    assert cut == pytest.approx([0.625, 0.375, 0, 0], abs=0.05)
+
+
+def test_many_conversations_at_once_get_the_replies_they_get_alone(policy):
+    async def talk(text):
+        messages = [{"role": "user", "content": text}]
+        for _ in range(3):
+            reply = await policy.complete(messages, TOOL_SCHEMAS, Sampling(max_tokens=16))
+            messages += [reply.message, {"role": "user", "content": "go on"}]
+        return [message["content"] for message in messages]
+
+    async def together(texts):
+        return await asyncio.gather(*map(talk, texts))
+
+    texts = [f"{text} {i}" for text in QUESTIONS[:3] for i in range(5)]
+    alone = [asyncio.run(talk(text)) for text in texts[:4]]
+    assert asyncio.run(together(texts))[:4] == alone
+
+
+def test_calls_are_parsed_and_go_back_through_the_template(policy):
+    text = "<tool_call>\n<function=submit>\n<parameter=sql>\nSELECT 1 <\n</parameter>\n"
+    text += "</function>\n</tool_call>"
+    request = Request([1, 2], 0.0, 1.0, 100, stopped=True)
+    request.reply = policy._tokenizer.encode(text)
+    reply = policy._reply(request, ["submit"])
+    assert (reply.finish_reason, reply.truncated, reply.content) == ("tool_calls", False, "")
+    assert json.loads(reply.tool_calls[0].arguments) == {"sql": "SELECT 1 <"}
+    history = policy._encode([{"role": "user", "content": "q"}, reply.message], TOOL_SCHEMAS)
+    opening = prompt(policy, "q")
+    assert history[: len(opening) + len(request.reply)] == opening + request.reply
+
+
+def test_a_reply_at_the_token_limit_says_that_it_was_cut(policy):
+    messages = [{"role": "user", "content": QUESTIONS[0]}]
+    reply = asyncio.run(policy.complete(messages, [], Sampling(max_tokens=2)))
+    assert (reply.truncated, reply.finish_reason, reply.completion_tokens) == (True, "length", 2)
+
+
+def test_a_conversation_beyond_the_context_is_refused(policy):
+    messages = [{"role": "user", "content": "x" * 4000}]
+    with pytest.raises(ContextOverflow):
+        asyncio.run(policy.complete(messages, TOOL_SCHEMAS, Sampling()))
+
+
+def test_a_failure_while_generating_reaches_every_waiting_rollout(folder):
+    policy = LocalPolicy(folder, threads=1)
+    forward = policy._model.forward
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("out of memory")
+
+    async def ask():
+        return await policy.complete([{"role": "user", "content": "x"}], [], Sampling(max_tokens=3))
+
+    async def ask_twice():
+        return await asyncio.gather(ask(), ask(), return_exceptions=True)
+
+    policy._model.forward = fail
+    errors = asyncio.run(ask_twice())
+    assert [type(error) for error in errors] == [InfrastructureError] * 2
+    assert "out of memory" in str(errors[0])
+    policy._model.forward = forward
+    assert asyncio.run(ask()).completion_tokens > 0
+    asyncio.run(policy.close())
+    with pytest.raises(InfrastructureError):
+        asyncio.run(ask())
+
+
+def test_the_policy_names_its_revision(policy, folder):
+    assert policy.info.revision == directory_revision(folder)
+
+
+def test_what_is_no_model_is_refused_in_one_sentence(tmp_path, folder):
+    with pytest.raises(Text2SqlError, match=r"no config\.json"):
+        LocalPolicy(tmp_path / "missing")
+    (tmp_path / "config.json").write_text('{"model_type": "no-such-model"}')
+    with pytest.raises(Text2SqlError, match="could not be loaded"):
+        LocalPolicy(tmp_path)
+
+
+def test_without_torch_the_extra_is_named(folder):
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from text2sql.errors import Text2SqlError\n"
+        "from text2sql.policy.local import LocalPolicy\n"
+        f"try: LocalPolicy({str(folder)!r})\n"
+        "except Text2SqlError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "[local]" in done.stdout, done.stderr

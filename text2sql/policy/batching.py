@@ -1,0 +1,230 @@
+"""Continuous batching of conversations on a CPU, with a cache that is kept between turns.
+
+A conversation owns a row of the cache while a turn is written and keeps it for its next turn
+as long as there is room: then only the new tokens are fed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from text2sql.policy.row_cache import RowCache
+
+_FEED_WIDTH = 512  # prompt tokens of one row in one forward pass
+_FEED_TOKENS = 4096  # prompt tokens of all rows in one forward pass
+
+
+@dataclass(eq=False)
+class Request:
+    """One turn to write: the conversation's tokens, how to sample, and what came of it.
+
+    ``reply`` has no stop token; ``stopped`` says that there was one. ``reused`` counts the
+    prompt tokens that were in the cache already.
+    """
+
+    prompt: list[int]
+    temperature: float
+    top_p: float
+    max_tokens: int
+    reply: list[int] = field(default_factory=list)
+    stopped: bool = False
+    cancelled: bool = False
+    reused: int = 0
+
+
+@dataclass(eq=False)
+class _Row:
+    """A row's bookkeeping: the tokens in the cache, those to feed next, and who uses it."""
+
+    cached: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    request: Request | None = None
+    prompt: list[int] = field(default_factory=list)
+    last_used: int = 0
+
+
+class Batch:
+    """The requests in progress on one model; ``step`` writes one token for each.
+
+    Not thread-safe: one thread owns it.
+    """
+
+    def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int, seed: int) -> None:
+        self._stop = frozenset(stop_tokens)
+        self._max_rows = max_rows
+        self._random = torch.Generator().manual_seed(seed)
+        self._queue: deque[Request] = deque()
+        self._rows: list[_Row] = []
+        self._cache = RowCache(model)
+        self._steps = 0
+
+    def add(self, request: Request) -> None:
+        """Queue a request; it is complete when ``step`` returns it."""
+        self._queue.append(request)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any request is queued or in progress."""
+        return bool(self._queue) or any(row.request for row in self._rows)
+
+    def step(self) -> list[Request]:
+        """Start what fits, write one token for every running request, return the finished."""
+        self._steps += 1
+        self._drop_cancelled()
+        self._admit()
+        with torch.inference_mode():
+            self._feed_prompts()
+            self._close_gaps()
+            return self._write_tokens()
+
+    def _drop_cancelled(self) -> None:
+        self._queue = deque(request for request in self._queue if not request.cancelled)
+        for row in self._rows:
+            if row.request and row.request.cancelled:
+                row.request, row.waiting = None, []
+
+    def _admit(self) -> None:
+        """Give queued requests a row: first those whose conversation is cached."""
+        new: list[Request] = []
+        for request in self._queue:
+            row = self._own_row(request)
+            if row is None:
+                new.append(request)
+            else:
+                self._start(row, request)
+        self._queue.clear()
+        for request in new:
+            row = self._free_row()
+            if row is None:
+                self._queue.append(request)
+            else:
+                self._start(row, request)
+
+    def _own_row(self, request: Request) -> _Row | None:
+        """Find the idle row of this conversation: it agrees beyond the last turn's prompt."""
+        best, longest = None, 0
+        for row in self._rows:
+            told = len(row.prompt)
+            if row.request is None and request.prompt[:told] == row.prompt:
+                agreed = _agreement(row.cached, request.prompt)
+                if agreed > max(told, longest):
+                    best, longest = row, agreed
+        return best
+
+    def _free_row(self) -> _Row | None:
+        """Return a new row, or the one that has been idle longest."""
+        if len(self._rows) < self._max_rows:
+            self._rows.append(_Row())
+            return self._rows[-1]
+        idle = (row for row in self._rows if row.request is None)
+        return min(idle, key=lambda row: row.last_used, default=None)
+
+    def _start(self, row: _Row, request: Request) -> None:
+        # At least one token is fed: the logits behind it give the first token of the reply.
+        request.reused = min(_agreement(row.cached, request.prompt), len(request.prompt) - 1)
+        row.request = request
+        row.cached = request.prompt[: request.reused]
+        row.waiting = request.prompt[request.reused :]
+        row.prompt = request.prompt
+
+    def _feed_prompts(self) -> None:
+        """Feed each new prompt but for its last token, many rows at a time, shortest first."""
+        while unread := [i for i, row in enumerate(self._rows) if len(row.waiting) > 1]:
+            unread.sort(key=lambda i: len(self._rows[i].waiting))
+            chosen: list[int] = []
+            for index in unread:
+                width = min(_FEED_WIDTH, len(self._rows[index].waiting) - 1)
+                if chosen and width * (len(chosen) + 1) > _FEED_TOKENS:
+                    break
+                chosen.append(index)
+            self._feed(chosen)
+
+    def _feed(self, indices: list[int]) -> None:
+        rows = [self._rows[i] for i in indices]
+        parts = [row.waiting[: min(_FEED_WIDTH, len(row.waiting) - 1)] for row in rows]
+        self._cache.forward(indices, [len(row.cached) for row in rows], parts)
+        for row, part in zip(rows, parts, strict=True):
+            row.cached += part
+            del row.waiting[: len(part)]
+
+    def _close_gaps(self) -> None:
+        """Move running rows forward where a step would compute too many idle ones."""
+        running = [i for i, row in enumerate(self._rows) if row.request]
+        count = len(running)
+        if not running or running[-1] < count + count // 4:
+            return
+        idle = [i for i in range(count) if not self._rows[i].request]
+        behind = [i for i in running if i >= count]
+        for i, j in zip(idle, behind, strict=True):
+            self._rows[i], self._rows[j] = self._rows[j], self._rows[i]
+        self._cache.swap(idle, behind)
+
+    def _write_tokens(self) -> list[Request]:
+        """Feed one token of each running row and draw its next; idle rows between go along."""
+        running = [(i, row.request) for i, row in enumerate(self._rows) if row.request]
+        if not running:
+            return []
+        rows = self._rows[: running[-1][0] + 1]
+        logits = self._cache.forward(
+            list(range(len(rows))),
+            [len(row.cached) for row in rows],
+            [row.waiting or [0] for row in rows],
+        )
+        requests = [request for _, request in running]
+        tokens = _draw(logits[[i for i, _ in running]], requests, self._random)
+        for (index, _), token in zip(running, tokens, strict=True):
+            self._advance(rows[index], token)
+        return [request for index, request in running if rows[index].request is None]
+
+    def _advance(self, row: _Row, token: int) -> None:
+        """Take a token into the row's reply; free the row when the reply is complete."""
+        request = row.request
+        assert request is not None
+        row.cached += row.waiting
+        row.waiting = [token]
+        request.stopped = token in self._stop
+        if not request.stopped:
+            request.reply.append(token)
+        if request.stopped or len(request.reply) >= request.max_tokens:
+            row.request, row.waiting, row.last_used = None, [], self._steps
+
+
+def _draw(logits: torch.Tensor, requests: Sequence[Request], random: torch.Generator) -> list[int]:
+    """Draw one token a row by inverting its distribution function; at temperature 0 the best."""
+    temperature = torch.tensor([[request.temperature] for request in requests])
+    greedy = temperature[:, 0] <= 0
+    if greedy.all():
+        best: list[int] = logits.argmax(-1).tolist()
+        return best
+    scores = logits / torch.where(temperature > 0, temperature, 1.0)
+    if any(request.top_p < 1 for request in requests):
+        scores = _nucleus(scores, torch.tensor([[request.top_p] for request in requests]))
+    reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
+    level = torch.rand((len(requests), 1), dtype=torch.float64, generator=random)
+    drawn = torch.searchsorted(reached, level * reached[:, -1:], right=True)[:, 0]
+    tokens: list[int] = torch.where(greedy, logits.argmax(-1), drawn).tolist()
+    return tokens
+
+
+def _nucleus(scores: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Leave the most probable tokens whose probabilities reach ``top_p``, at least one."""
+    ordered, order = scores.softmax(-1).sort(descending=True)
+    outside = ordered.cumsum(-1) - ordered >= top_p
+    outside[:, 0] = False
+    return scores.masked_fill(outside.gather(-1, order.argsort(-1)), float("-inf"))
+
+
+def _agreement(a: list[int], b: list[int]) -> int:
+    """Return how many leading tokens two sequences share."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if a[:middle] == b[:middle] else (low, middle)
+    return low

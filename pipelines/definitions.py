@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets import bird, champion, difficulty, evaluation, training
+from assets import bird, champion, difficulty, evaluation, report_questions, reporting, training
 from pipelines.jobs import daily_answers, lifecycle
 from pipelines.schedules import daily_answers_schedule
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.trainer import TrainerResource
 
-MODULES = [bird, difficulty, training, evaluation, champion]
+MODULES = [bird, difficulty, training, evaluation, champion, report_questions, reporting]
 MAX_CONCURRENT = 4
 """Steps of one run side by side: more would wait for each other's locks in SQLite storage."""
 
@@ -26,6 +27,7 @@ defs = dg.Definitions(
         "sandbox": SandboxResource(),
         "policy": PolicyResource(),
         "trainer": TrainerResource(),
+        "reporting": ReportingDatabase(),
     },
     executor=dg.multiprocess_executor.configured({"max_concurrent": MAX_CONCURRENT}),
 )

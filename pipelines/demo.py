@@ -7,7 +7,6 @@ finishes, and ends with the scores. What is there already is not made again.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -149,7 +148,7 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
         "prompts": {"kept": prompts["kept"], "of": prompts["asked"]},
         "training": {key: training[key] for key in ("policy", "policy_revision", "seconds")},
         "champion": {k: read_champion(root)[k] for k in ("training_run", "policy", "revision")},
-        "answers": found["report_answers"].metadata,
+        "answers": _counts(found["report_answers"].metadata),
         "scores": read_scores(root, run).to_dict(),
         "paths": {
             "root": str(root.path),
@@ -159,14 +158,19 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
     }
 
 
+def _counts(metadata: dict[str, Any]) -> dict[str, int]:
+    """Return the numbers of a stage's metadata, without its tables and paths."""
+    return {name: value for name, value in metadata.items() if isinstance(value, int)}
+
+
 def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     """Print the scores and where to look next."""
-    prompts, paths = summary["prompts"], summary["paths"]
+    prompts, answers, paths = summary["prompts"], summary["answers"], summary["paths"]
     print(f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n")
     print("Percent of questions answered right [95 % interval]; won and lost against the base.")
     print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
     print(f"training          {summary['training']['seconds']:.0f} s")
-    print(f"answers written   {json.dumps(summary['answers'])}")
+    print(f"answers written   {answers['answered']} of {answers['questions']}")
     print(f"everything        {summary['seconds']:.0f} s")
     print(f"\nmodel card        {paths['model_card']}")
     print(f"reporting tables  {paths['reporting']}")

@@ -36,7 +36,11 @@ def stamp_of(path: str) -> Stamp:
 
 
 class Database:
-    """One open database and the rules that hold while statements run on it."""
+    """One open database and the rules that hold while statements run on it.
+
+    ``deadline`` (monotonic clock) ends the running statement. ``explaining`` must be true only
+    for EXPLAIN: it then compiles changes too, which nothing carries out.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -45,7 +49,7 @@ class Database:
         self.stamp = stamp_of(path)
         self._recent = time_ns() - self.stamp[3] < _CLOCK_TICK_NS
         self.immutable = not self._is_in_use()
-        self._explaining = False
+        self.explaining = False
         self._virtual: frozenset[str] = frozenset()
         self.handle = self._open()
         self._prepare()
@@ -65,17 +69,15 @@ class Database:
     def compile_error(self, statement: str) -> str:
         """Return SQLite's complaint if a statement is not well formed, else nothing.
 
-        The statement is compiled under EXPLAIN and never runs.
+        ``statement`` must start with EXPLAIN: it is compiled and never carried out.
         """
-        self._explaining = True
+        self.explaining = True
         try:
             self.handle.execute(statement).close()
         except sqlite3.Error as error:
             text = str(error)
             malformed = text.endswith("syntax error") or text.startswith("unrecognized token")
             return text if malformed or text == "incomplete input" else ""
-        finally:
-            self._explaining = False
         return ""
 
     def close(self) -> None:
@@ -122,9 +124,9 @@ class Database:
         elif action == sqlite3.SQLITE_PRAGMA:
             allowed = pragma_reads(first or "", has_argument=second is not None)
         elif action in _CHANGES:
-            allowed = self._explaining or self._is_virtual_housekeeping(first or "", schema)
+            allowed = self.explaining or self._is_virtual_housekeeping(first or "", schema)
         else:
-            allowed = self._explaining and action != sqlite3.SQLITE_ATTACH
+            allowed = self.explaining and action != sqlite3.SQLITE_ATTACH
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     def _is_virtual_housekeeping(self, table: str, schema: str | None) -> bool:

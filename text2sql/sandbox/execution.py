@@ -55,12 +55,12 @@ def _run(
     refused = _refusal(job.sql, statements, database)
     if refused is not None:
         return refused
-    result = _read(job, statements[0].text, database)
+    result = _read(job, statements[0], database)
     if database.immutable and not database.is_current():
         # The file changed under an unlocked reader: what was read may be torn.
         database = databases.get(job.path)
         database.deadline = deadline
-        result = _read(job, statements[0].text, database)
+        result = _read(job, statements[0], database)
     return result
 
 
@@ -92,19 +92,20 @@ def _write(verb: str) -> QueryResult:
     return QueryResult(Status.WRITE, error=error)
 
 
-def _read(job: Job, statement: str, database: Database) -> QueryResult:
+def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     """Run one reading statement and take in its rows; never leaves it open."""
+    database.explaining = statement.verb == "EXPLAIN"
     database.handle.text_factory = str if job.strict_text else _replacing
     cursor = database.handle.cursor()
     try:
-        cursor.execute(statement)
+        cursor.execute(statement.text)
         columns = tuple(column[0] for column in cursor.description or ())
         result = _take_in(cursor, columns, job)
     finally:
         cursor.close()
-    if result.status is not Status.OK or job.strict_text or '"' not in statement:
+    if result.status is not Status.OK or job.strict_text or '"' not in statement.text:
         return result
-    return _with_warnings(result, _misspelt(statement, database))
+    return _with_warnings(result, _misspelt(statement.text, database))
 
 
 def _replacing(text: bytes) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.errors import Text2SqlError
 from text2sql.sandbox.channel import UNUSABLE, Channel
 from text2sql.sandbox.limits import MAX_SQL_CHARS, Limits
 from text2sql.sandbox.results import QueryResult, Status, timeout_message
@@ -61,6 +61,10 @@ def _no_file(path: Path) -> str:
     return f"There is no database {path}; check the path."
 
 
+class _WorkerLost(Exception):
+    """The worker is gone, and with it the job it had."""
+
+
 class _Worker:
     """One worker process and the channel to it."""
 
@@ -77,14 +81,12 @@ class _Worker:
         self.channel = Channel(ours)
 
     def wait_ready(self) -> None:
-        """Wait until the worker takes jobs; raises InfrastructureError when it does not."""
+        """Wait until the worker takes jobs; raises _WorkerLost when it does not."""
         try:
             self.channel.receive(monotonic() + _START_SECONDS)
-        except (TimeoutError, EOFError, OSError) as error:
+        except (EOFError, OSError) as error:
             self.end()
-            raise InfrastructureError(
-                "A sandbox worker process did not start; its output is above."
-            ) from error
+            raise _WorkerLost("a worker process did not start") from error
 
     def end(self) -> int:
         """Kill the process and return its exit status; it holds nothing worth saving."""
@@ -144,7 +146,7 @@ class Sandbox:
 
         ``strict_text`` fails on text that is not valid UTF-8, as Python's sqlite3 does;
         otherwise such bytes are replaced. Raises Text2SqlError for a database that cannot
-        be read at all, and InfrastructureError when no worker process can be started.
+        be read at all.
         """
         path = self._check(database)
         if len(sql) > MAX_SQL_CHARS:
@@ -161,12 +163,14 @@ class Sandbox:
             limits.memory_mb,
             limits.cut,
         )
-        for _ in range(2):
-            result = self._run(job, limits)
-            if result is not None:
-                return result
-        error = "the worker process died twice on this query"
-        return QueryResult(Status.INFRASTRUCTURE, error=error)
+        try:
+            return self._run(job, limits)
+        except _WorkerLost:
+            pass  # for reasons of its own, most likely: once more on another worker
+        try:
+            return self._run(job, limits)
+        except _WorkerLost as error:
+            return QueryResult(Status.INFRASTRUCTURE, error=f"{error}, twice for this query")
 
     async def aexecute(
         self,
@@ -221,8 +225,8 @@ class Sandbox:
             self._checked[database] = stamp
         return Path(os.path.abspath(database))
 
-    def _run(self, job: tuple[Any, ...], limits: Limits) -> QueryResult | None:
-        """Run a job on some worker; None when the worker died under it."""
+    def _run(self, job: tuple[Any, ...], limits: Limits) -> QueryResult:
+        """Run a job on some worker; raises _WorkerLost when the worker dies under it."""
         self._refuse_if_closed()
         worker, healthy = self._idle.get(), False
         try:
@@ -234,9 +238,9 @@ class Sandbox:
         except TimeoutError:
             error = timeout_message(limits.seconds)
             return QueryResult(Status.TIMEOUT, error=error, seconds=monotonic() - started)
-        except (EOFError, OSError):
+        except (EOFError, OSError) as lost:
             self._refuse_if_closed()
-            return None
+            raise _WorkerLost("the worker process died") from lost
         finally:
             if worker is not None and not healthy:
                 self._alive.discard(worker)
@@ -249,7 +253,12 @@ class Sandbox:
             self._refuse_if_closed()
             worker = _Worker()
             self._alive.add(worker)
-        worker.wait_ready()
+        try:
+            worker.wait_ready()
+        except _WorkerLost:
+            self._alive.discard(worker)
+            self._refuse_if_closed()
+            raise
         return worker
 
 

@@ -61,7 +61,8 @@ class Token(NamedTuple):
 
 _TOKEN = re.compile(
     r"""
-    (?P<space>[ \t\n\f\r]+ | --[^\n\x00]* | /\*(?:(?!\*/)[^\x00])*(?:\*/|(?=\x00)|\Z))
+    (?P<space>[ \t\n\f\r][ \t\n\v\f\r]* | \ufeff
+      | --[^\n\x00]* | /\*(?:(?!\*/)[^\x00])*(?:\*/|(?=\x00)|\Z))
   | (?P<string>'(?:[^'\x00]|'')*'?)
   | (?P<quoted>"(?:[^"\x00]|"")*"? | `(?:[^`\x00]|``)*`? | \[[^\]\x00]*\]?)
   | (?P<word>[A-Za-z_\x80-\U0010ffff$][\w$\x80-\U0010ffff]*)
@@ -91,7 +92,7 @@ def tokens_of(sql: str) -> Iterator[Token]:
     """Yield the tokens that mean something, in order."""
     for found in _TOKEN.finditer(sql):
         kind = found.lastgroup or "symbol"
-        if kind != "space" and found.group() != "\ufeff":
+        if kind != "space":
             yield Token(kind, found.group(), found.start(), found.end())
 
 

@@ -1,0 +1,670 @@
+"""The sandbox on real SQLite files: what runs, what is refused, what ends, what stays."""
+
+import asyncio
+import hashlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attacks
+import pytest
+from attacks import CHANGES, STOPPED
+
+from text2sql.errors import Text2SqlError
+from text2sql.judge import execute_submission
+from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
+
+TABLES = """
+CREATE TABLE t (a INT, s TEXT);
+INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, NULL);
+CREATE TABLE u (id INTEGER PRIMARY KEY, t_a INT REFERENCES t (a));
+INSERT INTO u VALUES (1, 1), (2, 3);
+CREATE VIEW v AS SELECT s FROM t;
+CREATE VIRTUAL TABLE docs USING fts5(title, body);
+INSERT INTO docs VALUES ('hello', 'world');
+CREATE VIRTUAL TABLE notes USING fts4(body);
+INSERT INTO notes VALUES ('hello');
+CREATE VIRTUAL TABLE geo USING rtree(id, x0, x1);
+INSERT INTO geo VALUES (1, 2, 3);
+"""
+
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
+UNINTERRUPTIBLE = "SELECT instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || '1')"
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(2) as shared:
+        yield shared
+
+
+@pytest.fixture
+def database(tmp_path):
+    return build(tmp_path / "folder" / "shop.sqlite")
+
+
+def build(path, script=TABLES):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+    connection.close()
+    return path
+
+
+def contents(folder):
+    """Every file below a folder with the hash of its bytes and its time of change."""
+    return {
+        file.relative_to(folder): (
+            hashlib.sha256(file.read_bytes()).hexdigest(),
+            file.stat().st_mtime_ns,
+        )
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def rows(sandbox, database, sql, **kwargs):
+    result = sandbox.execute(database, sql, Limits(keep_rows=100), **kwargs)
+    assert result.status is Status.OK, result.error
+    return list(result.rows)
+
+
+# --- attempts to get out
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """A folder with the database that is attacked and another one, and what they hold."""
+    folder = tmp_path_factory.mktemp("target")
+    build(folder / "db" / "main.sqlite")
+    build(folder / "other" / "other.sqlite")
+    return folder, contents(folder)
+
+
+def aim(sql, folder):
+    sql = sql.replace("{new}", str(folder / "db" / "new"))
+    return sql.replace("{other}", str(folder / "other" / "other.sqlite"))
+
+
+def test_every_change_in_every_disguise_is_a_write_and_changes_nothing(sandbox, target):
+    folder, before = target
+    missed = []
+    for name, sql in attacks.disguised():
+        database = folder / "db" / "main.sqlite"
+        result = execute_submission(aim(sql, folder), database, sandbox, Limits(seconds=5))
+        if result.status is not Status.WRITE:
+            missed.append((name, result.status, result.error))
+    assert missed == []
+    assert contents(folder) == before
+    assert len(CHANGES) >= 100
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"), [pytest.param(s, e, id=n) for n, s, e in attacks.ATTACKS]
+)
+def test_attack_ends_as_expected_and_changes_nothing(sandbox, target, sql, expected):
+    folder, before = target
+    database = folder / "db" / "main.sqlite"
+    limits = Limits(seconds=0.5 if expected >= STOPPED else 20, memory_mb=400)
+    result = sandbox.execute(database, aim(sql, folder), limits)
+    assert result.status in expected, (result.status, result.error)
+    assert result.status is Status.OK or result.error
+    assert contents(folder) == before
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+
+
+def test_hostile_statements_leave_no_state_for_the_next_query(sandbox, database):
+    for sql in ("CREATE TEMP TABLE t (a)", "BEGIN", "PRAGMA query_only = 0", "ATTACH '' AS x"):
+        assert sandbox.execute(database, sql).status is Status.WRITE
+    assert rows(sandbox, database, "SELECT a FROM t ORDER BY a") == [(1,), (2,), (3,)]
+    names = [row[1] for row in rows(sandbox, database, "PRAGMA database_list")]
+    assert names == ["main"]
+
+
+# --- reading statements
+
+
+@pytest.mark.parametrize(
+    ("sql", "verb", "writes"),
+    [
+        ("select 1", "SELECT", False),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "SELECT", False),
+        ("WITH a AS (SELECT 1) VALUES (1)", "VALUES", False),
+        ("with a as (select 1) /* ( */ delete from t", "DELETE", True),
+        ("WITH insert_ AS (SELECT 1), b(c) AS (SELECT ')') UPDATE t SET a = 1", "UPDATE", True),
+        ("EXPLAIN DROP TABLE t", "EXPLAIN", False),
+        ("explain query plan pragma journal_mode = wal", "EXPLAIN", True),
+        ("PRAGMA table_info(t)", "PRAGMA", False),
+        ("PRAGMA unheard_of", "PRAGMA", True),
+        ("pragma user_version", "PRAGMA", False),
+        ("pragma user_version = 1", "PRAGMA", True),
+        ("vacuum", "VACUUM", True),
+    ],
+)
+def test_classify_names_the_verb(sql, verb, writes):
+    (statement,) = classify(sql)
+    assert (statement.verb, statement.text, statement.writes) == (verb, sql, writes)
+
+
+def test_classify_splits_as_sqlite_does():
+    text = "SELECT ';'; /* ; */ ;; DROP TABLE \"a;b\" -- ;\n;\x00VALUES(1)"
+    assert [s.text for s in classify(text)] == ["SELECT ';'", 'DROP TABLE "a;b"', "VALUES(1)"]
+    trigger = "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; DELETE FROM t; END"
+    assert [s.text for s in classify(f"{trigger}; SELECT 2")] == [trigger, "SELECT 2"]
+    assert classify(" -- nothing\n;") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("SELECT COUNT(*) FROM t\t----- bird -----\tfinancial", "SELECT COUNT(*) FROM t"),
+        ("SELECT 1\n\t----- bird -----\tcard_games\n", "SELECT 1"),
+        ("SELECT '----- bird -----'", "SELECT '----- bird -----'"),
+        ("SELECT '\t----- bird -----\tx'", "SELECT '\t----- bird -----\tx'"),
+        ("```sql\nSELECT 1\n```", "SELECT 1"),
+        ("```SELECT 1```", "SELECT 1"),
+        ("```SQLite\nSELECT 1;\n```", "SELECT 1;"),
+        ("Here:\n```sql\nSELECT 1\n```\nGood luck.", "SELECT 1"),
+        ("SELECT `a` FROM `t`", "SELECT `a` FROM `t`"),
+        ("DROP TABLE t; ```SELECT 1```", "DROP TABLE t; ```SELECT 1```"),
+        (None, ""),
+        (0, ""),
+        ([], ""),
+        ({}, ""),
+        ("  ", ""),
+    ],
+)
+def test_clean_sql(text, sql):
+    assert clean_sql(text) == sql
+
+
+def test_two_fenced_blocks_are_not_joined(sandbox, database):
+    text = "Here: ```sql\nSELECT 1\n``` then ```sql\nSELECT 2\n```"
+    assert execute_submission(text, database, sandbox).status is Status.ERROR
+
+
+# --- results
+
+
+def test_rows_columns_and_counts(sandbox, database):
+    result = sandbox.execute(database, "SELECT a, s FROM t ORDER BY a", Limits(keep_rows=2))
+    assert result.columns == ("a", "s")
+    assert result.rows == ((1, "x"), (2, "y"))
+    assert (result.row_count, result.complete) == (3, True)
+    assert result.digest and result.multiset_digest and result.ordered_digest
+
+
+def test_equal_column_names_both_survive(sandbox, database):
+    result = sandbox.execute(database, "SELECT 1 AS k, 2 AS k", Limits(keep_rows=1))
+    assert (result.columns, result.rows) == (("k", "k"), ((1, 2),))
+
+
+def test_more_rows_than_allowed(sandbox, database):
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r"
+    whole = sandbox.execute(database, endless, Limits(max_rows=10))
+    assert (whole.status, whole.digest, whole.rows) == (Status.TOO_LARGE, "", ())
+    assert "10 rows" in whole.error
+    cut = sandbox.execute(database, endless, Limits(max_rows=10, keep_rows=3, cut=True))
+    assert (cut.status, cut.complete, cut.row_count) == (Status.OK, False, 10)
+    assert cut.rows == ((1,), (2,), (3,)) and cut.digest == ""
+    exact = sandbox.execute(database, endless + " LIMIT 10", Limits(max_rows=10))
+    assert (exact.status, exact.row_count) == (Status.OK, 10)
+
+
+def test_more_bytes_than_allowed(sandbox, database):
+    sql = "SELECT hex(zeroblob(1000)) FROM t"
+    assert sandbox.execute(database, sql, Limits(max_bytes=3000)).status is Status.TOO_LARGE
+    assert sandbox.execute(database, sql, Limits(max_bytes=7000)).status is Status.OK
+
+
+def test_long_cells_of_real_databases_can_be_read(sandbox, tmp_path):
+    big = "CREATE TABLE d (i, x TEXT, y BLOB);"
+    big += "INSERT INTO d VALUES (1, printf('%.*c', 5000000, 'x'), zeroblob(3000000));"
+    database = build(tmp_path / "big.sqlite", big)
+    ((text, blob),) = rows(sandbox, database, "SELECT x, y FROM d")
+    assert (len(text), len(blob)) == (5_000_000, 3_000_000)
+
+
+def test_memory_limit(sandbox, database):
+    sql = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 3000) "
+    sql += "SELECT max(x) FROM (SELECT hex(randomblob(50000)) AS x FROM r ORDER BY x)"
+    sql += " WHERE x IN (SELECT hex(randomblob(100000)) FROM r)"
+    result = sandbox.execute(database, sql, Limits(seconds=30, memory_mb=150))
+    assert result.status is Status.TOO_LARGE and "150 MB" in result.error
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+
+
+def test_text_that_is_not_utf8(sandbox, tmp_path):
+    script = "CREATE TABLE t (a TEXT); INSERT INTO t VALUES (CAST(x'636166e9' AS TEXT));"
+    database = build(tmp_path / "latin.sqlite", script)
+    assert rows(sandbox, database, "SELECT a FROM t") == [("caf\ufffd",)]
+    strict = sandbox.execute(database, "SELECT a FROM t", strict_text=True)
+    assert strict.status is Status.ERROR and "UTF-8" in strict.error
+    counted = sandbox.execute(database, "SELECT count(*) FROM t", strict_text=True)
+    assert counted.status is Status.OK
+
+
+def test_column_name_that_is_not_utf8(sandbox, tmp_path):
+    database = tmp_path / "name.sqlite"
+    build(database, "CREATE TABLE t (cafX TEXT, b); INSERT INTO t VALUES ('x', 1);")
+    database.write_bytes(database.read_bytes().replace(b"cafX", b"caf\xe9"))
+    result = sandbox.execute(database, "SELECT * FROM t")
+    assert result.status is Status.ERROR and "UTF-8" in result.error
+    assert rows(sandbox, database, "SELECT b FROM t") == [(1,)]
+    names = rows(sandbox, database, "SELECT name FROM pragma_table_info('t')")
+    assert names == [("caf\ufffd",), ("b",)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "misspelt"),
+    [
+        ('SELECT "custmer_name" FROM t', ["custmer_name"]),
+        ('SELECT * FROM t WHERE "typo_col" > 5 AND "a" > 0', ["typo_col"]),
+        ('SELECT "x1", "x1", "y2" FROM t', ["x1", "y2"]),
+        ('SELECT "a", t."s" FROM "t"', []),
+        ('SELECT a AS "best one" FROM t ORDER BY "best one"', []),
+        ("SELECT 'plain text' FROM t", []),
+        ("SELECT '\"quoted\"' FROM t", []),
+    ],
+)
+def test_misspelt_quoted_columns_are_told(sandbox, database, sql, misspelt):
+    result = sandbox.execute(database, sql)
+    assert result.status is Status.OK
+    assert [w.split('"')[1] for w in result.warnings] == misspelt
+    assert sandbox.execute(database, sql, strict_text=True).warnings == ()
+
+
+# --- databases of any origin
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sms#2024.db",
+        "report%20final.db",
+        "q?a.db",
+        "c.db?mode=rwc&x=",
+        "ünïcode ✓.db",
+        "it's.db",
+        "a;b.db",
+        "-x.db",
+    ],
+)
+def test_odd_paths(sandbox, tmp_path, name):
+    database = build(tmp_path / name, "CREATE TABLE t (a); INSERT INTO t VALUES (42);")
+    before = contents(tmp_path)
+    assert rows(sandbox, database, "SELECT a FROM t") == [(42,)]
+    assert contents(tmp_path) == before
+
+
+def test_relative_path_and_symlink(sandbox, tmp_path, database, monkeypatch):
+    monkeypatch.chdir(database.parent)
+    assert rows(sandbox, Path("shop.sqlite"), "SELECT count(*) FROM t") == [(3,)]
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(database)
+    assert rows(sandbox, link, "SELECT count(*) FROM t") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"PK\x03\x04" + b"x" * 5000, "not a SQLite database"),
+        (os.urandom(8192), "encrypted"),
+        (b"SQLite format 3", "not a SQLite database"),
+        (b"SQLite format 3\x00" + b"x" * 5000, "not a SQLite database"),
+    ],
+)
+def test_files_that_are_no_database(sandbox, tmp_path, content, words):
+    path = tmp_path / "bad.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(Text2SqlError, match=words):
+        sandbox.execute(path, "SELECT 1")
+    assert contents(tmp_path) and len(contents(tmp_path)) == 1
+
+
+def test_missing_folder_fifo_and_unreadable(sandbox, tmp_path):
+    with pytest.raises(Text2SqlError, match="no database"):
+        sandbox.execute(tmp_path / "nope.sqlite", "SELECT 1")
+    with pytest.raises(Text2SqlError, match="folder"):
+        sandbox.execute(tmp_path, "SELECT 1")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Text2SqlError, match="regular file"):
+        check_database(tmp_path / "pipe")
+    with pytest.raises(Text2SqlError):
+        check_database(Path("/dev/zero"))
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_damaged_and_truncated_database(sandbox, tmp_path):
+    script = "CREATE TABLE t (a); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r "
+    script += "LIMIT 5000) INSERT INTO t SELECT printf('%.*c', 100, 'x') FROM r;"
+    database = build(tmp_path / "cut.sqlite", script)
+    size = database.stat().st_size
+    with database.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(b"\xff" * 8192)
+    result = sandbox.execute(database, "SELECT count(a) FROM t WHERE a > ''")
+    assert result.status is Status.INFRASTRUCTURE
+    assert "malformed" in result.error and str(database) in result.error
+    os.truncate(database, size // 2)
+    with pytest.raises(Text2SqlError, match=r"damaged.*malformed"):
+        sandbox.execute(database, "SELECT count(a) FROM t WHERE a > ''")
+
+
+def test_wal_database_without_its_owner(sandbox, tmp_path):
+    database = build(tmp_path / "w" / "wal.sqlite", "PRAGMA journal_mode=wal;" + TABLES)
+    database.parent.chmod(0o555)
+    before = contents(tmp_path)
+    try:
+        assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+    finally:
+        database.parent.chmod(0o755)
+    assert contents(tmp_path) == before
+
+
+OWNER = """
+import sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in sys.argv[2:]:
+    connection.execute(statement)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def owner():
+    """Start other programs that have a database open and run statements on it."""
+    started = []
+
+    def start(database, *statements):
+        command = [sys.executable, "-c", OWNER, str(database), *statements]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_wal_database_with_a_live_owner(sandbox, tmp_path, owner):
+    database = build(tmp_path / "wal.sqlite")
+    owner(database, "PRAGMA journal_mode=wal", "INSERT INTO t VALUES (4, 'w')")
+    before = contents(tmp_path)
+    assert set(before) == {Path("wal.sqlite"), Path("wal.sqlite-wal"), Path("wal.sqlite-shm")}
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(4,)]
+    assert contents(tmp_path) == before
+
+
+def test_wal_left_by_a_killed_owner(sandbox, tmp_path, owner):
+    database = build(tmp_path / "wal.sqlite")
+    dead = owner(database, "PRAGMA journal_mode=wal", "INSERT INTO t VALUES (4, 'w')")
+    dead.kill()
+    dead.wait()
+    before = contents(tmp_path)
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(4,)]
+    assert contents(tmp_path) == before
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("wal.sqlite", "wal.sqlite-wal"):
+        (copy / name).write_bytes((tmp_path / name).read_bytes())
+    before = contents(copy)
+    with pytest.raises(Text2SqlError, match="write-ahead log"):
+        sandbox.execute(copy / "wal.sqlite", "SELECT count(*) FROM t")
+    assert contents(copy) == before
+
+
+def test_hot_journal_never_gives_uncommitted_rows(sandbox, tmp_path, owner):
+    script = "CREATE TABLE t (a, b); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "
+    script += "FROM r LIMIT 20000) INSERT INTO t SELECT n, printf('x%0100d', n) FROM r;"
+    database = build(tmp_path / "h.sqlite", script)
+    dead = owner(database, "PRAGMA cache_size = 5", "BEGIN", "UPDATE t SET b = 'y' || b")
+    dead.kill()
+    dead.wait()
+    assert (tmp_path / "h.sqlite-journal").stat().st_size > 0
+    before = contents(tmp_path)
+    with pytest.raises(Text2SqlError, match="unfinished transaction"):
+        sandbox.execute(database, "SELECT count(*) FROM t WHERE b LIKE 'y%'")
+    assert contents(tmp_path) == before
+
+
+def test_locked_database_is_infrastructure(sandbox, tmp_path, owner):
+    database = build(tmp_path / "l.sqlite")
+    owner(database, "PRAGMA journal_mode=persist", "BEGIN EXCLUSIVE", "DELETE FROM u")
+    result = sandbox.execute(database, "SELECT 1 FROM t")
+    assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
+
+
+def test_changes_by_the_owner_are_seen_at_once(sandbox, database):
+    for count in range(4, 40):
+        with sqlite3.connect(database) as connection:
+            connection.execute("INSERT INTO t VALUES (?, 'z')", (count,))
+        connection.close()
+        assert rows(sandbox, database, "SELECT count(*) FROM t") == [(count,)]
+
+
+def test_replaced_and_vanished_database(sandbox, database):
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+    database.unlink()
+    with pytest.raises(Text2SqlError, match="no database"):
+        sandbox.execute(database, "SELECT count(*) FROM t")
+    build(database, "CREATE TABLE t (a);")
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(0,)]
+
+
+def test_owner_can_write_right_after_a_cut_query(sandbox, tmp_path):
+    database = build(tmp_path / "o.sqlite")
+    with sqlite3.connect(database, isolation_level=None, timeout=0.5) as mine:
+        mine.execute("PRAGMA journal_mode=persist")
+        mine.execute("DELETE FROM u")
+        sql = "SELECT * FROM t, t t2, t t3"
+        cut = sandbox.execute(database, sql, Limits(max_rows=2, cut=True))
+        assert (cut.status, cut.complete) == (Status.OK, False)
+        mine.execute("INSERT INTO t VALUES (9, 'z')")
+    mine.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "sql", "expected"),
+    [
+        (
+            "CREATE TABLE base (a); CREATE VIEW bad AS SELECT * FROM gone;",
+            "SELECT count(*) FROM base",
+            [(0,)],
+        ),
+        (
+            "CREATE TABLE wr (k TEXT PRIMARY KEY, v) WITHOUT ROWID;INSERT INTO wr VALUES ('a', 1);",
+            "SELECT * FROM wr",
+            [("a", 1)],
+        ),
+        (
+            "CREATE TABLE rr (rowid TEXT, v); INSERT INTO rr VALUES ('r', 1);",
+            "SELECT rowid FROM rr",
+            [("r",)],
+        ),
+        (
+            "CREATE TABLE g (a, b AS (a * 2)); INSERT INTO g (a) VALUES (4);",
+            "SELECT b FROM g",
+            [(8,)],
+        ),
+        ("CREATE TABLE s (a INT) STRICT; INSERT INTO s VALUES (4);", "SELECT a FROM s", [(4,)]),
+        (
+            "PRAGMA encoding = 'UTF-16'; CREATE TABLE t (a); INSERT INTO t VALUES ('é');",
+            "SELECT a FROM t",
+            [("é",)],
+        ),
+        (
+            "CREATE TABLE t (a);PRAGMA writable_schema=1;INSERT INTO sqlite_master VALUES "
+            "('table','m','m',0,'CREATE VIRTUAL TABLE m USING nosuchmodule(x)');",
+            "SELECT count(*) FROM t",
+            [(0,)],
+        ),
+    ],
+)
+def test_unusual_schemas(sandbox, tmp_path, script, sql, expected):
+    database = build(tmp_path / "s.sqlite", script)
+    assert rows(sandbox, database, sql) == expected
+
+
+# --- time, processes, threads
+
+
+@pytest.mark.parametrize("sql", [ENDLESS, UNINTERRUPTIBLE])
+def test_deadline_holds_and_others_go_on(sandbox, database, sql):
+    with ThreadPoolExecutor(2) as threads:
+        late = threads.submit(sandbox.execute, database, sql, Limits(seconds=0.4))
+        while not late.done():
+            assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+        assert late.result().status is Status.TIMEOUT
+        assert "0.4 s" in late.result().error
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+
+
+def test_a_killed_worker_loses_no_query(database):
+    with Sandbox(1) as own:
+        assert rows(own, database, "SELECT 1") == [(1,)]
+        (worker,) = own._alive
+        os.kill(worker.process.pid, signal.SIGKILL)
+        worker.process.wait()
+        assert rows(own, database, "SELECT 2") == [(2,)]
+
+
+def test_a_query_during_which_workers_die_twice_is_infrastructure(database):
+    with Sandbox(1) as own, ThreadPoolExecutor(1) as threads:
+        result = threads.submit(own.execute, database, ENDLESS, Limits(seconds=20))
+        killed = set()
+        while not result.done():
+            for worker in list(own._alive):
+                if worker.process.pid not in killed:
+                    killed.add(worker.process.pid)
+                    worker.process.kill()
+        assert result.result().status is Status.INFRASTRUCTURE
+        assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+def test_many_threads_share_the_workers(sandbox, database):
+    def ask(number):
+        return rows(sandbox, database, f"SELECT {number}, count(*) FROM t")
+
+    with ThreadPoolExecutor(16) as threads:
+        assert list(threads.map(ask, range(300))) == [[(n, 3)] for n in range(300)]
+
+
+def test_the_event_loop_stays_free(sandbox, database):
+    async def both():
+        late = asyncio.create_task(sandbox.aexecute(database, ENDLESS, Limits(seconds=0.5)))
+        ticks = 0
+        while not late.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        return ticks, await late
+
+    ticks, late = asyncio.run(both())
+    assert ticks > 3 and late.status is Status.TIMEOUT
+
+
+def test_close_ends_everything_and_may_be_repeated(database):
+    own = Sandbox(2)
+    assert rows(own, database, "SELECT 1") == [(1,)]
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(own.execute, database, ENDLESS, Limits(seconds=30))
+        while len(own._alive) < 1 or own._idle.qsize() == 2:
+            threading.Event().wait(0.01)
+        workers = [worker.process for worker in own._alive]
+        own.close()
+        own.close()
+        with pytest.raises(Text2SqlError, match="closed"):
+            running.result()
+    assert all(process.poll() is not None for process in workers)
+    with pytest.raises(Text2SqlError, match="closed"):
+        own.execute(database, "SELECT 1")
+
+
+PARENT = """
+import os, sys, threading
+from pathlib import Path
+from text2sql.sandbox import Limits, Sandbox
+sandbox = Sandbox(2)
+sandbox.execute(Path(sys.argv[1]), "SELECT 1")
+def run():
+    sandbox.execute(Path(sys.argv[1]), sys.argv[2], Limits(seconds=60))
+threading.Thread(target=run, daemon=True).start()
+sandbox.execute(Path(sys.argv[1]), "SELECT 2")
+print(*[worker.process.pid for worker in sandbox._alive], flush=True)
+if sys.argv[3] == "hang":
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_workers_end_with_their_parent(database, how):
+    mode = "hang" if how == "kill" else "exit"
+    command = [sys.executable, "-c", PARENT, str(database), UNINTERRUPTIBLE, mode]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
+        workers = [int(word) for word in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        if how == "kill":
+            parent.kill()
+        parent.wait(timeout=30)
+        for _ in range(600):
+            if not any(is_running(worker) for worker in workers):
+                break
+            threading.Event().wait(0.05)
+        assert not any(is_running(worker) for worker in workers)
+
+
+def is_running(process):
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_forked_child_is_told(database):
+    with Sandbox(1) as own:
+        assert rows(own, database, "SELECT 1") == [(1,)]
+        child = os.fork()
+        if child == 0:
+            try:
+                own.execute(database, "SELECT 1")
+            except Text2SqlError as error:
+                os._exit(7 if "another process" in str(error) else 8)
+            os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.slow
+def test_no_descriptor_or_memory_leaks(tmp_path):
+    databases = [build(tmp_path / f"{n}.sqlite") for n in range(12)]
+    queries = ["SELECT * FROM t", "DROP TABLE t", "SELECT nope", "SELECT 1; SELECT 2", ""]
+    with Sandbox(1) as own:
+        measured = []
+        for number in range(20_000):
+            own.execute(databases[number % 12], f"{queries[number % 5]} -- {number % 3000}")
+            if number in (5_000, 19_999):
+                (worker,) = own._alive
+                measured.append(usage(worker.process.pid) + usage(os.getpid()))
+    (files, memory, our_files, our_memory), after = measured
+    assert (files, our_files) == (after[0], after[2])
+    assert after[1] - memory < 20_000 and after[3] - our_memory < 20_000
+
+
+def usage(process):
+    status = Path(f"/proc/{process}/status").read_text()
+    memory = int(status.split("VmRSS:")[1].split()[0])
+    return len(os.listdir(f"/proc/{process}/fd")), memory

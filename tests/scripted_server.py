@@ -14,13 +14,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Step:
-    """What one request gets; ``drop`` closes the connection without an answer."""
+    """What one request gets.
+
+    ``drop`` closes the connection without an answer; ``wait`` seconds pass first; with
+    ``meet`` the answer waits until as many requests as the barrier asks for are there.
+    """
 
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     drop: bool = False
     wait: float = 0.0
+    meet: threading.Barrier | None = None
 
 
 Script = Callable[[dict[str, Any]], Step] | Iterable[Step]
@@ -73,7 +78,8 @@ def replay(answer: Any, status: int = 200) -> Step:
 
 
 class ScriptedServer:
-    """Serves on 127.0.0.1 until closed; ``requests`` has the bodies it was sent, in order.
+    """Serves on 127.0.0.1 until closed; ``requests`` has the bodies it was sent, in order, and
+    ``peak`` the most requests that it held at once.
 
     A script that is a list is replayed once; a function is asked for every request.
     """
@@ -82,6 +88,7 @@ class ScriptedServer:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.models = list(models)
+        self.active = self.peak = 0
         self._lock = threading.Lock()
         self._script = script if callable(script) else iter(list(script))
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -98,6 +105,12 @@ class ScriptedServer:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def count(self, change: int) -> None:
+        """Note that a request came or is about to be answered."""
+        with self._lock:
+            self.active += change
+            self.peak = max(self.peak, self.active)
 
     def next_step(self, body: dict[str, Any], headers: dict[str, str]) -> Step:
         """Note a request and return what it gets."""
@@ -128,8 +141,12 @@ def _handler(owner: ScriptedServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            owner.count(1)
             step = owner.next_step(body, dict(self.headers))
             time.sleep(step.wait)
+            if step.meet is not None:
+                step.meet.wait()
+            owner.count(-1)
             if step.drop:
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True

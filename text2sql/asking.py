@@ -11,7 +11,8 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
+from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 from text2sql.voting import Candidate, Vote, vote
 
@@ -47,9 +48,9 @@ async def answer(
     Raises Text2SqlError for an unusable database or an empty question before the policy is
     asked, InfrastructureError where every rollout failed.
     """
-    check_database(question.database)
     if not question.question.strip():
         raise Text2SqlError("The question is empty; ask something.")
+    await asyncio.to_thread(describe, question.database, sandbox)
     sampling = _GREEDY if votes == 1 else _DRAWN
     episodes = await asyncio.gather(
         *(run_episode(question, policy, sandbox, settings, sampling) for _ in range(votes))

@@ -17,7 +17,8 @@ from text2sql.policy.base import Policy
 from text2sql.policy.open import POCKET, open_policy, policy_directory
 from text2sql.questions import Question
 from text2sql.render import neutral, render_cell
-from text2sql.sandbox import Sandbox, check_database
+from text2sql.sandbox import Sandbox
+from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 
 _SHOWN_ROWS = 50
@@ -61,15 +62,15 @@ def command(
     Exit status: 0 answered, 4 no answer or no agreement, 1 something to mend, 6 the policy
     server or a worker failed.
     """
-    check_database(database)
     if not question.strip():
         raise Text2SqlError("The question is empty; ask something.")
     asked = Question("ask", database.stem, database.absolute(), question, evidence)
-    policy = open_policy(spec, model)
-    click.echo(f"policy: {policy.info.name} ({policy.info.revision})", err=True)
-    found = asyncio.run(
-        _ask(asked, policy, AgentSettings.for_policy(policy_directory(spec)), votes)
-    )
+    with Sandbox() as sandbox:
+        describe(asked.database, sandbox)  # an unusable database is told before a model loads
+        policy = open_policy(spec, model)
+        click.echo(f"policy: {policy.info.name} ({policy.info.revision})", err=True)
+        settings = AgentSettings.for_policy(policy_directory(spec))
+        found = asyncio.run(_ask(asked, policy, sandbox, settings, votes))
     if transcript:
         for episode in found.episodes:
             click.echo(_transcript(episode), err=True)
@@ -78,10 +79,11 @@ def command(
         click.get_current_context().exit(NO_ANSWER)
 
 
-async def _ask(asked: Question, policy: Policy, settings: AgentSettings, votes: int) -> Answer:
+async def _ask(
+    asked: Question, policy: Policy, sandbox: Sandbox, settings: AgentSettings, votes: int
+) -> Answer:
     try:
-        with Sandbox() as sandbox:
-            return await answer(asked, policy, sandbox, settings, votes)
+        return await answer(asked, policy, sandbox, settings, votes)
     finally:
         await policy.close()
 

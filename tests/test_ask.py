@@ -31,7 +31,6 @@ def run(script, *arguments):
 
 def program(*arguments):
     """Run the program itself."""
-    command = [sys.executable, "-m", "text2sql.cli", "ask", *map(str, arguments)]
     code = "import sys; from text2sql.cli import main; sys.argv[0] = 'text2sql'; main()"
     command = [sys.executable, "-c", code, "ask", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -58,14 +57,6 @@ def test_rows_sql_and_share(shop):
 
 
 def test_votes(shop):
-    script = [
-        submits("SELECT 1"),
-        submits(QUERY),
-        says("no"),
-        submits(QUERY),
-        says("no"),
-        *[submits(QUERY)],
-    ]
     turns = iter(range(100))
 
     def by_turn(body):
@@ -80,7 +71,6 @@ def test_votes(shop):
     assert found["status"] == "answered"
     assert len(server.requests) == 3
     assert server.requests[0]["temperature"] == 1.0
-    del script
 
 
 def test_failed_rollouts_do_not_vote_and_do_not_count(shop):

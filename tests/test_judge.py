@@ -306,21 +306,23 @@ def test_sql_command_says_how_it_ended(database, statement, code, words):
     assert bool(found["error"]) == (code != 0)
 
 
-def test_published_predictions_score_as_the_official_scripts_say(shared_data: Path):
-    from text2sql.datasets.bird import file_key, read_records
-    from text2sql.datasets.predictions import read_predictions
-
+def test_published_predictions_score_as_the_official_scripts_say(sandbox, shared_data: Path):
     bird = shared_data / "bird"
     expected = json.loads((bird / "expected_superhero_official.json").read_text())
-    records = read_records(bird / "mini_dev_sqlite.json", bird / "databases", "dev")
-    questions = [record.question for record in records if record.reason is None]
-    keys = [file_key(record.question.key, record.reason) for record in records]
+    rows = json.loads((bird / "mini_dev_sqlite.json").read_text())
+    database = bird / "databases" / "superhero" / "superhero.sqlite"
+    questions = {
+        str(position): Question(
+            str(position), "superhero", database, row["question"], "", row["SQL"], row["difficulty"]
+        )
+        for position, row in enumerate(rows)
+        if row["db_id"] == "superhero"
+    }
     assert len(questions) == expected["n"]
-    with Sandbox() as sandbox:
-        for entry in expected["results"]:
-            sql = read_predictions(bird / "predictions_minidev" / entry["file"], questions, keys)
-            scores = score_predictions(questions, sql, sandbox).to_dict()
-            assert round(100 * scores["execution_accuracy"], 2) == entry["official_ex"]["total"]
-            for difficulty, part in scores["by_difficulty"].items():
-                share = round(100 * part["execution_accuracy"], 2)
-                assert share == entry["official_ex"][difficulty], (entry["file"], difficulty)
+    for entry in expected["results"]:
+        sql = json.loads((bird / "predictions_minidev" / entry["file"]).read_text())
+        scores = score_predictions(list(questions.values()), sql, sandbox).to_dict()
+        parts = scores["by_difficulty"] | {"total": scores}
+        for name, share in entry["official_ex"].items():
+            found = round(100 * parts[name]["execution_accuracy"], 2)
+            assert found == share, (entry["file"], name)

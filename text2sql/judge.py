@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql, cut_suffix
 
 Rule = Literal["official", "multiset", "ordered"]
 """official: as sets. multiset: duplicates count. ordered: row order counts as well."""
@@ -116,12 +116,15 @@ def execute_submission(
     database: Path,
     sandbox: Sandbox,
     limits: Limits = Limits(),  # noqa: B008 - immutable
+    *,
+    as_written: bool = False,
 ) -> QueryResult:
-    """Run a submission as the official evaluator reads it; None is no submission.
+    """Run a submission with the official evaluator's reading of text; None is no submission.
 
-    Raises Text2SqlError when the database cannot be read at all.
+    One fenced block is unwrapped, unless the submission is to be taken ``as_written``, as the
+    official evaluator does. Raises Text2SqlError when the database cannot be read at all.
     """
-    text = clean_sql(sql)
+    text = cut_suffix(sql) if as_written else clean_sql(sql)
     if not text:
         return QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
     return sandbox.execute(database, text, limits, strict_text=True)

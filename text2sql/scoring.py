@@ -76,13 +76,14 @@ def score_predictions(
 ) -> PredictionScores:
     """Judge ``predictions`` (SQL by question key) with all of the sandbox's workers.
 
+    Predictions are run as they are written, fences and all, as the official evaluator does.
     ``limits`` hold for a prediction and for its gold query each. Raises Text2SqlError when a
     database cannot be read at all.
     """
 
     def score(question: Question) -> ScoredPrediction:
         sql = predictions.get(question.key)
-        result = execute_submission(sql, question.database, sandbox, limits)
+        result = execute_submission(sql, question.database, sandbox, limits, as_written=True)
         gold = run_gold(question, sandbox, limits)
         return ScoredPrediction(question, verdict_of(result, gold, rule))
 

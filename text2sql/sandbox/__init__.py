@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from text2sql.sandbox.limits import Limits
     from text2sql.sandbox.pool import Sandbox, check_database
     from text2sql.sandbox.results import QueryResult, Status
-    from text2sql.sandbox.statements import Statement, classify, clean_sql
+    from text2sql.sandbox.statements import Statement, classify, clean_sql, cut_suffix
 
 __all__ = [
     "Limits",
@@ -21,6 +21,7 @@ __all__ = [
     "check_database",
     "classify",
     "clean_sql",
+    "cut_suffix",
 ]
 
 _MODULES = {
@@ -32,6 +33,7 @@ _MODULES = {
     "check_database": "pool",
     "classify": "statements",
     "clean_sql": "statements",
+    "cut_suffix": "statements",
 }
 
 

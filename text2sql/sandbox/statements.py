@@ -174,16 +174,23 @@ _BIRD_SUFFIX = re.compile(r"\t----- bird -----\t[^\t\r\n'\"`;]*\s*\Z")
 _FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
+def cut_suffix(text: object) -> str:
+    """Return the SQL of an entry in a predictions file: BIRD's suffix cut, nothing else.
+
+    Anything but a string is an empty prediction. The official evaluator runs the rest as it
+    is, fences and prose included.
+    """
+    return _BIRD_SUFFIX.sub("", text).strip(" \t\r\n\f") if isinstance(text, str) else ""
+
+
 def clean_sql(text: object) -> str:
-    """Return the SQL in a submission: BIRD's suffix cut, one fenced block unwrapped.
+    """Return the SQL in a model's submission: BIRD's suffix cut, one fenced block unwrapped.
 
     Anything but a string is an empty submission. Prose around the block is dropped only if
     no statement in it would be a write, so that a write attempt cannot hide there. Two
     blocks are left as they are, and fail as SQL.
     """
-    if not isinstance(text, str):
-        return ""
-    sql = _BIRD_SUFFIX.sub("", text).strip(" \t\r\n\f")
+    sql = cut_suffix(text)
     blocks = _FENCED.findall(sql) if sql.count("```") == 2 else []
     if len(blocks) != 1:
         return sql

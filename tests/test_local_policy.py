@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from random import Random
 
 import pytest
 
@@ -36,19 +37,18 @@ def policy(folder):
 
 
 def prompt(policy, text):
-    return policy._encode([{"role": "user", "content": text}], TOOL_SCHEMAS)
+    return policy.encode([{"role": "user", "content": text}], TOOL_SCHEMAS)
 
 
 def generated(policy, tokens, new):
-    """Return what Hugging Face's own generate writes greedily, without the stop token."""
-    output = policy._model.generate(
+    """Return what Hugging Face's own generate writes greedily."""
+    return policy.model.generate(
         torch.tensor([tokens]),
         attention_mask=torch.ones(1, len(tokens), dtype=torch.long),
         do_sample=False,
         max_new_tokens=new,
-        eos_token_id=policy._stop,
+        eos_token_id=sorted(policy.stop),
     )[0, len(tokens) :].tolist()
-    return output[:-1] if output[-1] in policy._stop else output
 
 
 def finish(batch, requests):
@@ -61,15 +61,15 @@ def finish(batch, requests):
 
 
 def greedy(tokens, new):
-    return Request(tokens, 0.0, 1.0, new)
+    return Request(tokens, 0.0, 1.0, new, Random())
 
 
 def test_a_greedy_batch_writes_what_generate_writes_one_by_one(policy):
     prompts = [prompt(policy, text) for text in QUESTIONS]
-    batch = Batch(policy._model, policy._stop, max_rows=3, seed=0)
+    batch = Batch(policy.model, policy.stop, max_rows=3)
     lengths = [40, 7, 60, 25]
     requests = [greedy(*pair) for pair in zip(prompts, lengths, strict=True)]
-    sampled = Request(prompts[0], 1.0, 0.9, 30)
+    sampled = Request(prompts[0], 1.0, 0.9, 30, Random(1))
     replies = finish(batch, [*requests, sampled])[: len(requests)]
     expected = [generated(policy, *pair) for pair in zip(prompts, lengths, strict=True)]
     assert replies == expected
@@ -77,7 +77,7 @@ def test_a_greedy_batch_writes_what_generate_writes_one_by_one(policy):
 
 
 def test_the_next_turn_feeds_only_what_is_new_and_writes_the_same(policy):
-    batch = Batch(policy._model, policy._stop, max_rows=8, seed=0)
+    batch = Batch(policy.model, policy.stop, max_rows=8)
     firsts = [greedy(prompt(policy, text), 9) for text in QUESTIONS]
     finish(batch, firsts)
     nexts = [greedy(r.prompt + r.reply + prompt(policy, "and then?"), 30) for r in firsts]
@@ -88,7 +88,7 @@ def test_the_next_turn_feeds_only_what_is_new_and_writes_the_same(policy):
 
 
 def test_a_conversation_that_was_rewritten_is_fed_from_where_it_differs(policy):
-    batch = Batch(policy._model, policy._stop, max_rows=1, seed=0)
+    batch = Batch(policy.model, policy.stop, max_rows=1)
     first = greedy(prompt(policy, QUESTIONS[1]), 9)
     finish(batch, [first])
     changed = greedy([*first.prompt[:-4], 7, 8, 9], 20)
@@ -99,14 +99,14 @@ def test_a_conversation_that_was_rewritten_is_fed_from_where_it_differs(policy):
 def test_long_prompts_are_fed_in_parts(policy, monkeypatch):
     monkeypatch.setattr("text2sql.policy.batching._FEED_WIDTH", 16)
     monkeypatch.setattr("text2sql.policy.batching._FEED_TOKENS", 40)
-    batch = Batch(policy._model, policy._stop, max_rows=8, seed=0)
+    batch = Batch(policy.model, policy.stop, max_rows=8)
     prompts = [prompt(policy, text * 3) for text in QUESTIONS]
     replies = finish(batch, [greedy(tokens, 12) for tokens in prompts])
     assert replies == [generated(policy, tokens, 12) for tokens in prompts]
 
 
 def test_few_running_rows_among_many_idle_ones_move_together(policy):
-    batch = Batch(policy._model, policy._stop, max_rows=16, seed=0)
+    batch = Batch(policy.model, policy.stop, max_rows=16)
     firsts = [greedy(prompt(policy, f"question {i}"), 3) for i in range(12)]
     finish(batch, firsts)
     late = greedy(firsts[11].prompt + firsts[11].reply + prompt(policy, "go on"), 20)
@@ -117,7 +117,7 @@ def test_few_running_rows_among_many_idle_ones_move_together(policy):
 
 
 def test_a_cancelled_request_frees_its_row(policy):
-    batch = Batch(policy._model, policy._stop, max_rows=1, seed=0)
+    batch = Batch(policy.model, policy.stop, max_rows=1)
     endless, waiting = greedy(prompt(policy, "x"), 400), greedy(prompt(policy, "y"), 5)
     batch.add(endless)
     batch.step()
@@ -128,8 +128,9 @@ def test_a_cancelled_request_frees_its_row(policy):
 
 def test_sampling_follows_the_distribution_and_top_p_cuts_its_tail():
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().repeat(4000, 1)
-    requests = [Request([], 1.0, 1.0, 1)] * 2000 + [Request([], 1.0, 0.75, 1)] * 2000
-    tokens = _draw(logits, requests, torch.Generator().manual_seed(1))
+    stream = Random(1)
+    requests = [Request([], 1.0, top_p, 1, stream) for top_p in [1.0] * 2000 + [0.75] * 2000]
+    tokens = _draw(logits, requests)
     free = [tokens[:2000].count(token) / 2000 for token in range(4)]
     cut = [tokens[2000:].count(token) / 2000 for token in range(4)]
     assert free == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.05)
@@ -155,12 +156,12 @@ def test_many_conversations_at_once_get_the_replies_they_get_alone(policy):
 def test_calls_are_parsed_and_go_back_through_the_template(policy):
     text = "<tool_call>\n<function=submit>\n<parameter=sql>\nSELECT 1 <\n</parameter>\n"
     text += "</function>\n</tool_call>"
-    request = Request([1, 2], 0.0, 1.0, 100, stopped=True)
-    request.reply = policy._tokenizer.encode(text)
-    reply = policy._reply(request, ["submit"])
+    request = greedy([1, 2], 100)
+    request.reply, request.stopped = policy.tokenizer.encode(text + "<|im_end|>"), True
+    reply = policy.reply(request, TOOL_SCHEMAS)
     assert (reply.finish_reason, reply.truncated, reply.content) == ("tool_calls", False, "")
     assert json.loads(reply.tool_calls[0].arguments) == {"sql": "SELECT 1 <"}
-    history = policy._encode([{"role": "user", "content": "q"}, reply.message], TOOL_SCHEMAS)
+    history = policy.encode([{"role": "user", "content": "q"}, reply.message], TOOL_SCHEMAS)
     opening = prompt(policy, "q")
     assert history[: len(opening) + len(request.reply)] == opening + request.reply
 
@@ -179,7 +180,7 @@ def test_a_conversation_beyond_the_context_is_refused(policy):
 
 def test_a_failure_while_generating_reaches_every_waiting_rollout(folder):
     policy = LocalPolicy(folder, threads=1)
-    forward = policy._model.forward
+    forward = policy.model.forward
 
     def fail(*args, **kwargs):
         raise RuntimeError("out of memory")
@@ -190,11 +191,11 @@ def test_a_failure_while_generating_reaches_every_waiting_rollout(folder):
     async def ask_twice():
         return await asyncio.gather(ask(), ask(), return_exceptions=True)
 
-    policy._model.forward = fail
+    policy.model.forward = fail
     errors = asyncio.run(ask_twice())
     assert [type(error) for error in errors] == [InfrastructureError] * 2
     assert "out of memory" in str(errors[0])
-    policy._model.forward = forward
+    policy.model.forward = forward
     assert asyncio.run(ask()).completion_tokens > 0
     asyncio.run(policy.close())
     with pytest.raises(InfrastructureError):

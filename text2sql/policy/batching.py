@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import torch
@@ -23,18 +24,24 @@ _FEED_TOKENS = 4096  # prompt tokens of all rows in one forward pass
 class Request:
     """One turn to write: the conversation's tokens, how to sample, and what came of it.
 
-    ``reply`` has no stop token; ``stopped`` says that there was one. ``reused`` counts the
-    prompt tokens that were in the cache already.
+    ``reply`` has every token written; ``stopped`` says that the last one ends the turn.
+    ``reused`` counts the prompt tokens that were in the cache already.
     """
 
     prompt: list[int]
     temperature: float
     top_p: float
     max_tokens: int
+    stream: Random
     reply: list[int] = field(default_factory=list)
     stopped: bool = False
     cancelled: bool = False
     reused: int = 0
+
+    @property
+    def text_tokens(self) -> list[int]:
+        """The reply without the token that ends it."""
+        return self.reply[:-1] if self.stopped else self.reply
 
 
 @dataclass(eq=False)
@@ -54,10 +61,9 @@ class Batch:
     Not thread-safe: one thread owns it.
     """
 
-    def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int, seed: int) -> None:
+    def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int) -> None:
         self._stop = frozenset(stop_tokens)
         self._max_rows = max_rows
-        self._random = torch.Generator().manual_seed(seed)
         self._queue: deque[Request] = deque()
         self._rows: list[_Row] = []
         self._cache = RowCache(model)
@@ -77,7 +83,7 @@ class Batch:
         self._steps += 1
         self._drop_cancelled()
         self._admit()
-        with torch.inference_mode():
+        with torch.no_grad():
             self._feed_prompts()
             self._close_gaps()
             return self._write_tokens()
@@ -176,7 +182,7 @@ class Batch:
             [row.waiting or [0] for row in rows],
         )
         requests = [request for _, request in running]
-        tokens = _draw(logits[[i for i, _ in running]], requests, self._random)
+        tokens = _draw(logits[[i for i, _ in running]], requests)
         for (index, _), token in zip(running, tokens, strict=True):
             self._advance(rows[index], token)
         return [request for index, request in running if rows[index].request is None]
@@ -187,15 +193,17 @@ class Batch:
         assert request is not None
         row.cached += row.waiting
         row.waiting = [token]
+        request.reply.append(token)
         request.stopped = token in self._stop
-        if not request.stopped:
-            request.reply.append(token)
         if request.stopped or len(request.reply) >= request.max_tokens:
             row.request, row.waiting, row.last_used = None, [], self._steps
 
 
-def _draw(logits: torch.Tensor, requests: Sequence[Request], random: torch.Generator) -> list[int]:
-    """Draw one token a row by inverting its distribution function; at temperature 0 the best."""
+def _draw(logits: torch.Tensor, requests: Sequence[Request]) -> list[int]:
+    """Draw one token a row by inverting its distribution function; at temperature 0 the best.
+
+    Each request draws from a stream of its own, so that neighbours do not matter.
+    """
     temperature = torch.tensor([[request.temperature] for request in requests])
     greedy = temperature[:, 0] <= 0
     if greedy.all():
@@ -205,7 +213,7 @@ def _draw(logits: torch.Tensor, requests: Sequence[Request], random: torch.Gener
     if any(request.top_p < 1 for request in requests):
         scores = _nucleus(scores, torch.tensor([[request.top_p] for request in requests]))
     reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
-    level = torch.rand((len(requests), 1), dtype=torch.float64, generator=random)
+    level = torch.tensor([[r.stream.random()] for r in requests], dtype=torch.float64)
     drawn = torch.searchsorted(reached, level * reached[:, -1:], right=True)[:, 0]
     tokens: list[int] = torch.where(greedy, logits.argmax(-1), drawn).tolist()
     return tokens

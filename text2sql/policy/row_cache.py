@@ -90,6 +90,7 @@ class RowCache:
         self._model = model
         self._layers = [_Layer() for _ in range(model.config.num_hidden_layers)]
         self._cache = Cache(layers=list(self._layers))
+        self._device = model.device
         self._last_position = getattr(model.config, "max_position_embeddings", 1 << 30) - 1
 
     def forward(
@@ -98,27 +99,30 @@ class RowCache:
         """Feed ``tokens[i]`` behind the first ``lengths[i]`` positions of row ``rows[i]``.
 
         Shorter token lists are padded on the right. Returns the logits (rows, vocabulary)
-        behind the last column.
+        behind the last column, on the CPU.
         """
         width = max(map(len, tokens))
         if width > 1:
             width = _round_up(width, _BLOCK)
-        positions = torch.tensor(lengths)[:, None] + torch.arange(width)
+        starts = torch.tensor(lengths, device=self._device)
+        positions = starts[:, None] + torch.arange(width, device=self._device)
         now = self._plan(rows, positions, max(lengths) + width)
+        padded = [[*part, *[0] * (width - len(part))] for part in tokens]
+        reach = torch.arange(now.span, device=self._device)
         output = self._model(
-            input_ids=torch.tensor([[*part, *[0] * (width - len(part))] for part in tokens]),
-            attention_mask=torch.arange(now.span) <= positions[:, None, :, None],
+            input_ids=torch.tensor(padded, device=self._device),
+            attention_mask=reach <= positions[:, None, :, None],
             position_ids=positions.clamp(max=self._last_position),
             cache=self._cache,
             use_cache=True,
             logits_to_keep=1,
         )
-        logits: torch.Tensor = output.logits[:, -1].float()
+        logits: torch.Tensor = output.logits[:, -1].float().cpu()
         return logits
 
     def _plan(self, rows: list[int], positions: torch.Tensor, end: int) -> _Pass:
         now = _Pass(
-            rows=torch.tensor(rows),
+            rows=torch.tensor(rows, device=self._device),
             positions=positions,
             span=_round_up(end, _BLOCK),
             leading=rows == list(range(len(rows))),

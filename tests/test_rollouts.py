@@ -77,7 +77,6 @@ OUTCOMES = [
     submits("SELECT 1"),
     submits("SELECT nope FROM city"),
     submits("DROP TABLE city"),
-    submits("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT i FROM n"),
     completion({"content": "SELECT"}, "length"),
     says("I do not know."),
     fails(503),
@@ -87,7 +86,6 @@ VERDICTS = [
     ("wrong", 0.1, "ok"),
     ("error", 0.0, "error"),
     ("write", -1.0, "write"),
-    ("too_large", 0.0, "too_large"),
     ("truncated", 0.0, ""),
     ("no_submission", 0.0, ""),
     ("infrastructure", None, ""),
@@ -95,16 +93,16 @@ VERDICTS = [
 
 
 def test_every_outcome_has_its_verdict_and_reward(draw, questions, tmp_path):
-    asked = [ask(questions[0].database, f"q {n}", key=f"t/{n}", sql=GOLD) for n in range(8)]
+    asked = [ask(questions[0].database, f"q {n}", key=f"t/{n}", sql=GOLD) for n in range(7)]
     found, _ = draw(lambda body: OUTCOMES[number_of(body)], asked=asked)
     assert [(r.verdict, r.reward, r.status) for r in found] == VERDICTS
-    assert [r.write_attempts for r in found] == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert [r.write_attempts for r in found] == [0, 0, 0, 1, 0, 0, 0]
     assert found[0].digest
     assert found[0].row_count == 1
     assert found[0].sampling == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 2048}
     assert (found[0].policy, found[0].turns, found[0].completion_tokens) == ("m", 1, 20)
     assert found[0].calls[0]["name"] == "submit"
-    assert RolloutStore(tmp_path / "r.jsonl").done() == {(f"t/{n}", 0) for n in range(7)}
+    assert RolloutStore(tmp_path / "r.jsonl").done() == {(f"t/{n}", 0) for n in range(6)}
 
 
 def test_a_write_in_run_sql_counts_even_if_the_answer_is_right(draw, questions):

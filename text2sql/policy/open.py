@@ -15,11 +15,12 @@ API_KEY_VARIABLE = "TEXT2SQL_API_KEY"
 _PROBE_SECONDS = 15.0
 
 
-def open_policy(spec: str, model: str | None = None) -> Policy:
+def open_policy(spec: str, model: str | None = None, threads: int | None = None) -> Policy:
     """Open ``pocket``, a Hugging Face model directory, or the URL of an OpenAI-compatible server.
 
     Several equal servers are given separated by commas. A server's key is read from the
     environment variable TEXT2SQL_API_KEY; ``model`` may be left out where it serves only one.
+    ``threads`` bounds the CPU threads of a policy in this process.
     Raises Text2SqlError for a specification that leads nowhere, InfrastructureError where no
     server answers.
     """
@@ -32,7 +33,7 @@ def open_policy(spec: str, model: str | None = None) -> Policy:
         )
     from text2sql.policy.local import LocalPolicy
 
-    return LocalPolicy(directory)
+    return LocalPolicy(directory, threads=threads)
 
 
 def policy_directory(spec: str) -> Path | None:

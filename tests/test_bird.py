@@ -256,9 +256,10 @@ def test_lists_and_lines_of_objects(tmp_path: Path, form: str) -> None:
 
 
 def test_the_suffix_is_cut_only_where_it_is_one(tmp_path: Path) -> None:
-    content = {"5": "SELECT '----- bird -----'", "6": "SELECT 1\n" + SUFFIX, "7": 0}
-    found = predictions(tmp_path, content, [5, 6, 7])
-    assert found == {"dev/5": "SELECT '----- bird -----'", "dev/6": "SELECT 1", "dev/7": ""}
+    fenced = "```sql\nSELECT 1\n```"
+    content = {"5": "SELECT '----- bird -----'", "6": "SELECT 1\n" + SUFFIX, "7": 0, "8": fenced}
+    found = predictions(tmp_path, content, [5, 6, 7, 8])
+    assert list(found.values()) == ["SELECT '----- bird -----'", "SELECT 1", "", fenced]
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
-from text2sql.sandbox import clean_sql
 
 _IDS = ("key", "question_id", "idx", "id")
 _SQL = ("sql", "query", "prediction", "predicted_sql", "pred_sql")
+_SUFFIX = re.compile(r"\t----- bird -----\t[^\t\r\n'\"`;]*\s*\Z")
 
 
 class Predictions(dict[str, str]):
@@ -31,7 +32,9 @@ class Predictions(dict[str, str]):
 def read_predictions(
     path: Path, questions: Sequence[Question], file_keys: Sequence[str] | None = None
 ) -> Predictions:
-    """Read predictions for ``questions``; BIRD's suffix and a fenced block are taken off.
+    """Read predictions for ``questions`` without BIRD's suffix, else as they are written.
+
+    A fenced block stays in its fence: the official evaluator counts it as an error.
 
     Ids are question ids (``17``) or keys (``dev/17``). One exception, BIRD mini-dev's published
     files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
@@ -64,7 +67,7 @@ def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
 
 
 def _read(path: Path) -> list[tuple[str, str]]:
-    """Return (id as written, cleaned SQL) in file order."""
+    """Return (id as written, SQL) in file order."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -73,7 +76,12 @@ def _read(path: Path) -> list[tuple[str, str]]:
         raise Text2SqlError(f"The predictions {path} are not UTF-8: {error}.") from error
     content = _parse(text, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
-    return [(str(identity).strip(), clean_sql(sql)) for identity, sql in pairs]
+    return [(str(identity).strip(), _without_suffix(sql)) for identity, sql in pairs]
+
+
+def _without_suffix(sql: Any) -> str:
+    """Cut ``<tab>----- bird -----<tab>db_id``; anything but text is an empty prediction."""
+    return _SUFFIX.sub("", sql).strip() if isinstance(sql, str) else ""
 
 
 class _Object(dict[str, Any]):

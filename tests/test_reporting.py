@@ -418,12 +418,18 @@ def test_a_wide_answer_is_stored(store):
 
 
 def test_a_run_is_one_row_from_start_to_end(store):
-    store.save_run("r1", "2026-03-02", MONDAY, policy="p")
-    store.save_run("r1", "2026-03-02", TUESDAY, policy="p", finished_at=TUESDAY, answered=3)
-    runs = query(store, "SELECT id, day, policy, answered FROM runs")
-    assert runs == [("r1", "2026-03-02", "p", 3)]
+    for _ in range(2):  # a step that is retried starts again in the same run
+        store.start_run("r1", "2026-03-02", "p", "rev", "demo")
+    assert query(store, "SELECT finished_at FROM runs") == [(None,)]
+    store.finish_run("r1", "2026-03-02", asked=3, answered=2, failed=1, reused=4)
+    assert query(store, "SELECT id, day, policy, answered, reused FROM runs") == [
+        ("r1", "2026-03-02", "p", 2, 4)
+    ]
     with store.engine.connect() as connection:
-        assert connection.scalar(sa.select(tables.runs.c.started_at)) == MONDAY
+        started, finished = connection.execute(
+            sa.select(tables.runs.c.started_at, tables.runs.c.finished_at)
+        ).one()
+    assert started <= finished
 
 
 def test_the_agent_may_not_read_the_reporting_database(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -21,14 +20,13 @@ from text2sql.reporting.answers import (
     Answer,
     AnswerCandidate,
     AnswerStatus,
-    Change,
     Difference,
     StoredAnswer,
 )
 from text2sql.reporting.database import open_engine, upsert
 from text2sql.reporting.questions import ReportQuestion
-from text2sql.reporting.values import Column, decode_row
-from text2sql.reporting.views import view_name
+from text2sql.reporting.records import candidate_of, question_of, question_row, stored_answer
+from text2sql.reporting.values import decode_row
 from text2sql.reporting.writing import write_answer
 
 _answers = tables.answers
@@ -96,7 +94,7 @@ class ReportingStore:
         now = datetime.now(UTC)
         with self._writing() as connection:
             for question in latest.values():
-                row = _question_row(question) | {"created_at": now, "updated_at": now}
+                row = question_row(question) | {"created_at": now, "updated_at": now}
                 upsert(connection, tables.questions, row, keep=["created_at"])
         return len(latest)
 
@@ -106,7 +104,7 @@ class ReportingStore:
         query = sa.select(table).where(table.c.enabled).order_by(table.c.id)
         if group is not None:
             query = query.where(table.c.schedule_group == group)
-        return [_question(row) for row in self._rows(query)]
+        return [question_of(row) for row in self._rows(query)]
 
     # -- answers
 
@@ -158,7 +156,7 @@ class ReportingStore:
         """Return the candidates of an answer in the order in which they were sampled."""
         table = tables.candidates
         query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
-        return [_candidate(row) for row in self._rows(query)]
+        return [candidate_of(row) for row in self._rows(query)]
 
     def previous(self, answer: StoredAnswer) -> StoredAnswer | None:
         """Return the published answer before this one, or None."""
@@ -188,11 +186,31 @@ class ReportingStore:
 
     # -- runs
 
-    def save_run(self, run_id: str, day: str, started_at: datetime, **facts: Any) -> None:
-        """Insert or update what is known of one run: columns of the table ``runs``."""
-        row = {"id": run_id, "day": day, "started_at": started_at} | facts
+    def start_run(
+        self, run_id: str, day: str, policy: str, policy_revision: str, training_run: str
+    ) -> None:
+        """Note that a run answers a day, and by which policy; its first start counts."""
+        row = {
+            "id": run_id,
+            "day": day,
+            "policy": policy,
+            "policy_revision": policy_revision,
+            "training_run": training_run,
+            "started_at": datetime.now(UTC),
+        }
         with self._writing() as connection:
             upsert(connection, tables.runs, row, keep=["started_at"])
+
+    def finish_run(
+        self, run_id: str, day: str, *, asked: int, answered: int, failed: int, reused: int
+    ) -> None:
+        """Note that a run has ended, and how many questions came to what."""
+        table = tables.runs
+        facts = {"asked": asked, "answered": answered, "failed": failed, "reused": reused}
+        mine = sa.and_(table.c.id == run_id, table.c.day == day)
+        with self._writing() as connection:
+            values = facts | {"finished_at": datetime.now(UTC)}
+            connection.execute(sa.update(table).where(mine).values(values))
 
     # -- within
 
@@ -207,7 +225,7 @@ class ReportingStore:
 
     def _answers(self, *where: sa.ColumnElement[bool]) -> list[StoredAnswer]:
         query = sa.select(_answers).where(*where).order_by(_answers.c.scheduled_at.desc())
-        return [_stored(row) for row in self._rows(query)]
+        return [stored_answer(row) for row in self._rows(query)]
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -216,39 +234,3 @@ class ReportingStore:
         except DBAPIError as error:
             words = " ".join(str(error.orig).split())
             raise InfrastructureError(f"reporting database {self.name}: {words}") from error
-
-
-def _question_row(question: ReportQuestion) -> dict[str, Any]:
-    row = asdict(question)
-    row["time_zone"] = row.pop("timezone")
-    row["schedule_group"] = row.pop("group")
-    return row | {"view_name": view_name(question.id)}
-
-
-def _question(row: sa.Row[Any]) -> ReportQuestion:
-    return ReportQuestion(
-        id=row.id,
-        question=row.question,
-        database=row.database,
-        evidence=row.evidence,
-        votes=row.votes,
-        minimum_share=row.minimum_share,
-        timezone=row.time_zone,
-        group=row.schedule_group,
-    )
-
-
-def _stored(row: sa.Row[Any]) -> StoredAnswer:
-    values = dict(row._mapping)
-    values["status"] = AnswerStatus(values["status"])
-    values["change"] = Change(values["change"]) if values["change"] else None
-    values["columns"] = tuple(Column(**column) for column in values["columns"] or ())
-    return StoredAnswer(**values)
-
-
-def _candidate(row: sa.Row[Any]) -> AnswerCandidate:
-    values = dict(row._mapping)
-    values["digest"] = values["digest"] or ""
-    values["error"] = values["error"] or ""
-    del values["answer_id"], values["position"]
-    return AnswerCandidate(**values)

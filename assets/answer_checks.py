@@ -1,0 +1,85 @@
+"""What must be true of a day's answers and of the list of questions, as suites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from assets.expectations import Outcome, great_expectations, validate
+from text2sql.reporting.answers import AnswerStatus, StoredAnswer
+
+SHOWN = ("question", "status", "share", "error")
+
+
+def answers_frame(answers: Sequence[StoredAnswer]) -> pd.DataFrame:
+    """Return what the suites look at: a row for each question of the day."""
+    rows = [
+        {
+            "question": answer.question_id,
+            "status": answer.status.value,
+            "share": answer.share,
+            "minimum_share": answer.minimum_share,
+            "sql": answer.sql,
+            "row_count": answer.row_count,
+            "error": answer.error,
+        }
+        for answer in answers
+    ]
+    return pd.DataFrame(rows, columns=[*SHOWN, "minimum_share", "sql", "row_count"])
+
+
+def check_published(frame: pd.DataFrame) -> Outcome:
+    """Check that what is published has SQL and rows and was agreed on, and nothing else has."""
+    e = great_expectations().expectations
+    published = frame[frame["status"] == AnswerStatus.ANSWERED].assign(
+        agreed=lambda part: part["share"] >= part["minimum_share"]
+    )
+    expectations = [
+        _critical(e.ExpectColumnValuesToNotBeNull, "a published answer has its SQL", "sql"),
+        _critical(e.ExpectColumnValuesToNotBeNull, "a published answer has rows", "row_count"),
+        _critical(
+            e.ExpectColumnValuesToBeInSet,
+            "a published answer reaches its minimum share",
+            "agreed",
+            value_set=[True],
+        ),
+    ]
+    return validate(published, expectations, SHOWN)
+
+
+def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
+    """Check that no question failed, and that at least the share ``least`` was answered."""
+    e = great_expectations().expectations
+    expectations = [
+        _critical(
+            e.ExpectColumnValuesToNotBeInSet,
+            "no question ends in an error",
+            "status",
+            value_set=[AnswerStatus.ERROR.value],
+        ),
+        e.ExpectColumnValuesToBeInSet(
+            column="status",
+            value_set=[AnswerStatus.ANSWERED.value],
+            mostly=least,
+            severity="warning",
+            description=f"at least {least:.0%} of the questions are answered",
+        ),
+    ]
+    return validate(frame, expectations, SHOWN)
+
+
+def check_databases_found(frame: pd.DataFrame) -> Outcome:
+    """Check that every question's database is there; ``problem`` says what is wrong."""
+    e = great_expectations().expectations
+    expectations = [
+        _critical(
+            e.ExpectColumnValuesToBeNull, "the database of every question is there", "problem"
+        )
+    ]
+    return validate(frame, expectations, ("question", "database", "problem"))
+
+
+def _critical(kind: Any, description: str, column: str, **options: Any) -> Any:
+    return kind(column=column, severity="critical", description=description, **options)

@@ -1,0 +1,243 @@
+"""The champion's answers to the questions that people want answered every day."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets import data
+from assets.answer_checks import (
+    answers_frame,
+    check_answered,
+    check_published,
+)
+from assets.champion import champion_policy, read_champion
+from assets.expectations import check_result
+from assets.partitions import days
+from assets.plots import records
+from assets.report_questions import GROUP, SHOWN, report_questions
+from assets.sampling import SAMPLING_POOL
+from assets.versions import code_version, fingerprint
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.processes import end_with_parent
+from resources.reporting import ReportingDatabase
+from resources.sandbox import SandboxResource
+from text2sql.errors import Text2SqlError
+from text2sql.policy.base import Policy, Sampling
+from text2sql.reporting.answering import Answerer, Outcome, answer_day
+from text2sql.reporting.answers import AnswerStatus
+from text2sql.reporting.page import entries, render_page
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
+from text2sql.sandbox import Sandbox
+
+CODE = ("text2sql/reporting", "text2sql/agent.py", "text2sql/tools.py", "text2sql/voting.py")
+
+
+class ReportAnswersConfig(dg.Config):
+    """How the champion answers."""
+
+    force: bool = Field(default=False, description="Ask again what is already answered.")
+    least_answered: float = Field(
+        default=0.5, ge=0, le=1, description="A smaller answered share is warned of."
+    )
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Of the candidates.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Of the candidates.")
+    max_tokens: int = Field(default=2048, ge=16, le=131_072, description="Bound on one reply.")
+    keep_rows: int = Field(
+        default=10_000, ge=1, le=1_000_000, description="Rows of an answer that are stored."
+    )
+    concurrency: int = Field(default=4, ge=1, le=256, description="Questions asked side by side.")
+    threads: int = Field(default=1, ge=1, le=256, description="CPU threads of a local policy.")
+
+    def sampling(self) -> Sampling:
+        """Return how the candidates are drawn."""
+        return Sampling(self.temperature, self.top_p, self.max_tokens)
+
+
+@dg.asset(
+    group_name=GROUP,
+    partitions_def=days,
+    deps=[report_questions, champion_policy],
+    check_specs=[
+        dg.AssetCheckSpec("published_sound", asset="report_answers"),
+        dg.AssetCheckSpec("questions_answered", asset="report_answers"),
+    ],
+    code_version=code_version(*CODE),
+    freshness_policy=dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(hours=36), warn_window=timedelta(hours=26)
+    ),
+    pool=SAMPLING_POOL,
+    kinds={"sql"},
+)
+def report_answers(
+    context: dg.AssetExecutionContext,
+    config: ReportAnswersConfig,
+    root: ArtifactRoot,
+    reporting: ReportingDatabase,
+    policy: PolicyResource,
+    sandbox: SandboxResource,
+) -> dg.MaterializeResult:
+    """The champion's answers of a day in the reporting tables, and a page that shows them.
+
+    Each answer is committed by itself: a run that is repeated asks only what is not answered.
+    """
+    end_with_parent()
+    day = context.partition_key
+    champion = read_champion(root)
+    with reporting.open(root.path) as store, sandbox.open() as box:
+        questions = _questions(store)
+        _start_run(context, store, champion)
+        outcomes = asyncio.run(
+            _answer(context, config, root, policy, champion, store, box, questions)
+        )
+        page = _write_page(root, day, store, outcomes)
+        _finish_run(context, store, outcomes)
+    _raise_if_all_failed(outcomes)
+    return _result(outcomes, config, page)
+
+
+def _questions(store: ReportingStore) -> list[ReportQuestion]:
+    questions = store.questions()
+    if not questions:
+        raise Text2SqlError(
+            f"There are no enabled questions in {store.name}: materialize report_questions first."
+        )
+    return questions
+
+
+async def _answer(
+    context: dg.AssetExecutionContext,
+    config: ReportAnswersConfig,
+    root: ArtifactRoot,
+    resource: PolicyResource,
+    champion: dict[str, Any],
+    store: ReportingStore,
+    box: Sandbox,
+    questions: Sequence[ReportQuestion],
+) -> list[Outcome]:
+    """Let the champion answer what is not answered, and log each answer as it comes."""
+    policy = resource.open(champion["policy"], config.threads)
+    try:
+        _require_champion(policy, champion)
+        answerer = Answerer(
+            policy,
+            box,
+            resource.settings(champion["policy"]),
+            config.sampling(),
+            root.folder("rollouts", "reports", context.partition_key),
+            config.keep_rows,
+            champion["training_run"],
+            context.run_id,
+        )
+        return await answer_day(
+            store,
+            questions,
+            date.fromisoformat(context.partition_key),
+            answerer,
+            force=config.force,
+            concurrency=config.concurrency,
+            on_outcome=lambda outcome: context.log.info(_sentence(outcome)),
+        )
+    finally:
+        await policy.close()
+
+
+def _require_champion(policy: Policy, champion: dict[str, Any]) -> None:
+    """Refuse to answer with other weights than those that were promoted."""
+    if policy.info.revision != champion["revision"]:
+        raise Text2SqlError(
+            f"The weights in {champion['policy']} are not those that were promoted "
+            f"({policy.info.revision} instead of {champion['revision']}): "
+            "materialize champion_policy again."
+        )
+
+
+def _sentence(outcome: Outcome) -> str:
+    answer = outcome.answer
+    share = "" if answer.share is None else f", {answer.votes} of {answer.candidates} agree"
+    reused = " before" if outcome.reused else ""
+    error = f": {answer.error}" if answer.error else ""
+    return f"{answer.question_id}: {answer.status.replace('_', ' ')}{reused}{share}{error}"
+
+
+def _write_page(
+    root: ArtifactRoot, day: str, store: ReportingStore, outcomes: Sequence[Outcome]
+) -> Path:
+    page = render_page(day, entries(store, [outcome.answer for outcome in outcomes]))
+    file = root.path / "reports" / f"{day}.html"
+    return data.write_file(file, lambda part: part.write_text(page, encoding="utf-8"))
+
+
+def _start_run(
+    context: dg.AssetExecutionContext, store: ReportingStore, champion: dict[str, Any]
+) -> None:
+    named = {name: champion[name] for name in ("policy", "training_run")}
+    store.start_run(
+        context.run_id, context.partition_key, policy_revision=champion["revision"], **named
+    )
+
+
+def _finish_run(
+    context: dg.AssetExecutionContext, store: ReportingStore, outcomes: Sequence[Outcome]
+) -> None:
+    asked = [outcome.answer.status for outcome in outcomes if not outcome.reused]
+    store.finish_run(
+        context.run_id,
+        context.partition_key,
+        asked=len(asked),
+        answered=asked.count(AnswerStatus.ANSWERED),
+        failed=asked.count(AnswerStatus.ERROR),
+        reused=len(outcomes) - len(asked),
+    )
+
+
+def _raise_if_all_failed(outcomes: Sequence[Outcome]) -> None:
+    """Fail the run where nothing but failures came: then something common to all is broken."""
+    if all(outcome.answer.status == AnswerStatus.ERROR for outcome in outcomes):
+        raise Text2SqlError(
+            f"None of the {len(outcomes)} questions could be answered; the first failed with: "
+            f"{outcomes[0].answer.error}"
+        )
+
+
+def _result(
+    outcomes: Sequence[Outcome], config: ReportAnswersConfig, page: Path
+) -> dg.MaterializeResult:
+    answers = [outcome.answer for outcome in outcomes]
+    statuses = Counter(answer.status for answer in answers)
+    frame = answers_frame(answers)
+    return dg.MaterializeResult(
+        metadata={
+            "questions": len(answers),
+            **{status.value: statuses[status] for status in AnswerStatus},
+            "reused": sum(outcome.reused for outcome in outcomes),
+            "answers": records([_answer_row(outcome) for outcome in outcomes[:SHOWN]]),
+            "page": dg.MetadataValue.path(page),
+        },
+        check_results=[
+            check_result("published_sound", check_published(frame)),
+            check_result("questions_answered", check_answered(frame, config.least_answered)),
+        ],
+        data_version=dg.DataVersion(
+            fingerprint(answers=[[a.question_id, a.status, a.digest, a.sql] for a in answers])
+        ),
+    )
+
+
+def _answer_row(outcome: Outcome) -> dict[str, Any]:
+    answer = outcome.answer
+    return {
+        "question": answer.question[:200],
+        "status": answer.status.value,
+        "agreement": "" if answer.share is None else f"{answer.votes} of {answer.candidates}",
+        "rows": "" if answer.row_count is None else str(answer.row_count),
+        "change": answer.change.value if answer.change else "",
+        "SQL": (answer.sql or answer.error or "")[:500],
+    }

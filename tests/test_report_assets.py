@@ -1,0 +1,241 @@
+"""The assets of the reports in real Dagster runs, answered by a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from scripted_server import ScriptedServer, Step, fails, submits
+
+from assets.report_questions import pocket_databases, report_questions, shipped_questions
+from assets.reporting import report_answers
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.reporting import URL_VARIABLE, ReportingDatabase
+from resources.sandbox import SandboxResource
+from text2sql.errors import Text2SqlError
+from text2sql.policy.server import named_revision
+from text2sql.reporting.questions import ReportQuestion, read_questions
+
+DAY = "2026-03-02"
+COUNT = "SELECT COUNT(*) AS shops FROM shop"
+
+
+class Place:
+    """An artifact root with a shop database, a champion behind a server, and questions."""
+
+    def __init__(self, folder: Path, server: ScriptedServer) -> None:
+        self.root = folder / "artifacts"
+        self.databases = folder / "databases"
+        self.file = folder / "questions.yaml"
+        self.replies: dict[str, Step] = {}
+        self.server = server
+        self.instance = dg.DagsterInstance.ephemeral()
+        self.databases.mkdir()
+        self.root.mkdir()
+        connection = sqlite3.connect(self.databases / "shop.sqlite")
+        with connection:
+            connection.execute("CREATE TABLE shop(id INTEGER)")
+            connection.execute("INSERT INTO shop VALUES (1), (2)")
+        connection.close()
+        self.promote(named_revision("scripted", "/m/scripted"))
+
+    def promote(self, revision: str) -> None:
+        champion = {"policy": self.server.url, "revision": revision, "training_run": "demo"}
+        (self.root / "champion.json").write_text(json.dumps(champion))
+
+    def ask(self, **replies: Step | str) -> None:
+        """Write the questions' file: an id and what every candidate replies to it."""
+        self.replies = {id: submits(r) if isinstance(r, str) else r for id, r in replies.items()}
+        self.write([{"id": id, "question": f"ask {id}", "database": "shop"} for id in replies])
+
+    def write(self, questions: list) -> None:
+        self.file.write_text(yaml.safe_dump(questions))
+
+    def reply(self, body: dict) -> Step:
+        user = next(m["content"] for m in body["messages"] if m["role"] == "user")
+        return self.replies[user.removeprefix("ask ")]
+
+    def run(self, *assets, day: str | None = None, raises: bool = True, **config):
+        return dg.materialize(
+            list(assets),
+            instance=self.instance,
+            partition_key=day,
+            raise_on_error=raises,
+            run_config={"ops": {assets[0].key.to_user_string(): {"config": config}}},
+            resources={
+                "root": ArtifactRoot(root=str(self.root)),
+                "reporting": ReportingDatabase(),
+                "policy": PolicyResource(),
+                "sandbox": SandboxResource(workers=2),
+            },
+        )
+
+    def load(self, **config):
+        return self.run(
+            report_questions, file=str(self.file), databases=str(self.databases), **config
+        )
+
+    def answer(self, day: str = DAY, **config):
+        return self.run(report_answers, day=day, **config)
+
+    def query(self, sql: str) -> list[tuple]:
+        """Read the reporting tables as a person with plain SQLite does."""
+        connection = sqlite3.connect(self.root / "reporting.sqlite")
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    holder: list[Place] = []
+    with ScriptedServer(lambda body: holder[0].reply(body)) as server:
+        holder.append(Place(tmp_path, server))
+        yield holder[0]
+
+
+def checks(result) -> dict[str, bool]:
+    return {c.check_name: c.passed for c in result.get_asset_check_evaluations()}
+
+
+def metadata(result, asset: str) -> dict:
+    [event] = result.asset_materializations_for_node(asset)
+    return {name: getattr(v, "value", None) for name, v in event.metadata.items()}
+
+
+def test_questions_are_answered_into_tables_and_a_page(place):
+    place.ask(shops=COUNT, ids="SELECT id FROM shop ORDER BY id")
+    assert checks(place.load()) == {"databases_found": True}
+    result = place.answer()
+    assert checks(result) == {"published_sound": True, "questions_answered": True}
+    assert metadata(result, "report_answers")["answered"] == 2
+    assert place.query("SELECT shops, answer_share FROM answer_shops") == [(2, 1.0)]
+    assert place.query("SELECT id FROM answer_ids") == [(1,), (2,)]
+    rows = place.query("SELECT question_id, status, change, training_run FROM latest_answers")
+    assert sorted(rows) == [
+        ("ids", "answered", "first", "demo"),
+        ("shops", "answered", "first", "demo"),
+    ]
+    assert place.query("SELECT dagster_run_id FROM answers") == [(result.run_id,)] * 2
+    assert place.query("SELECT id, day, asked, answered, failed, reused FROM runs") == [
+        (result.run_id, DAY, 2, 2, 0, 0)
+    ]
+    page = (place.root / "reports" / f"{DAY}.html").read_text()
+    assert "2 of 2 questions answered" in page
+
+
+def test_the_same_tick_twice_asks_once(place):
+    place.ask(shops=COUNT)
+    place.load()
+    place.answer()
+    asked = len(place.server.requests)
+    result = place.answer()
+    assert len(place.server.requests) == asked
+    assert metadata(result, "report_answers")["reused"] == 1
+    assert place.query("SELECT count(*), max(attempts) FROM answers") == [(1, 1)]
+    place.answer(force=True)
+    assert len(place.server.requests) == 2 * asked
+    assert place.query("SELECT count(*), max(attempts) FROM answers") == [(1, 2)]
+
+
+def test_a_failing_question_is_reported_and_asked_again_alone(place):
+    place.ask(a=COUNT, b=COUNT, c=fails(400, "no such luck"), d=COUNT, e=COUNT)
+    place.load()
+    result = place.answer()
+    assert result.success
+    assert checks(result) == {"published_sound": True, "questions_answered": False}
+    [failed] = place.query("SELECT question_id, error FROM answers WHERE status = 'error'")
+    assert failed[0] == "c"
+    assert "no such luck" in failed[1]
+    asked = len(place.server.requests)
+    place.replies["c"] = submits(COUNT)
+    result = place.answer()
+    assert checks(result) == {"published_sound": True, "questions_answered": True}
+    assert len(place.server.requests) == asked + 8
+    attempts = place.query("SELECT attempts FROM answers ORDER BY question_id")
+    assert attempts == [(1,), (1,), (2,), (1,), (1,)]
+
+
+def test_a_question_on_a_missing_database_is_named(place):
+    place.ask(shops=COUNT)
+    known = {"id": "shops", "question": "ask shops", "database": "shop"}
+    place.write([known, {"id": "lost", "question": "?", "database": "nowhere"}])
+    result = place.load()
+    assert checks(result) == {"databases_found": False}
+    [evaluation] = result.get_asset_check_evaluations()
+    assert "the database of every question is there (1 row)" in evaluation.description
+    place.answer()
+    rows = place.query("SELECT question_id, status FROM answers ORDER BY question_id")
+    assert rows == [("lost", "error"), ("shops", "answered")]
+
+
+def test_a_day_on_which_everything_fails_fails_the_run(place):
+    place.ask(shops=fails(400, "quota"))
+    place.load()
+    with pytest.raises(Text2SqlError, match=r"None of the 1 questions.*quota"):
+        place.answer()
+    assert place.query("SELECT status, attempts FROM answers") == [("error", 1)]
+    place.replies["shops"] = submits(COUNT)
+    place.answer()
+    assert place.query("SELECT status, attempts FROM answers") == [("answered", 2)]
+
+
+def test_without_champion_questions_or_the_promoted_weights_nothing_is_asked(place):
+    with pytest.raises(Text2SqlError, match="materialize report_questions first"):
+        place.answer()
+    place.ask(shops=COUNT)
+    place.load()
+    place.promote("0123456789abcdef")
+    with pytest.raises(Text2SqlError, match="not those that were promoted"):
+        place.answer()
+    (place.root / "champion.json").unlink()
+    with pytest.raises(Text2SqlError, match="run the lifecycle job first"):
+        place.answer()
+    assert not place.server.requests
+    assert place.query("SELECT count(*) FROM answers") == [(0,)]
+
+
+def test_a_malformed_list_stops_with_its_line_and_keeps_the_questions(place):
+    place.ask(shops=COUNT)
+    place.load()
+    place.write([{"id": "other", "question": "?", "database": "shop", "votes": "many"}])
+    with pytest.raises(Text2SqlError, match=r"questions\.yaml:1: the field 'votes'"):
+        place.load()
+    assert place.query("SELECT id FROM questions") == [("shops",)]
+
+
+def test_days_are_answered_apart_and_compared(place):
+    place.ask(shops=COUNT)
+    place.load()
+    place.answer("2026-03-03")
+    place.answer("2026-03-02")
+    rows = place.query("SELECT scheduled_at, change FROM answers ORDER BY scheduled_at")
+    assert [row[0][:10] for row in rows] == ["2026-03-02", "2026-03-03"]
+    assert [row[1] for row in rows] == ["first", "same"]
+
+
+def test_the_reporting_url_comes_from_config_environment_or_root(tmp_path, monkeypatch):
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    assert ReportingDatabase().url_below(tmp_path) == f"sqlite:///{tmp_path}/reporting.sqlite"
+    monkeypatch.setenv(URL_VARIABLE, "postgresql://h/d")
+    assert ReportingDatabase().url_below(tmp_path) == "postgresql://h/d"
+    assert ReportingDatabase(url="sqlite:///x").url_below(tmp_path) == "sqlite:///x"
+
+
+def test_the_shipped_questions_are_about_the_pocket_corpus(tmp_path):
+    from text2sql.datasets.pocket.corpus import CorpusSizes, generate
+    from text2sql.reporting.questions import find_database
+
+    generate(tmp_path / "corpus" / "v", 1, CorpusSizes(4, 4, 4, 4))
+    questions = read_questions(shipped_questions())
+    assert len(questions) >= 3
+    assert all(isinstance(question, ReportQuestion) for question in questions)
+    for question in questions:
+        assert find_database(question.database, pocket_databases(tmp_path)).is_file()

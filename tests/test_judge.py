@@ -107,10 +107,10 @@ def test_order_and_duplicates_matter_only_where_they_should(rows, chance):
 
 
 @given(VALUES, VALUES)
-def test_values_through_sqlite_keep_their_equality(sandbox_free_one, sandbox_free_two):
+def test_values_through_sqlite_keep_their_equality(a, b):
     connection = sqlite3.connect(":memory:")
-    one = connection.execute("SELECT ?", (sandbox_free_one,)).fetchall()
-    two = connection.execute("SELECT ?", (sandbox_free_two,)).fetchall()
+    one = connection.execute("SELECT ?", (a,)).fetchall()
+    two = connection.execute("SELECT ?", (b,)).fetchall()
     connection.close()
     assert (digests(one)[0] == digests(two)[0]) == (set(one) == set(two))
 

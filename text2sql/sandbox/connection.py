@@ -16,8 +16,12 @@ _CHANGES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLI
 _DANGEROUS_FUNCTIONS = frozenset(
     {"load_extension", "fts3_tokenizer", "fts5", "optimize", "readfile", "writefile", "edit"}
 )
+_PRIVATE_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "sqlite_memstat"})
+"""sqlite_stmt lists the statements that others, gold queries among them, ran here before."""
+
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0
+_CACHED_STATEMENTS = 32
 _CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("trusted_schema=0", "cell_size_check=1", "temp_store=2", "query_only=1")
 
@@ -98,7 +102,13 @@ class Database:
         # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
         mode = "immutable=1" if self.immutable else "readonly_shm=1"
         uri = f"{Path(self._real).as_uri()}?mode=ro&{mode}"
-        return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        return sqlite3.connect(
+            uri,
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            cached_statements=_CACHED_STATEMENTS,
+        )
 
     def _prepare(self) -> None:
         handle = self.handle
@@ -118,7 +128,8 @@ class Database:
         self, action: int, first: str | None, second: str | None, schema: str | None, _: str | None
     ) -> int:
         if action in _READS:
-            return sqlite3.SQLITE_OK
+            private = action == sqlite3.SQLITE_READ and (first or "").lower() in _PRIVATE_TABLES
+            return sqlite3.SQLITE_DENY if private else sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
             allowed = (second or "").lower() not in _DANGEROUS_FUNCTIONS
         elif action == sqlite3.SQLITE_PRAGMA:

@@ -77,7 +77,7 @@ def _refusal(sql: str, statements: list[Statement], database: Database) -> Query
             return _write(statement.verb)
         malformed = malformed or complaint
     if malformed:
-        return QueryResult(Status.ERROR, error=malformed)
+        return QueryResult(Status.ERROR, error=malformed[:_MESSAGE_CHARS])
     if "\x00" in sql:
         return QueryResult(Status.ERROR, error="the statement contains a NUL byte")
     if len(statements) > 1:
@@ -153,6 +153,9 @@ _BROKEN_FILE = frozenset(
 )
 
 
+_MESSAGE_CHARS = 1_000  # SQLite quotes the token it does not know, however long
+
+
 def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     """Tell the model's mistakes from limits and from a database that fails."""
     code = getattr(error, "sqlite_errorcode", None) or 0
@@ -165,13 +168,16 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
     if code & 0xFF in _BROKEN_FILE or recovery:
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {error}")
-    return QueryResult(Status.ERROR, error=str(error))
+    return QueryResult(Status.ERROR, error=str(error)[:_MESSAGE_CHARS])
 
 
 def _unicode_message(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "a column name is not valid UTF-8; name the result columns with AS"
     return f"the statement holds a character that SQLite cannot read: {error}"
+
+
+_CHECKED_NAMES = 50
 
 
 def _with_warnings(result: QueryResult, names: list[str]) -> QueryResult:
@@ -186,7 +192,7 @@ def _misspelt(statement: str, database: Database) -> list[str]:
     """
     quoted = [t for t in tokens_of(statement) if t.kind == "quoted" and t.text[0] == '"']
     suspects: list[str] = []
-    for token in quoted:
+    for token in quoted[:_CHECKED_NAMES]:
         name = token.text[1:-1].replace('""', '"')
         if not name or name in suspects:
             continue

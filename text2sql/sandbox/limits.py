@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-MAX_SQL_CHARS = 1_000_000
+MAX_SQL_CHARS = 100_000
 """Longer texts are refused unread; the longest gold query of BIRD has about 2,000."""
 
 MAX_VALUE_BYTES = 10_000_000
@@ -13,7 +13,7 @@ MAX_VALUE_BYTES = 10_000_000
 
 SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: MAX_SQL_CHARS,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 500,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 200,
     sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 127,

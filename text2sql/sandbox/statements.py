@@ -77,15 +77,17 @@ def classify(sql: str) -> list[Statement]:
     """Return the statements of a text in order; comments and empty statements are none.
 
     ``writes`` follows from the verb as SQLite would read it. Whether the statement is well
-    formed is not checked here.
+    formed is not checked here. Takes time in proportion to the length of the text.
     """
-    return list(statements_of(sql))
+    return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
 
 
-@lru_cache(maxsize=1024)
-def statements_of(sql: str) -> tuple[Statement, ...]:
-    """Do the work of ``classify``, remembering the last texts."""
+def _statements(sql: str) -> tuple[Statement, ...]:
     return tuple(_statement(sql, tokens) for tokens in _split(sql))
+
+
+_REMEMBERED_CHARS = 10_000
+_remembered = lru_cache(maxsize=1024)(_statements)
 
 
 def tokens_of(sql: str) -> Iterator[Token]:
@@ -99,27 +101,29 @@ def tokens_of(sql: str) -> Iterator[Token]:
 def _split(sql: str) -> Iterator[list[Token]]:
     """Group the tokens by statement; a NUL byte ends a statement as ``;`` does."""
     current: list[Token] = []
+    in_body = False
     for token in tokens_of(sql):
-        ends = token.text == "\x00" or (token.text == ";" and not _in_trigger(current))
-        if not ends:
+        if token.text == ";" and in_body and not _ends_body(current):
             current.append(token)
-        elif current:
-            yield current
-            current = []
+        elif token.text in (";", "\x00"):
+            if current:
+                yield current
+            current, in_body = [], False
+        else:
+            current.append(token)
+            in_body = in_body or (token.is_word("BEGIN") and _creates_trigger(current))
     if current:
         yield current
 
 
-def _in_trigger(tokens: list[Token]) -> bool:
-    """Whether a ``;`` after these tokens belongs to a trigger's body."""
-    if not tokens or not tokens[0].is_word("CREATE"):
-        return False
-    head = tokens[1:3]
-    if not any(token.is_word("TRIGGER") for token in head):
-        return False
-    begun = any(token.is_word("BEGIN") for token in tokens)
-    ended = len(tokens) > 1 and tokens[-1].is_word("END") and tokens[-2].text == ";"
-    return begun and not ended
+def _creates_trigger(tokens: list[Token]) -> bool:
+    """Whether a statement starts with CREATE [TEMP] TRIGGER: its body has its own ``;``."""
+    return tokens[0].is_word("CREATE") and any(token.is_word("TRIGGER") for token in tokens[1:3])
+
+
+def _ends_body(tokens: list[Token]) -> bool:
+    """Whether a trigger's body is closed: ``; END`` as SQLite's own splitter has it."""
+    return len(tokens) > 1 and tokens[-1].is_word("END") and tokens[-2].text == ";"
 
 
 def _statement(sql: str, tokens: list[Token]) -> Statement:

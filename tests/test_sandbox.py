@@ -1,6 +1,7 @@
 """The sandbox on real SQLite files: what runs, what is refused, what ends, what stays."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 import attacks
 import pytest
 from attacks import CHANGES, STOPPED
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from text2sql.errors import Text2SqlError
 from text2sql.judge import execute_submission
@@ -163,6 +166,41 @@ def test_classify_splits_as_sqlite_does():
     trigger = "CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; DELETE FROM t; END"
     assert [s.text for s in classify(f"{trigger}; SELECT 2")] == [trigger, "SELECT 2"]
     assert classify(" -- nothing\n;") == []
+
+
+FRAGMENTS = (
+    ("SELECT 1", "DELETE FROM t", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 2", "DROP TABLE t"),
+    ("CREATE TABLE z (a)", "CREATE TRIGGER r AFTER INSERT ON t", "BEGIN", "END", "COMMIT"),
+    ("PRAGMA user_version = 4", "PRAGMA main.user_version(4)", "EXPLAIN", "EXPLAIN QUERY PLAN"),
+    ("WITH x AS (SELECT 1)", ", y AS (SELECT 2)", "(", ")", "VALUES (1)", "REPLACE INTO t"),
+    (";", "--", "\n", "/*", "*/", "'", '"', "[", "]", "`", " ", "\t", "\v", "\f", "\r", "\ufeff"),
+    ("''", '""', "x'", "$", "@", ":", "#", "é", "1", ".", "-", "/", "*", "\\", "AS", "t"),
+)
+FRAGMENT = st.sampled_from([fragment for group in FRAGMENTS for fragment in group])
+
+
+@settings(max_examples=3000, deadline=None)
+@given(st.lists(FRAGMENT, max_size=12), st.sampled_from(["", " "]))
+def test_what_is_classified_as_reading_changes_nothing_where_it_could(parts, glue):
+    text = glue.join(parts)
+    if any(statement.writes for statement in classify(text)):
+        return
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE t (a)")
+    connection.execute("INSERT INTO t VALUES (7)")
+    with contextlib.suppress(sqlite3.Error):
+        connection.executescript(text)
+    assert not connection.in_transaction
+    assert connection.execute("SELECT * FROM t").fetchall() == [(7,)]
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("t",)]
+    assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+    connection.close()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+def test_limits_must_bound(seconds):
+    with pytest.raises(Text2SqlError):
+        Limits(seconds=seconds)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
+from text2sql.errors import Text2SqlError
+
 MAX_SQL_CHARS = 100_000
 """Longer texts are refused unread; the longest gold query of BIRD has about 2,000."""
 
@@ -25,6 +27,9 @@ SQLITE_LIMITS = {
 }
 
 
+_LONGEST = 86_400
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bounds of one query.
@@ -42,3 +47,11 @@ class Limits:
     max_bytes: int = 200_000_000
     memory_mb: int = 1024
     cut: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that bound nothing."""
+        if not 0 < self.seconds <= _LONGEST:
+            raise Text2SqlError(f"A query may take 0 to {_LONGEST:,} s, not {self.seconds}.")
+        for name in ("keep_rows", "max_rows", "max_bytes", "memory_mb"):
+            if getattr(self, name) < 0:
+                raise Text2SqlError(f"The limit {name} must not be negative.")

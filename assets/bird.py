@@ -25,6 +25,7 @@ from assets.versions import code_version
 from assets.versions import fingerprint as version_of
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
+from text2sql.datasets.archives import unpack
 from text2sql.datasets.bird import Record, read_records
 from text2sql.datasets.checks import inspect_databases, run_golds
 from text2sql.datasets.layout import combine_digests, database_files, find_split, fingerprint
@@ -48,12 +49,13 @@ def _results(outcomes: Mapping[str, Outcome]) -> list[dg.AssetCheckResult]:
 
 @dg.asset(
     group_name=GROUP,
-    code_version=code_version("text2sql/datasets/layout.py", "text2sql/datasets/pocket"),
+    code_version=code_version(
+        "text2sql/datasets/archives.py", "text2sql/datasets/layout.py", "text2sql/datasets/pocket"
+    ),
 )
 def bird_archive(config: BirdConfig, root: ArtifactRoot) -> dg.MaterializeResult:
     """A dataset on disk: generated, or found in a folder. Its version is its content's."""
-    folder = _pocket(config, root) if config.source == POCKET else Path(config.source)
-    folder = folder.expanduser().resolve()
+    folder = _folder(config, root.path)
     splits = {split: find_split(folder, split) for split in config.splits}
     versions = {split: fingerprint(layout) for split, layout in splits.items()}
     archive = data.Archive(config.source, folder, combine_digests(versions), splits)
@@ -65,11 +67,14 @@ def bird_archive(config: BirdConfig, root: ArtifactRoot) -> dg.MaterializeResult
     return dg.MaterializeResult(data_version=dg.DataVersion(archive.fingerprint), metadata=metadata)
 
 
-def _pocket(config: BirdConfig, root: ArtifactRoot) -> Path:
-    """Generate the pocket corpus that the configuration asks for, if it is not there yet."""
-    sizes = config.sizes.model_dump()
-    version = version_of(format=FORMAT, seed=config.seed, sizes=sizes)
-    return generate(root.path / "corpus" / version, config.seed, CorpusSizes(**sizes))
+def _folder(config: BirdConfig, root: Path) -> Path:
+    """Return the dataset's folder: generated or unpacked first, where it is not there yet."""
+    if config.source == POCKET:
+        sizes = config.sizes.model_dump()
+        version = version_of(format=FORMAT, seed=config.seed, sizes=sizes)
+        return generate(root / "corpus" / version, config.seed, CorpusSizes(**sizes))
+    path = Path(config.source).expanduser().resolve()
+    return unpack(path, root / "archives") if path.suffix.lower() == ".zip" else path
 
 
 @dg.asset(

@@ -24,8 +24,8 @@ class BirdConfig(dg.Config):
 
     source: str = Field(
         default=POCKET,
-        description="'pocket' for the generated corpus, or the folder of an extracted dataset "
-        "in BIRD's or Spider's layout, at any level.",
+        description="'pocket' for the generated corpus, or a dataset in BIRD's or Spider's "
+        "layout: its folder, at any level, or the .zip as it is published.",
     )
     splits: list[str] = Field(default=["train", "dev"], description="The splits to ingest.")
     seed: int = Field(default=DEVELOPMENT_SEED, ge=0, description="Seed of the pocket corpus.")

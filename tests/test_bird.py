@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from assets import bird, data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
+from text2sql.datasets.archives import unpack
 from text2sql.datasets.bird import Reason, load_split, read_questions, read_records
 from text2sql.datasets.checks import inspect_database, run_golds
 from text2sql.datasets.layout import database_files, find_split
@@ -269,6 +271,49 @@ def test_the_suffix_is_cut_only_where_it_is_one(tmp_path: Path) -> None:
 def test_predictions_that_cannot_be_read_name_the_file(tmp_path: Path, content: str) -> None:
     with pytest.raises(Text2SqlError, match=r"predictions\.json"):
         predictions(tmp_path, content, [5])
+
+
+def published_zip(folder: Path) -> Path:
+    """Write a dev.zip as BIRD's: a dated folder, a zip in the zip, and macOS's additions."""
+    make_split(folder / "dev", [row(1)])
+    twin = b"\x00\x05\x16\x07" + b"\0" * 100
+    with zipfile.ZipFile(folder / "inner.zip", "w") as inner:
+        for name in ("clinic", "shop"):
+            place = f"dev_databases/{name}"
+            inner.write(folder / "dev" / place / f"{name}.sqlite", f"{place}/{name}.sqlite")
+            inner.writestr(f"{place}/._{name}.sqlite", twin)
+            inner.writestr(f"__MACOSX/{place}/._{name}.sqlite", twin)
+    with zipfile.ZipFile(folder / "dev.zip", "w") as outer:
+        outer.write(folder / "dev" / "dev.json", "dev_20240627/dev.json")
+        outer.write(folder / "inner.zip", "dev_20240627/dev_databases.zip")
+        outer.writestr("__MACOSX/dev_20240627/._dev.json", "x")
+    return folder / "dev.zip"
+
+
+def test_a_published_zip_is_unpacked_once(tmp_path: Path) -> None:
+    archive = published_zip(tmp_path)
+    folder = unpack(archive, tmp_path / "archives")
+    assert list(database_files(find_split(folder, "dev").databases)) == ["clinic", "shop"]
+    assert not [file for file in folder.rglob("*") if "._" in file.name or file.suffix == ".zip"]
+    time_of = folder.stat().st_mtime_ns
+    assert unpack(archive, tmp_path / "archives") == folder
+    assert folder.stat().st_mtime_ns == time_of
+    result = ingest(tmp_path / "root", use(archive))
+    assert result.success
+    assert [question.key for question in data.load_questions(tmp_path / "root", "dev")] == ["dev/1"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "climbs", "absolute"])
+def test_a_bad_zip_is_refused_and_leaves_nothing(tmp_path: Path, damage: str) -> None:
+    archive = published_zip(tmp_path)
+    if damage in ("climbs", "absolute"):
+        with zipfile.ZipFile(archive, "a") as file:
+            file.writestr("../out.txt" if damage == "climbs" else "/tmp/out.txt", "x")
+    else:
+        archive.write_bytes(archive.read_bytes()[:-300] if damage == "cut" else b"x" * 999)
+    with pytest.raises(Text2SqlError, match=r"dev\.zip"):
+        unpack(archive, tmp_path / "archives")
+    assert list((tmp_path / "archives").iterdir()) == []
 
 
 def ingest(root: Path, config: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import load_split, read_records
 from text2sql.datasets.layout import file_digest
 from text2sql.datasets.predictions import read_predictions
-from text2sql.judge import Verdict, verdict_of
+from text2sql.judge import Verdict, execute_submission, verdict_of
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox, Status
 
@@ -129,10 +129,8 @@ def judge(
     questions: list[Question], predictions: Any, golds: Any, sandbox: Sandbox
 ) -> dict[str, Verdict]:
     def one(question: Question) -> Verdict:
-        # As they are written: execute_submission would unwrap fenced blocks, which the official
-        # evaluator counts as errors (one match each in two of the published files).
         sql = predictions[question.key]
-        result = sandbox.execute(question.database, sql, strict_text=True)
+        result = execute_submission(sql, question.database, sandbox, as_written=True)
         return verdict_of(result, golds[question.key])
 
     with ThreadPoolExecutor(2) as pool:

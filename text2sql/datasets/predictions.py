@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
+from text2sql.sandbox import cut_suffix
 
 _IDS = ("key", "question_id", "idx", "id")
 _SQL = ("sql", "query", "prediction", "predicted_sql", "pred_sql")
-_SUFFIX = re.compile(r"\t----- bird -----\t[^\t\r\n'\"`;]*\s*\Z")
 
 
 class Predictions(dict[str, str]):
@@ -76,12 +75,7 @@ def _read(path: Path) -> list[tuple[str, str]]:
         raise Text2SqlError(f"The predictions {path} are not UTF-8: {error}.") from error
     content = _parse(text, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
-    return [(str(identity).strip(), _without_suffix(sql)) for identity, sql in pairs]
-
-
-def _without_suffix(sql: Any) -> str:
-    """Cut ``<tab>----- bird -----<tab>db_id``; anything but text is an empty prediction."""
-    return _SUFFIX.sub("", sql).strip() if isinstance(sql, str) else ""
+    return [(str(identity).strip(), cut_suffix(sql)) for identity, sql in pairs]
 
 
 class _Object(dict[str, Any]):

@@ -15,7 +15,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,10 @@ import torch
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
-from ..datasets.pocket.tokenizer import RUN_SQL, SUBMIT, train_tokenizer
-from ..datasets.pocket.traces import AGENT_CONFIG, Messages, demonstrations
-from ..datasets.pocket.words import DEV, UNSEEN
+from text2sql.datasets.pocket.invented import invent
+from text2sql.datasets.pocket.tokenizer import RUN_SQL, SUBMIT, train_tokenizer
+from text2sql.datasets.pocket.traces import AGENT_CONFIG, Messages, demonstrations
+from text2sql.datasets.pocket.words import DEV, PRETRAINING, UNSEEN, Vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -47,10 +48,24 @@ class Phase:
     seed: int
     steps: int
     target_share: float
+    vocabulary: Vocabulary = PRETRAINING
 
 
-GENERAL = Phase("general", seed=21, steps=1300, target_share=0.0)
-MIXED = Phase("mixed", seed=22, steps=1100, target_share=0.015)
+def with_invented_modifiers(vocabulary: Vocabulary, seed: int) -> Vocabulary:
+    """Add invented modifiers, as many as make ``INVENTED_SHARE`` of those drawn.
+
+    The real ones are two dozen, which a policy remembers instead of copying what it reads.
+    """
+    rng = random.Random(seed)
+    real = vocabulary.modifiers * 60
+    count = round(len(real) * INVENTED_SHARE / (1 - INVENTED_SHARE))
+    return replace(vocabulary, modifiers=real + tuple(invent(rng) for _ in range(count)))
+
+
+GENERAL = Phase("general", 21, steps=1300, target_share=0.0)
+MIXED = Phase(
+    "mixed", 22, 1100, target_share=0.012, vocabulary=with_invented_modifiers(PRETRAINING, 23)
+)
 
 Example = tuple[list[int], list[float]]
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -65,7 +80,8 @@ class Demonstrations(IterableDataset[Batch]):
 
     def __iter__(self) -> Iterator[Batch]:
         rng = random.Random(self.phase.seed)
-        source = demonstrations(self.phase.seed, self.phase.target_share, INVENTED_SHARE)
+        phase = self.phase
+        source = demonstrations(phase.seed, phase.target_share, INVENTED_SHARE, phase.vocabulary)
         examples = (encode(self.tokenizer, messages) for messages in source)
         fitting = (example for example in examples if len(example[0]) <= MAX_TOKENS)
         while True:
@@ -201,7 +217,7 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory:
     partial = directory.with_name(directory.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     weights = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()}
-    copy = Qwen3ForCausalLM(model.config).to(torch.bfloat16)
+    copy = Qwen3ForCausalLM(model.config).bfloat16()
     copy.load_state_dict(weights)
     copy.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
@@ -273,8 +289,9 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     arguments.out.mkdir(parents=True, exist_ok=True)
-    general = Phase(GENERAL.name, GENERAL.seed, steps[0], GENERAL.target_share)
-    mixed = Phase(MIXED.name, MIXED.seed, steps[1], MIXED.target_share)
+    general, mixed = (
+        replace(phase, steps=count) for phase, count in zip((GENERAL, MIXED), steps, strict=True)
+    )
     pretrain(arguments.out, general, mixed)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from .words import DEV, plural
-from .world import Database, Field, make_table
+from text2sql.datasets.pocket.words import DEV, plural
+from text2sql.datasets.pocket.world import Database, Field, make_table
 
 BUSINESS = "store_chain"
 _SEED = 5

@@ -10,7 +10,7 @@ import random
 from collections import defaultdict
 from itertools import pairwise
 
-from .words import PRETRAINING
+from text2sql.datasets.pocket.words import PRETRAINING
 
 _ONSET_TEXT = "b c d f g h j k l m n p r s t v w z bl br cl dr fl gr pl sk st tr"
 _VOWEL_TEXT = "a e i o u ai ea oo ou"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .phrasing import Phrasing
-from .world import Database, Field, Table
+from text2sql.datasets.pocket.phrasing import Phrasing
+from text2sql.datasets.pocket.world import Database, Field, Table
 
 _AGGREGATES = ("AVG", "MAX", "MIN", "SUM")
 _OPERATORS = (">", "<", ">=", "<=")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .traces import demonstrations
+from text2sql.datasets.pocket.traces import demonstrations
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

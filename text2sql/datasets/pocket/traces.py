@@ -8,11 +8,11 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from ...render import Budget, render_rows
-from .phrasing import GENERAL, TARGET
-from .questions import Draft, ask
-from .words import PRETRAINING, Vocabulary
-from .world import Database, make_database
+from text2sql.datasets.pocket.phrasing import GENERAL, TARGET
+from text2sql.datasets.pocket.questions import Draft, ask
+from text2sql.datasets.pocket.words import PRETRAINING, Vocabulary
+from text2sql.datasets.pocket.world import Database, make_database
+from text2sql.render import Budget, render_rows
 
 Messages = list[dict[str, Any]]
 

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from text2sql.sandbox.files import check_database
     from text2sql.sandbox.limits import Limits
-    from text2sql.sandbox.pool import Sandbox, check_database
+    from text2sql.sandbox.pool import Sandbox
     from text2sql.sandbox.results import QueryResult, Status
     from text2sql.sandbox.statements import Statement, classify, clean_sql, cut_suffix
 
@@ -30,7 +31,7 @@ _MODULES = {
     "Sandbox": "pool",
     "Statement": "statements",
     "Status": "results",
-    "check_database": "pool",
+    "check_database": "files",
     "classify": "statements",
     "clean_sql": "statements",
     "cut_suffix": "statements",

@@ -28,8 +28,10 @@ def require_training_run(context: dg.OpExecutionContext) -> None:
 
     Dagster itself notices only at the first partitioned asset, after all the sampling.
     """
-    whole_job = context.run.asset_selection is None
-    if whole_job and context.job_def.partitions_def is not None and not training_run_of(context):
+    layer = context.job_def.asset_layer
+    selected = context.run.asset_selection or layer.executable_asset_keys
+    partitioned = any(layer.asset_graph.get(key).partitions_def for key in selected)
+    if partitioned and not training_run_of(context):
         raise Text2SqlError(
             "This run has no training run: choose one as the partition, or give the tag "
             f"{PARTITION_TAG}; a new one is added with python -m pipelines.partitions NAME."

@@ -23,7 +23,7 @@ from text2sql.errors import Text2SqlError
 
 TRAINING_CODE = (
     "text2sql/training",
-    *(f"text2sql/{name}.py" for name in ("judge", "prompts", "tools")),
+    *(f"text2sql/{name}.py" for name in ("agent", "judge", "prompts", "tools")),
 )
 SHOWN = ("step", "reward", "exact_match", "loss", "entropy", "seconds")
 

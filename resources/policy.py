@@ -28,14 +28,9 @@ class PolicyResource(dg.ConfigurableResource):
 
         ``threads`` bounds the CPU threads of a policy that runs in this process.
         """
-        directory = self.directory(spec)
-        if directory is not None and (directory / "config.json").is_file():
-            from text2sql.policy.local import LocalPolicy
-
-            return LocalPolicy(directory, threads=threads)
         from text2sql.policy.open import open_policy
 
-        return open_policy(str(spec or self.base), model=self.model or None)
+        return open_policy(str(spec or self.base), self.model or None, threads=threads)
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
         """Return the directory of a policy's weights; None where a server holds them."""

@@ -1,0 +1,232 @@
+"""Scoring rollouts, rating difficulty and judging candidates: the arithmetic of the lifecycle."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from text2sql.difficulty import Kind, rate_questions
+from text2sql.evaluation import (
+    BASE,
+    TRAINED,
+    PolicyRollouts,
+    Scores,
+    compare,
+    score_policies,
+    vote_of,
+)
+from text2sql.judge import GoldResult
+from text2sql.model_card import render_card
+from text2sql.promotion import GateRules, objections
+from text2sql.questions import Question
+from text2sql.rollouts import Rollout
+from text2sql.sandbox import Status
+from text2sql.score_table import markdown_table, score_rows, text_table
+
+
+def question(number: int, subset: str = "", difficulty: str = "simple") -> Question:
+    """Make a question; its database is never opened here."""
+    return Question(
+        key=f"dev/{number}",
+        db_id="shop",
+        database=Path("shop.sqlite"),
+        question="How many?",
+        sql="SELECT 1",
+        difficulty=difficulty,
+        subset=subset,
+    )
+
+
+def rollout(number: int, verdict: str, sample: int = 0, **fields) -> Rollout:
+    """Make a rollout with a verdict; ``r`` names its result."""
+    ran = verdict in ("match", "wrong")
+    result = fields.pop("r", verdict)
+    values = {
+        "key": f"dev/{number}",
+        "sample": sample,
+        "policy": "p",
+        "policy_revision": "1",
+        "prompt_revision": "1",
+        "mode": "agentic",
+        "sampling": {},
+        "messages": [],
+        "calls": [],
+        "sql": f"SELECT '{result}'" if ran else None,
+        "status": "ok" if ran else "error",
+        "verdict": verdict,
+        "digest": result if ran else "",
+        "row_count": int(ran),
+        "reward": None,
+        "write_attempts": int(verdict == "write"),
+        "turns": 1,
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "seconds": 0.1,
+        "stop_reason": "infrastructure" if verdict == "infrastructure" else "submit",
+    }
+    return Rollout(**(values | fields))
+
+
+def group(number: int, verdicts: str) -> list[Rollout]:
+    """Make a question's rollouts from letters: m match, w wrong, e error, i infrastructure."""
+    names = {"m": "match", "w": "wrong", "e": "error", "i": "infrastructure", "x": "write"}
+    return [rollout(number, names[letter], sample) for sample, letter in enumerate(verdicts)]
+
+
+def policy(name: str, greedy: str, sampled: dict[int, str] | None = None) -> PolicyRollouts:
+    """Make a policy's rollouts: a letter a question, and groups by question."""
+    firsts = [group(number, letter)[0] for number, letter in enumerate(greedy)]
+    groups = [one for number, letters in (sampled or {}).items() for one in group(number, letters)]
+    return PolicyRollouts(name, f"{name}-revision", firsts, groups)
+
+
+def score(base: PolicyRollouts, trained: PolicyRollouts, questions: int = 4, k: int = 4) -> Scores:
+    """Score two policies on questions of two subsets."""
+    subsets = ["old", "new"]
+    return score_policies([question(n, subsets[n % 2]) for n in range(questions)], base, trained, k)
+
+
+def test_greedy_by_subset_with_intervals():
+    scores = score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm"))
+    everything = scores.find(TRAINED, "greedy")
+    assert (everything.value, everything.n) == (0.75, 4)
+    assert 0.29 < everything.low < 0.31 and 0.95 < everything.high < 0.96
+    assert scores.find(BASE, "greedy", "subset", "new").value == 0.0
+    assert scores.find(TRAINED, "greedy", "subset", "new").value == 1.0
+    assert scores.find(TRAINED, "greedy", "difficulty", "simple").n == 4
+    assert scores.find(TRAINED, "greedy", "subset", "nowhere") is None
+
+
+def test_won_and_lost_and_p():
+    scores = score(policy(BASE, "mwww"), policy(TRAINED, "wmmm"))
+    (overall,) = [c for c in scores.comparisons if (c.setting, c.part) == ("greedy", "all")]
+    assert (overall.won, overall.lost, overall.n) == (3, 1, 4)
+    assert overall.p == pytest.approx(0.625)
+
+
+def test_vote_pass_and_mean():
+    sampled = {0: "mmww", 1: "mwww", 2: "eeee", 3: "mmmm"}
+    scores = score(policy(BASE, "wwww", sampled), policy(TRAINED, "wwww", sampled))
+    assert scores.find(TRAINED, "vote@4").value == 0.5
+    assert scores.find(TRAINED, "pass@4").value == 0.75
+    assert scores.find(TRAINED, "mean@4").value == pytest.approx(7 / 16)
+
+
+def test_vote_tie_goes_to_the_lowest_index():
+    assert vote_of(group(0, "wmwm")).index == 0
+    assert vote_of(group(0, "mwwm")).index == 0
+
+
+def test_a_rollout_that_tried_to_write_has_no_vote():
+    tried = [rollout(0, "wrong", sample, write_attempts=1) for sample in range(3)]
+    assert vote_of([*tried, rollout(0, "match", 3)]).index == 3
+
+
+def test_infrastructure_is_missing_and_never_wrong():
+    trained = policy(TRAINED, "mimm", {0: "mmmm", 2: "mmmi"})
+    scores = score(policy(BASE, "wwww"), trained)
+    assert scores.find(TRAINED, "greedy").n == 3
+    assert scores.find(TRAINED, "greedy").value == 1.0
+    assert scores.find(TRAINED, "vote@4").n == 1
+    assert scores.missing == {BASE: 0, TRAINED: 2}
+
+
+def test_more_samples_than_k_are_not_looked_at():
+    base = policy(BASE, "wwww", {0: "wwwwm"})
+    assert score(base, policy(TRAINED, "wwww")).find(BASE, "pass@4").value == 0.0
+
+
+def test_scores_survive_json():
+    scores = score(policy(BASE, "mwwe", {0: "mmww"}), policy(TRAINED, "mmwm", {0: "mmmm"}))
+    assert Scores.from_dict(json.loads(json.dumps(scores.to_dict()))) == scores
+
+
+def test_nothing_to_score():
+    scores = score_policies([], policy(BASE, ""), policy(TRAINED, ""), 8)
+    assert (scores.find(BASE, "greedy").n, scores.find(BASE, "greedy").high) == (0, 1.0)
+    assert score_rows(scores) == []
+    assert text_table([]) == markdown_table([]) == ""
+
+
+def test_tables_show_both_policies():
+    scores = score(policy(BASE, "mwwe", {0: "mmww"}), policy(TRAINED, "mmwm", {0: "mmmm"}))
+    rows = score_rows(scores, ("all", "subset"))
+    assert [row["questions"] for row in rows[:4]] == ["all"] * 4
+    assert rows[0]["base"] == "25.0 [4.6, 69.9] n=4"
+    assert (rows[0]["won"], rows[0]["lost"]) == ("2", "0")
+    assert len(text_table(rows).splitlines()) == len(rows) + 1
+    assert markdown_table(rows).startswith("| questions | setting | base | trained |")
+
+
+def test_card_names_everything():
+    scores = score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm"))
+    training = {
+        "base": "pocket",
+        "base_revision": "b1",
+        "policy_revision": "t1",
+        "prompts": 320,
+        "seconds": 61.5,
+        "settings": {"steps": 30},
+    }
+    card = render_card("text2sql-demo", scores, training)
+    for text in ("b1", "t1", "320 prompts", "steps: 30", "75.0 [30.1, 95.4] n=4", "match 3"):
+        assert text in card
+
+
+def gold(number: int, status: Status = Status.OK, rows: int = 1) -> GoldResult:
+    """Make a gold result."""
+    return GoldResult(f"dev/{number}", status, "d", "d", "d", rows, 0.1, "")
+
+
+@pytest.mark.parametrize(
+    ("letters", "kind"),
+    [
+        ("mmmwwwww", Kind.TRAINABLE),
+        ("mmmmmmmm", Kind.TOO_EASY),
+        ("wwwwwwww", Kind.TOO_HARD),
+        ("eeeeeeex", Kind.TOO_HARD),
+        ("mmmwiiii", Kind.UNKNOWN),
+        ("iiiiiiii", Kind.UNKNOWN),
+        ("mmmwwwii", Kind.TRAINABLE),
+        ("mmmmmmii", Kind.TOO_EASY),
+        ("", Kind.UNKNOWN),
+    ],
+)
+def test_difficulty_counts_valid_rollouts_only(letters, kind):
+    golds = {"dev/0": gold(0)}
+    (rating,) = rate_questions([question(0)], golds, group(0, letters), minimum_valid=6)
+    assert rating.kind is kind
+    assert (rating.solved, rating.valid) == (letters.count("m"), len(letters.replace("i", "")))
+
+
+@pytest.mark.parametrize("result", [gold(0, rows=0), gold(0, Status.ERROR), None])
+def test_unusable_gold_leaves_training(result):
+    golds = {"dev/0": result} if result else {}
+    (rating,) = rate_questions([question(0)], golds, group(0, "mmmmwwww"), minimum_valid=6)
+    assert rating.kind is Kind.UNUSABLE
+
+
+def test_gate_lets_a_better_candidate_pass():
+    assert objections(score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm")), GateRules()) == []
+
+
+def test_gate_lets_noise_pass_and_stops_a_real_loss():
+    noise = score(policy(BASE, "m" * 20), policy(TRAINED, "m" * 18 + "ww"), questions=20)
+    worse = score(policy(BASE, "m" * 20), policy(TRAINED, "m" * 10 + "w" * 10), questions=20)
+    assert objections(noise, GateRules()) == []
+    (sentence,) = objections(worse, GateRules())
+    assert sentence.startswith("It is worse than the base: 0 questions won, 10 lost of 20")
+
+
+def test_gate_compares_with_the_champion():
+    scores = score(policy(BASE, "wwww"), policy(TRAINED, "mmww"))
+    keys = [str(number) for number in range(20)]
+    lost = compare("greedy", "all", "", dict.fromkeys(keys, 1.0), dict.fromkeys(keys, 0.0), keys)
+    (sentence,) = objections(scores, GateRules(), lost)
+    assert "worse than the champion" in sentence
+
+
+def test_gate_stops_writers_and_gaps():
+    found = objections(score(policy(BASE, "mwwe"), policy(TRAINED, "mmxi")), GateRules())
+    assert "tries to write in 33.3% of its rollouts" in found[0]
+    assert "missing for 1 questions" in found[1]

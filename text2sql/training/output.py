@@ -1,0 +1,80 @@
+"""What a GRPO run leaves on disk: complete checkpoints, and the policy, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import text2sql
+from text2sql.policy.revision import directory_revision
+from text2sql.training.config import GrpoRun
+
+_COMPLETE = "COMPLETE"
+_COPIED = (
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*",
+    "generation_config.json",
+    "agent_config.json",
+)
+
+
+def start_afresh(run: GrpoRun) -> None:
+    """Remove what an earlier run with the same output directory left."""
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    shutil.rmtree(run.policy, ignore_errors=True)
+    run.metrics.unlink(missing_ok=True)
+
+
+def mark_complete(run: GrpoRun, step: int) -> None:
+    """Note that a checkpoint was written to its end."""
+    (run.checkpoints / f"checkpoint-{step}" / _COMPLETE).touch()
+
+
+def last_checkpoint(run: GrpoRun) -> str | None:
+    """Return the newest complete checkpoint; remove those that a crash left half-written."""
+    complete: dict[int, Path] = {}
+    for folder in run.checkpoints.glob("checkpoint-*"):
+        if (folder / _COMPLETE).exists():
+            complete[int(folder.name.rpartition("-")[2])] = folder
+        else:
+            shutil.rmtree(folder)
+    return str(complete[max(complete)]) if complete else None
+
+
+def write_policy(run: GrpoRun, model: Any) -> None:
+    """Write the trained policy as a Hugging Face directory, in one rename.
+
+    Tokenizer, chat template, generation and agent settings are the base policy's own files;
+    training.json says what the policy was trained from, on what, and how.
+    """
+    partial = run.policy.with_name(f"policy.partial-{os.getpid()}")
+    try:
+        model.save_pretrained(partial)
+        for pattern in _COPIED:
+            for file in run.policy_dir.glob(pattern):
+                shutil.copyfile(file, partial / file.name)
+        record = json.dumps(_provenance(run), indent=2) + "\n"
+        (partial / "training.json").write_text(record, encoding="utf-8")
+        os.replace(partial, run.policy)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _provenance(run: GrpoRun) -> dict[str, Any]:
+    packages = ("torch", "transformers", "trl")
+    return {
+        "base": run.policy_dir.name,
+        "base_revision": directory_revision(run.policy_dir),
+        "prompts_sha256": hashlib.sha256(run.prompts.read_bytes()).hexdigest(),
+        "recipe": run.recipe(),
+        "versions": {"text2sql": text2sql.__version__} | {name: version(name) for name in packages},
+    }

@@ -1,0 +1,48 @@
+"""How a training program reports: a metrics file while it runs, Dagster Pipes at its end."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class MetricsFile:
+    """A file of JSON lines, one a step, each complete on disk before the next step begins.
+
+    A resumed run appends: of a step that was repeated, the last line counts.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab")
+        if self._file.tell() and not path.read_bytes().endswith(b"\n"):
+            self._file.write(b"\n")  # a crash tore the last line
+
+    def append(self, metrics: Mapping[str, Any]) -> None:
+        """Write one line; a number that is not finite becomes null."""
+        finite = {name: _finite(value) for name, value in metrics.items()}
+        self._file.write(json.dumps(finite).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def report_to_dagster(metadata: Mapping[str, str]) -> None:
+    """Report the result as the asset's metadata where a Dagster step started this program."""
+    if "DAGSTER_PIPES_CONTEXT" not in os.environ:
+        return
+    from dagster_pipes import open_dagster_pipes
+
+    with open_dagster_pipes() as pipes:
+        pipes.report_asset_materialization(metadata=dict(metadata))

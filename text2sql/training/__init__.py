@@ -1,0 +1,1 @@
+"""Training: pre-training of the pocket policy and reinforcement learning."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
+from reporting_databases import postgresql_server
 from scripted_server import ScriptedServer, Step, fails, submits
 
 from assets.report_questions import pocket_databases, report_questions, shipped_questions
@@ -21,6 +23,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.server import named_revision
 from text2sql.reporting.questions import ReportQuestion, read_questions
 
+__all__ = ["postgresql_server"]
 DAY = "2026-03-02"
 COUNT = "SELECT COUNT(*) AS shops FROM shop"
 
@@ -129,6 +132,20 @@ def test_questions_are_answered_into_tables_and_a_page(place):
     ]
     page = (place.root / "reports" / f"{DAY}.html").read_text()
     assert "2 of 2 questions answered" in page
+
+
+def test_answers_go_to_the_database_that_the_environment_names(
+    place, monkeypatch, postgresql_server
+):
+    psycopg = pytest.importorskip("psycopg")
+    monkeypatch.setenv(URL_VARIABLE, postgresql_server)
+    place.ask(shops=COUNT)
+    place.load()
+    place.answer()
+    assert not (place.root / "reporting.sqlite").exists()
+    with psycopg.connect(postgresql_server) as connection:
+        [row] = connection.execute("SELECT shops, answer_scheduled_at FROM answer_shops")
+    assert row == (2, datetime(2026, 3, 2, tzinfo=UTC))
 
 
 def test_the_same_tick_twice_asks_once(place):

@@ -401,11 +401,20 @@ def test_a_view_that_others_read_stays_readable(store):
     assert query(store, "SELECT m FROM board") == [(3,)]
 
 
-def test_similar_ids_have_views_of_their_own():
-    ids = ["a-b", "a_b", "A_b", "a.b", "x" * 100, "x" * 99]
-    assert len({view_name(id) for id in ids}) == len(ids)
-    assert view_name("a_b") == "answer_a_b"
-    assert all(len(view_name(id)) <= 63 for id in ids)
+def test_similar_ids_have_views_of_their_own(store):
+    ids = ["best-shops", "best_shops", "Best-Shops", "x" * 100, "x" * 99, "rows"]
+    store.save_questions([ask(id) for id in ids])
+    store.save_questions([ask(id) for id in reversed(ids)])
+    views = dict(query(store, "SELECT id, view_name FROM questions"))
+    assert views["best-shops"] == "answer_best_shops"
+    assert views["rows"].startswith("answer_rows_")
+    assert len(set(views.values())) == len(views)
+    assert all(len(view) <= 63 for view in views.values())
+    for number, id in enumerate(ids):
+        store.write_answer(answered(ask(id), rows=[(number,)]))
+    assert [query(store, f'SELECT n FROM "{views[id]}"') for id in ids] == [
+        [(number,)] for number in range(len(ids))
+    ]
 
 
 def test_a_wide_answer_is_stored(store):

@@ -10,15 +10,14 @@ import sqlalchemy as sa
 from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.values import Column
-from text2sql.reporting.views import view_name
 
 
-def question_row(question: ReportQuestion) -> dict[str, Any]:
-    """Return a question as a row of the table ``questions``."""
+def question_row(question: ReportQuestion, view: str) -> dict[str, Any]:
+    """Return a question and the name of its view as a row of the table ``questions``."""
     row = asdict(question)
     row["time_zone"] = row.pop("timezone")
     row["schedule_group"] = row.pop("group")
-    return row | {"view_name": view_name(question.id)}
+    return row | {"view_name": view}
 
 
 def question_of(row: sa.Row[Any]) -> ReportQuestion:

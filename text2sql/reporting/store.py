@@ -26,7 +26,9 @@ from text2sql.reporting.answers import (
 from text2sql.reporting.database import open_engine, upsert
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.records import candidate_of, question_of, question_row, stored_answer
+from text2sql.reporting.tables import LATEST_ANSWERS
 from text2sql.reporting.values import decode_row
+from text2sql.reporting.views import view_name
 from text2sql.reporting.writing import write_answer
 
 _answers = tables.answers
@@ -88,13 +90,17 @@ class ReportingStore:
     def save_questions(self, questions: Iterable[ReportQuestion]) -> int:
         """Insert or update questions in one transaction; return how many there were.
 
-        Of two questions with one id the last wins. A disabled question stays disabled.
+        Of two questions with one id the last wins. A disabled question stays disabled, and a
+        question keeps the name of its view.
         """
         latest = {question.id: question for question in questions}
         now = datetime.now(UTC)
         with self._writing() as connection:
+            views = _view_names(connection)
             for question in latest.values():
-                row = question_row(question) | {"created_at": now, "updated_at": now}
+                view = views.get(question.id) or view_name(question.id, views.values())
+                views[question.id] = view
+                row = question_row(question, view) | {"created_at": now, "updated_at": now}
                 upsert(connection, tables.questions, row, keep=["created_at"])
         return len(latest)
 
@@ -234,3 +240,10 @@ class ReportingStore:
         except DBAPIError as error:
             words = " ".join(str(error.orig).split())
             raise InfrastructureError(f"reporting database {self.name}: {words}") from error
+
+
+def _view_names(connection: Connection) -> dict[str, str]:
+    """Return the name of each question's view by id, and the names that no view may have."""
+    table = tables.questions
+    names = {row.id: row.view_name for row in connection.execute(sa.select(table))}
+    return names | {f"table {name}": name for name in (*tables.metadata.tables, LATEST_ANSWERS)}

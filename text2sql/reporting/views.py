@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy.engine import Connection
 
@@ -32,29 +32,29 @@ _POSTGRESQL_TYPES = {
 }
 
 
-def view_name(question_id: str) -> str:
-    """Return the name of a question's view: ``answer_`` and the id made safe.
+def view_name(question_id: str, taken: Collection[str] = ()) -> str:
+    """Return a name for a question's view: ``answer_`` and the id made safe.
 
-    An id that is not safe as it stands gets a hash behind it, so that no two questions
-    (``a-b`` and ``a_b``) share a view.
+    Where that is ``taken`` (``a_b`` by ``a-b``) a hash of the id stands behind it.
     """
-    name = safe_name(question_id)
-    if name == question_id:
-        return VIEW_PREFIX + name
-    return f"{VIEW_PREFIX}{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
+    name = VIEW_PREFIX + safe_name(question_id)
+    if name not in taken:
+        return name
+    return f"{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
 
 
-def replace_view(connection: Connection, question_id: str, columns: Sequence[Column]) -> None:
+def replace_view(
+    connection: Connection, view: str, question_id: str, columns: Sequence[Column]
+) -> None:
     """Let the view of a question show its latest published answer under these columns.
 
     Cells are read by name: a column that a later answer lacks shows as NULL.
     """
-    name = view_name(question_id)
-    connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{name}"')
-    connection.exec_driver_sql(view_sql(connection.dialect.name, question_id, columns))
+    connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{view}"')
+    connection.exec_driver_sql(view_sql(connection.dialect.name, view, question_id, columns))
 
 
-def view_sql(dialect: str, question_id: str, columns: Sequence[Column]) -> str:
+def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column]) -> str:
     """Return the statement that creates a question's view.
 
     Names are letters, digits and ``_`` (``values.safe_name``) and the id is checked by
@@ -65,7 +65,7 @@ def view_sql(dialect: str, question_id: str, columns: Sequence[Column]) -> str:
     for label, source in _ABOUT:
         shown.append(f'a.{source} AS "{free_name(label, taken)}"')
     return (
-        f'CREATE VIEW "{view_name(question_id)}" AS SELECT {", ".join(shown)}'
+        f'CREATE VIEW "{view}" AS SELECT {", ".join(shown)}'
         " FROM answers a JOIN answer_rows r ON r.answer_id = a.id WHERE a.id = ("
         f"SELECT b.id FROM answers b WHERE b.question_id = '{question_id}'"
         " AND b.status = 'answered' ORDER BY b.scheduled_at DESC LIMIT 1)"

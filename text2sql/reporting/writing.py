@@ -17,7 +17,7 @@ from text2sql.reporting import tables
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
 from text2sql.reporting.database import upsert
 from text2sql.reporting.values import Column
-from text2sql.reporting.views import replace_view, view_name
+from text2sql.reporting.views import replace_view
 
 ERROR_CHARS = 2000
 _answers = tables.answers
@@ -177,13 +177,17 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
         .order_by(_answers.c.scheduled_at.desc())
         .limit(1)
     )
-    mine = tables.questions.c.id == question_id
-    current = connection.scalar(sa.select(tables.questions.c.view_columns).where(mine))
+    table = tables.questions
+    mine = table.c.id == question_id
+    view, current = connection.execute(
+        sa.select(table.c.view_name, table.c.view_columns).where(mine)
+    ).one()
     if columns is None or columns == current:
         return
+    shown = [Column(**column) for column in columns]
     try:
         with connection.begin_nested():
-            replace_view(connection, question_id, [Column(**column) for column in columns])
-            connection.execute(sa.update(tables.questions).where(mine).values(view_columns=columns))
+            replace_view(connection, view, question_id, shown)
+            connection.execute(sa.update(table).where(mine).values(view_columns=columns))
     except DBAPIError as error:
-        _log.warning("view %s keeps its old columns: %s", view_name(question_id), error.orig)
+        _log.warning("view %s keeps its old columns: %s", view, error.orig)

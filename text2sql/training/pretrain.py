@@ -11,105 +11,28 @@ import argparse
 import json
 import math
 import os
-import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
-from text2sql.datasets.pocket.invented import invent
 from text2sql.datasets.pocket.tokenizer import RUN_SQL, SUBMIT, train_tokenizer
-from text2sql.datasets.pocket.traces import AGENT_CONFIG, Messages, demonstrations
-from text2sql.datasets.pocket.words import DEV, PRETRAINING, UNSEEN, Vocabulary
+from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrations
+from text2sql.datasets.pocket.words import DEV, UNSEEN
+from text2sql.training.phases import GENERAL, MIXED, Demonstrations, Example, Phase, encode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-INVENTED_SHARE = 0.35
-CONTEXT_WEIGHT = 0.1  # loss weight of tokens that others write: they teach the names at hand
-MAX_TOKENS = 384
-BATCH = 32
 PEAK_RATE = 2e-3
 WARM_UP = 100
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One phase of pre-training; ``target_share`` of its questions use the target phrasing."""
-
-    name: str
-    seed: int
-    steps: int
-    target_share: float
-    vocabulary: Vocabulary = PRETRAINING
-
-
-def with_invented_modifiers(vocabulary: Vocabulary, seed: int) -> Vocabulary:
-    """Add invented modifiers, as many as make ``INVENTED_SHARE`` of those drawn.
-
-    The real ones are two dozen, which a policy remembers instead of copying what it reads.
-    """
-    rng = random.Random(seed)
-    real = vocabulary.modifiers * 60
-    count = round(len(real) * INVENTED_SHARE / (1 - INVENTED_SHARE))
-    return replace(vocabulary, modifiers=real + tuple(invent(rng) for _ in range(count)))
-
-
-GENERAL = Phase("general", 21, steps=1300, target_share=0.0)
-MIXED = Phase(
-    "mixed", 22, 1100, target_share=0.012, vocabulary=with_invented_modifiers(PRETRAINING, 23)
-)
-
-Example = tuple[list[int], list[float]]
-Batch = tuple[torch.Tensor, torch.Tensor]
-
-
-class Demonstrations(IterableDataset[Batch]):
-    """Padded batches of a phase's demonstrations, in an order that its seed fixes."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, phase: Phase) -> None:
-        self.tokenizer = tokenizer
-        self.phase = phase
-
-    def __iter__(self) -> Iterator[Batch]:
-        rng = random.Random(self.phase.seed)
-        phase = self.phase
-        source = demonstrations(phase.seed, phase.target_share, INVENTED_SHARE, phase.vocabulary)
-        examples = (encode(self.tokenizer, messages) for messages in source)
-        fitting = (example for example in examples if len(example[0]) <= MAX_TOKENS)
-        while True:
-            block = sorted(islice(fitting, BATCH * 8), key=lambda example: len(example[0]))
-            starts = list(range(0, len(block), BATCH))
-            rng.shuffle(starts)
-            for start in starts:
-                yield pad(block[start : start + BATCH], self.tokenizer.pad_token_id)
-
-
-def encode(tokenizer: PreTrainedTokenizerFast, messages: Messages) -> Example:
-    """Tokenize a demonstration; the weights say how much each token counts in the loss."""
-    encoded: Any = tokenizer.apply_chat_template(
-        messages, return_dict=True, return_assistant_tokens_mask=True
-    )
-    weights = [1.0 if own else CONTEXT_WEIGHT for own in encoded["assistant_masks"]]
-    return encoded["input_ids"], weights
-
-
-def pad(examples: list[Example], padding: int) -> Batch:
-    """Pad to a multiple of 32 tokens: few shapes keep a CPU's kernels cached."""
-    width = -(-max(len(ids) for ids, _ in examples) // 32) * 32
-    ids = torch.full((len(examples), width), padding)
-    weights = torch.zeros((len(examples), width))
-    for row, (tokens, counts) in enumerate(examples):
-        ids[row, : len(tokens)] = torch.tensor(tokens)
-        weights[row, : len(counts)] = torch.tensor(counts)
-    return ids, weights
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:

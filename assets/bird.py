@@ -11,7 +11,7 @@ import pandas as pd
 
 from assets import data
 from assets.bird_config import POCKET, BirdConfig, GoldConfig, QuestionsConfig
-from assets.expectations import EXAMPLES, Outcome, check_result, merge, table
+from assets.expectations import EXAMPLES, Outcome, check_result, describe, merge, table
 from assets.suites import (
     check_databases,
     check_databases_resolve,
@@ -44,6 +44,10 @@ def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
 
 
 def _results(outcomes: Mapping[str, Outcome]) -> list[dg.AssetCheckResult]:
+    """Turn outcomes into check results; what will stop the run is also said in its log."""
+    for name, outcome in outcomes.items():
+        if outcome.blocks:
+            dg.get_dagster_logger().error(f"{name}: {describe(outcome)}")
     return [check_result(name, outcome) for name, outcome in outcomes.items()]
 
 

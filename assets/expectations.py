@@ -155,10 +155,15 @@ def check_result(
 
 
 def describe(outcome: Outcome) -> str:
-    """Say in one sentence what does not hold, and for how many rows."""
+    """Say what does not hold, for how many rows, and what the first of them is."""
     if outcome.success:
         return f"All expectations hold for {outcome.checked:,} rows."
-    return "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
+    text = "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
+    if not len(outcome.examples):
+        return text
+    first = outcome.examples.drop(columns="failed").iloc[0]
+    cells = [_cell(value) for value in first if _cell(value)]
+    return f"{text} First: {', '.join(cells)}"
 
 
 def _sentence(failure: Failure) -> str:

@@ -374,6 +374,7 @@ def test_missing_databases_stop_what_follows_unless_allowed(tmp_path: Path) -> N
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.ERROR)
     (failing,) = check.metadata["failing rows"].records
     assert "did you mean 'shop'?" in failing.data["detail"]
+    assert "First: dev/2, shopp, db_id 'shopp' has no database" in check.description
     assert "gold_results" not in versions(refused)
     with pytest.raises(Text2SqlError, match="materialize bird_questions"):
         data.load_questions(root, "dev")

@@ -13,7 +13,7 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import GoldResult, run_gold
 from text2sql.questions import Question
 from text2sql.render import quote_name
-from text2sql.sandbox import Limits, Sandbox, Status
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.schema import DatabaseSchema, describe
 
 _SCAN = Limits(seconds=600.0, keep_rows=1)
@@ -71,7 +71,7 @@ def inspect_database(file: Path, sandbox: Sandbox) -> DatabaseReport:
 
 
 def _quick_check(file: Path, sandbox: Sandbox) -> str:
-    result = sandbox.execute(file, "PRAGMA quick_check(1)", _SCAN)
+    result = _scan(file, "PRAGMA quick_check(1)", sandbox)
     return str(result.rows[0][0]) if result.status is Status.OK else result.error
 
 
@@ -79,12 +79,19 @@ def _count_rows(file: Path, schema: DatabaseSchema, sandbox: Sandbox) -> int:
     total = 0
     for table in schema.tables:
         if not table.is_view:
-            count = f"SELECT COUNT(*) FROM {quote_name(table.name)}"
-            result = sandbox.execute(file, count, _SCAN)
+            result = _scan(file, f"SELECT COUNT(*) FROM {quote_name(table.name)}", sandbox)
             if result.status is not Status.OK:
                 raise Text2SqlError(f"Cannot count the rows of {table.name}: {result.error}.")
             total += result.rows[0][0]
     return total
+
+
+def _scan(file: Path, sql: str, sandbox: Sandbox) -> QueryResult:
+    """Run a statement; a lost worker or a locked file says nothing about the database."""
+    result = sandbox.execute(file, sql, _SCAN)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"{file} could not be checked: {result.error}; run again.")
+    return result
 
 
 def _unmatched(schema: DatabaseSchema) -> list[str]:

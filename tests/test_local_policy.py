@@ -96,6 +96,26 @@ def test_a_conversation_that_was_rewritten_is_fed_from_where_it_differs(policy):
     assert changed.reused == len(first.prompt) - 4
 
 
+def test_conversations_that_begin_alike_are_read_once(policy, monkeypatch):
+    fed = []
+    batch = Batch(policy.model, policy.stop, max_rows=8)
+    forward = batch._cache.forward
+    monkeypatch.setattr(
+        batch._cache,
+        "forward",
+        lambda rows, lengths, tokens: (
+            fed.append(sum(map(len, tokens))) or forward(rows, lengths, tokens)
+        ),
+    )
+    shared = prompt(policy, "Which teams are there in the north? " * 4)
+    requests = [greedy([*shared, *prompt(policy, f"{i} then?")], 8) for i in range(5)]
+    replies = finish(batch, [greedy(shared, 1), *requests[:3]])[1:]
+    replies += finish(batch, requests[3:])
+    assert replies == [generated(policy, request.prompt, 8) for request in requests]
+    assert all(request.reused >= len(shared) - 1 for request in requests[1:])
+    assert sum(fed) < 2 * len(shared) + sum(len(r.prompt) - len(shared) + 8 for r in requests)
+
+
 def test_long_prompts_are_fed_in_parts(policy, monkeypatch):
     monkeypatch.setattr("text2sql.policy.batching._FEED_WIDTH", 16)
     monkeypatch.setattr("text2sql.policy.batching._FEED_TOKENS", 40)

@@ -17,6 +17,7 @@ import torch
 from text2sql.policy.row_cache import RowCache
 
 _FEED_WIDTH = 512  # prompt tokens of one row in one forward pass
+_SHARED = 16  # tokens that must be alike for a row to copy another's cache, or to wait for it
 _FEED_TOKENS = 4096  # prompt tokens of all rows in one forward pass
 
 
@@ -132,23 +133,52 @@ class Batch:
 
     def _start(self, row: _Row, request: Request) -> None:
         # At least one token is fed: the logits behind it give the first token of the reply.
-        request.reused = min(_agreement(row.cached, request.prompt), len(request.prompt) - 1)
-        row.request = request
-        row.cached = request.prompt[: request.reused]
-        row.waiting = request.prompt[request.reused :]
-        row.prompt = request.prompt
+        length = min(_agreement(row.cached, request.prompt), len(request.prompt) - 1)
+        row.request, row.prompt = request, request.prompt
+        self._set_cached(row, length)
+
+    def _set_cached(self, row: _Row, length: int) -> None:
+        """Note that the cache has the first ``length`` tokens of the row's prompt."""
+        row.cached, row.waiting = row.prompt[:length], row.prompt[length:]
+        if row.request:
+            row.request.reused = length
 
     def _feed_prompts(self) -> None:
-        """Feed each new prompt but for its last token, many rows at a time, shortest first."""
-        while unread := [i for i, row in enumerate(self._rows) if len(row.waiting) > 1]:
-            unread.sort(key=lambda i: len(self._rows[i].waiting))
-            chosen: list[int] = []
-            for index in unread:
-                width = min(_FEED_WIDTH, len(self._rows[index].waiting) - 1)
-                if chosen and width * (len(chosen) + 1) > _FEED_TOKENS:
-                    break
+        """Feed each new prompt but for its last token; what another row has is copied."""
+        while self._unread():
+            for index in self._unread():
+                self._copy_shared(index)
+            if unread := self._unread():
+                self._feed(self._chosen(unread))
+
+    def _unread(self) -> list[int]:
+        return [i for i, row in enumerate(self._rows) if len(row.waiting) > 1]
+
+    def _copy_shared(self, index: int) -> None:
+        """Copy the longest beginning of the row's prompt that any other row has fed already."""
+        row = self._rows[index]
+        head = row.prompt[: len(row.cached) + _SHARED]
+        lengths = [
+            _agreement(other.cached, row.prompt) if other.cached[: len(head)] == head else 0
+            for other in self._rows
+        ]
+        length = min(max(lengths), len(row.prompt) - 1)
+        if length > len(row.cached):
+            self._cache.copy(lengths.index(max(lengths)), index, length)
+            self._set_cached(row, length)
+
+    def _chosen(self, unread: list[int]) -> list[int]:
+        """Choose rows to feed at once, shortest first; of rows that begin alike only one."""
+        chosen: list[int] = []
+        for index in sorted(unread, key=lambda i: len(self._rows[i].waiting)):
+            row = self._rows[index]
+            width = min(_FEED_WIDTH, len(row.waiting) - 1)
+            if chosen and width * (len(chosen) + 1) > _FEED_TOKENS:
+                break
+            head = row.prompt[: len(row.cached) + _SHARED]
+            if not any(self._rows[i].prompt[: len(head)] == head for i in chosen):
                 chosen.append(index)
-            self._feed(chosen)
+        return chosen
 
     def _feed(self, indices: list[int]) -> None:
         rows = [self._rows[i] for i in indices]

@@ -7,11 +7,14 @@ from typing import Any
 
 from text2sql.errors import Text2SqlError
 
+_SMALL = 50_000_000  # parameters
+
 
 def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
     """Return the causal language model in single precision on the CPU, and its tokenizer.
 
-    ``threads`` sets how many CPU threads torch uses, in the whole process. Nothing is
+    ``threads`` sets how many CPU threads torch uses, in the whole process; None is one for a
+    small model, which more would slow down, and torch's setting for others. Nothing is
     downloaded. Raises Text2SqlError where the extra ``local`` is not installed and where the
     directory holds no model that can be run and trained here.
     """
@@ -29,8 +32,6 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
             f"A policy in this process needs the extra 'local' ({error.name} is missing); "
             "run pip install 'text2sql-lifecycle[local]'."
         ) from error
-    if threads:
-        torch.set_num_threads(threads)
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
@@ -41,6 +42,10 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Text2SqlError(f"{directory} could not be loaded as a model: {lines[0]}") from error
     _require_supported(directory, model, tokenizer)
+    if threads is None and model.num_parameters() < _SMALL:
+        threads = 1
+    if threads:
+        torch.set_num_threads(threads)
     return model.eval(), tokenizer
 
 

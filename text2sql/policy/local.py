@@ -121,8 +121,8 @@ class ModelPolicy:
 class LocalPolicy(ModelPolicy):
     """The policy in a model directory, in single precision on the CPU.
 
-    ``threads`` is the number of CPU threads torch may use in the whole process; None leaves
-    torch's setting. Raises Text2SqlError where there is no such model or the extra ``local``
+    ``threads`` is the number of CPU threads torch may use in the whole process, see
+    ``load_model``. Raises Text2SqlError where there is no such model or the extra ``local``
     is not installed.
     """
 

@@ -64,14 +64,12 @@ class _Layer(CacheLayerMixin):
             return visible[: len(self.now.rows)]
         return visible.index_select(0, self.now.rows)
 
-    def swap(self, left: list[int], right: list[int]) -> None:
-        """Exchange rows pairwise."""
+    def states(self, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values with room for at least ``rows`` rows."""
         assert self.keys is not None and self.values is not None
-        rows = max(left + right) + 1
         self.keys = _grown(self.keys, (rows, 0))
         self.values = _grown(self.values, (rows, 0))
-        for states in (self.keys, self.values):
-            states[left + right] = states[right + left]
+        return self.keys, self.values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.now.span, 0
@@ -135,7 +133,14 @@ class RowCache:
     def swap(self, left: list[int], right: list[int]) -> None:
         """Exchange rows pairwise."""
         for layer in self._layers:
-            layer.swap(left, right)
+            for states in layer.states(max(left + right) + 1):
+                states[left + right] = states[right + left]
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first ``length`` positions of one row to another."""
+        for layer in self._layers:
+            for states in layer.states(target + 1):
+                states[target, :, :length] = states[source, :, :length]
 
 
 def _grown(states: torch.Tensor, capacity: tuple[int, int]) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Messages between the sandbox and one of its workers, over a socket.
+"""Messages between the sandbox and one of its workers, and the clock that they share.
 
 Messages are plain values in ``marshal`` form: reading one can never run code, whatever a
 worker that met hostile SQL sends.
@@ -7,7 +7,11 @@ worker that met hostile SQL sends.
 from __future__ import annotations
 
 import marshal
+import mmap
+import os
 import socket
+import struct
+import tempfile
 from time import monotonic
 from typing import Any
 
@@ -26,6 +30,7 @@ class Channel:
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
+        self._unread = bytearray()
 
     def send(self, message: Any) -> None:
         """Send one message; raises OSError when the other end is gone."""
@@ -36,30 +41,61 @@ class Channel:
     def receive(self, deadline: float | None = None) -> Any:
         """Return the next message.
 
-        ``deadline`` is on the monotonic clock. Raises TimeoutError when it passes, EOFError
-        or OSError when the other end is gone.
+        ``deadline`` is on the monotonic clock. Raises TimeoutError when it passes, after which
+        the message may still be received, EOFError or OSError when the other end is gone.
         """
-        data = bytearray(self._read(_CHUNK, deadline))
-        while len(data) < _HEADER:
-            data += self._read(_CHUNK, deadline)
-        total = _HEADER + int.from_bytes(data[:_HEADER], "little")
-        while len(data) < total:
-            data += self._read(total - len(data), deadline)
-        return marshal.loads(memoryview(data)[_HEADER:])
+        self._read_up_to(_HEADER, deadline)
+        total = _HEADER + int.from_bytes(self._unread[:_HEADER], "little")
+        self._read_up_to(total, deadline)
+        data, self._unread = self._unread, self._unread[total:]
+        return marshal.loads(memoryview(data)[_HEADER:total])
 
     def close(self) -> None:
         """Close this end; the other end then reads EOFError."""
         self._socket.close()
 
+    def _read_up_to(self, size: int, deadline: float | None) -> None:
+        while len(self._unread) < size:
+            self._unread += self._read(max(_CHUNK, size - len(self._unread)), deadline)
+
     def _read(self, size: int, deadline: float | None) -> bytes:
         if deadline is None:
             self._socket.settimeout(None)
         else:
-            left = deadline - monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
+            # Never zero: what has arrived is read, however late this process gets to run.
+            self._socket.settimeout(max(deadline - monotonic(), 0.001))
         data = self._socket.recv(min(size, 1 << 20))
         if not data:
             raise EOFError
         return data
+
+
+class Progress:
+    """What a worker does right now, in memory that both processes see.
+
+    It tells the parent, without a message a query, which text is running and since when.
+    """
+
+    _FORM = struct.Struct("<qd")
+
+    def __init__(self, descriptor: int) -> None:
+        self._page = mmap.mmap(descriptor, self._FORM.size)
+
+    @staticmethod
+    def new_file() -> int:
+        """Return the descriptor of a new nameless file for the page; no text has started yet."""
+        with tempfile.TemporaryFile(buffering=0) as file:
+            file.write(Progress._FORM.pack(-1, 0.0))
+            return os.dup(file.fileno())
+
+    def start(self, number: int) -> None:
+        """Say that the text of this number starts now."""
+        self._page[:] = self._FORM.pack(number, monotonic())
+
+    def read(self) -> tuple[int, float]:
+        """Return the number of the last text that was started, and when (monotonic clock)."""
+        seen = self._page[:]
+        while (again := self._page[:]) != seen:
+            seen = again
+        number, since = self._FORM.unpack(seen)
+        return number, since

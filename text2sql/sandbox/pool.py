@@ -4,65 +4,21 @@ from __future__ import annotations
 
 import os
 import queue
-import socket
-import subprocess
-import sys
 import threading
 import weakref
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.sandbox.channel import UNUSABLE, Channel
 from text2sql.sandbox.files import check_database
-from text2sql.sandbox.limits import MAX_SQL_CHARS, Limits
-from text2sql.sandbox.results import QueryResult, Status, timeout_message
+from text2sql.sandbox.limits import Limits
+from text2sql.sandbox.process import BatchOutcome, Text, WorkerLost, WorkerProcess
+from text2sql.sandbox.results import QueryResult
+from text2sql.sandbox.work import Work
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-
-_ROOT = str(Path(__file__).resolve().parents[2])
-_START = "import sys; sys.path.append(sys.argv[1]); from text2sql.sandbox.worker import main; "
-_START += "main(int(sys.argv[2]), int(sys.argv[3]))"
-_START_SECONDS = 60.0
-_GRACE_SECONDS = 0.1
-"""A worker ends most late queries itself; after this much more time it is killed."""
-
-
-class _WorkerLost(Exception):
-    """The worker is gone, and with it the job it had."""
-
-
-class _Worker:
-    """One worker process and the channel to it."""
-
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        command = [sys.executable, "-I", "-S", "-c", _START, _ROOT, str(theirs.fileno())]
-        with theirs:
-            self.process = subprocess.Popen(
-                [*command, str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
-        self.channel = Channel(ours)
-
-    def wait_ready(self) -> None:
-        """Wait until the worker takes jobs; raises _WorkerLost when it does not."""
-        try:
-            self.channel.receive(monotonic() + _START_SECONDS)
-        except (EOFError, OSError) as error:
-            self.end()
-            raise _WorkerLost("a worker process did not start") from error
-
-    def end(self) -> int:
-        """Kill the process and return its exit status; it holds nothing worth saving."""
-        self.process.kill()
-        self.channel.close()
-        return self.process.wait()
 
 
 def _cores() -> int:
@@ -72,7 +28,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _end_all(workers: set[_Worker], owner: int) -> None:
+def _end_all(workers: set[WorkerProcess], owner: int) -> None:
     if os.getpid() == owner:
         while workers:
             workers.pop().end()
@@ -87,10 +43,10 @@ class Sandbox:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or _cores()
-        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[WorkerProcess | None] = queue.LifoQueue()
         for _ in range(self.workers):
             self._idle.put(None)
-        self._alive: set[_Worker] = set()
+        self._alive: set[WorkerProcess] = set()
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._checked: dict[Path, tuple[int, ...]] = {}
@@ -118,29 +74,36 @@ class Sandbox:
         otherwise such bytes are replaced. Raises Text2SqlError for a database that cannot
         be read at all.
         """
-        path = self._check(database)
-        if len(sql) > MAX_SQL_CHARS:
-            error = f"the text is longer than {MAX_SQL_CHARS:,} characters and was not read"
-            return QueryResult(Status.ERROR, error=error)
-        job = (
-            str(path),
-            sql,
-            strict_text,
-            limits.seconds,
-            limits.keep_rows,
-            limits.max_rows,
-            limits.max_bytes,
-            limits.memory_mb,
-            limits.cut,
-        )
-        try:
-            return self._run(job, limits)
-        except _WorkerLost:
-            pass  # for reasons of its own, most likely: once more on another worker
-        try:
-            return self._run(job, limits)
-        except _WorkerLost as error:
-            return QueryResult(Status.INFRASTRUCTURE, error=f"{error}, twice for this query")
+        return self.execute_many([(database, sql)], limits, strict_text=strict_text)[0]
+
+    def execute_many(
+        self,
+        texts: Sequence[tuple[Path, str]],
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        *,
+        strict_text: bool = False,
+    ) -> list[QueryResult]:
+        """Run (database, SQL) pairs on all workers; return the results in the same order.
+
+        The limits hold for each text. Many short queries cost far less this way than one at a
+        time. Raises Text2SqlError for a database that cannot be read at all.
+        """
+        databases = dict.fromkeys(database for database, _ in texts)
+        paths = {database: str(self._check(database)) for database in databases}
+        work = Work([(paths[database], sql) for database, sql in texts], self.workers)
+        settings = (strict_text, *vars(limits).values())
+        threads = min(self.workers, work.batches) - 1
+        if threads <= 0:
+            self._work_off(work, settings, limits)
+            return work.results()
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(threads, "text2sql-batch") as pool:
+            others = [pool.submit(self._work_off, work, settings, limits) for _ in range(threads)]
+            self._work_off(work, settings, limits)
+            for other in others:
+                other.result()
+        return work.results()
 
     async def aexecute(
         self,
@@ -195,46 +158,44 @@ class Sandbox:
             self._checked[database] = stamp
         return Path(os.path.abspath(database))
 
-    def _run(self, job: tuple[Any, ...], limits: Limits) -> QueryResult:
-        """Run a job on some worker; raises _WorkerLost when the worker dies under it."""
+    def _work_off(self, work: Work, settings: tuple[Any, ...], limits: Limits) -> None:
+        """Have workers run what there is to do until nothing is left to begin."""
+        while batch := work.take():
+            try:
+                outcome = self._run([work.texts[number] for number in batch], settings, limits)
+            except BaseException:
+                work.stop()
+                raise
+            work.settle(batch, outcome, limits.seconds)
+
+    def _run(self, texts: list[Text], settings: tuple[Any, ...], limits: Limits) -> BatchOutcome:
+        """Run texts on some worker, as far as it comes."""
         self._refuse_if_closed()
         worker, healthy = self._idle.get(), False
         try:
             worker = worker or self._start()
-            started = monotonic()
-            worker.channel.send(job)
-            reply = worker.channel.receive(started + limits.seconds + _GRACE_SECONDS)
-            healthy = True
-        except TimeoutError:
-            error = timeout_message(limits.seconds)
-            return QueryResult(Status.TIMEOUT, error=error, seconds=monotonic() - started)
-        except (EOFError, OSError) as lost:
-            self._refuse_if_closed()
-            raise _WorkerLost("the worker process died") from lost
+            outcome = worker.run(texts, settings, limits)
+            healthy = not (outcome.late or outcome.died)
+        except WorkerLost:
+            return BatchOutcome([], 0, died=True)
         finally:
             if worker is not None and not healthy:
                 self._alive.discard(worker)
                 worker.end()
             self._idle.put(worker if healthy else None)
-        return _result(reply, monotonic() - started)
+        if outcome.died:
+            self._refuse_if_closed()
+        return outcome
 
-    def _start(self) -> _Worker:
+    def _start(self) -> WorkerProcess:
         with self._lock:
             self._refuse_if_closed()
-            worker = _Worker()
+            worker = WorkerProcess()
             self._alive.add(worker)
         try:
             worker.wait_ready()
-        except _WorkerLost:
+        except WorkerLost:
             self._alive.discard(worker)
             self._refuse_if_closed()
             raise
         return worker
-
-
-def _result(reply: tuple[Any, ...], seconds: float) -> QueryResult:
-    """Read a worker's reply; raises Text2SqlError when the database cannot be read at all."""
-    if reply[0] == UNUSABLE:
-        raise Text2SqlError(reply[1])
-    status, *fields = reply
-    return replace(QueryResult(Status(status), *fields), seconds=seconds)

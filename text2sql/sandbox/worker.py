@@ -1,4 +1,4 @@
-"""A worker process of the sandbox: runs one job at a time until its parent is gone.
+"""A worker process of the sandbox: runs texts one after the other until its parent is gone.
 
 Imports nothing outside the standard library, so that it starts in some 50 ms.
 """
@@ -12,33 +12,39 @@ import signal
 import socket
 import time
 import traceback
+from typing import Any
 
-from text2sql.sandbox.channel import READY, UNUSABLE, Channel
+from text2sql.sandbox.channel import READY, UNUSABLE, Channel, Progress
 from text2sql.sandbox.connection import DatabaseCache, UnusableDatabase
 from text2sql.sandbox.execution import Job, run_job
 from text2sql.sandbox.results import QueryResult, Status
 
+_SEND_SECONDS = 0.02
+"""Results wait this long for company, so that many short queries cost few messages."""
 
-def main(descriptor: int, parent: int) -> None:
-    """Serve jobs from a socket; ends when the parent process or the socket is gone."""
+
+def main(descriptor: int, page: int, parent: int) -> None:
+    """Serve batches from a socket; ends when the parent process or the socket is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     _thread.start_new_thread(_end_with, (parent,))
-    channel = Channel(socket.socket(fileno=descriptor))
+    channel, progress = Channel(socket.socket(fileno=descriptor)), Progress(page)
     channel.send(READY)
     databases = DatabaseCache()
-    memory_mb = 0
+    memory_mb = number = 0
     while True:
         try:
-            job = Job(*channel.receive())
+            texts, settings = channel.receive()
         except (EOFError, OSError):
             return
-        if job.memory_mb != memory_mb:
-            memory_mb = job.memory_mb
+        jobs = [Job(path, sql, *settings) for path, sql in texts]
+        if jobs[0].memory_mb != memory_mb:
+            memory_mb = jobs[0].memory_mb
             _limit_memory(memory_mb)
-        _answer(channel, job, databases)
+        _serve(jobs, number, channel, progress, databases)
+        number += len(jobs)
 
 
 def _end_with(parent: int) -> None:
@@ -58,20 +64,48 @@ def _limit_memory(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def _answer(channel: Channel, job: Job, databases: DatabaseCache) -> None:
+Reply = tuple[Any, ...]
+
+
+def _serve(
+    jobs: list[Job], number: int, channel: Channel, progress: Progress, databases: DatabaseCache
+) -> None:
+    """Run a batch and send the replies in order, those that are ready together."""
+    replies: list[Reply] = []
+    sent = time.monotonic()
+    for position, job in enumerate(jobs):
+        progress.start(number + position)
+        replies.append(_answer(job, databases))
+        if position == len(jobs) - 1 or time.monotonic() - sent > _SEND_SECONDS:
+            _send(replies, channel, job.memory_mb)
+            replies = []
+            sent = time.monotonic()
+
+
+def _answer(job: Job, databases: DatabaseCache) -> Reply:
+    started = time.monotonic()
     try:
         result = run_job(job, databases)
     except UnusableDatabase as error:
-        channel.send((UNUSABLE, str(error)))
-        return
+        return UNUSABLE, str(error)
     except Exception:  # noqa: BLE001 - the process boundary: the error goes to the parent whole
         result = QueryResult(Status.INFRASTRUCTURE, error=traceback.format_exc())
+    return _reply(result, time.monotonic() - started)
+
+
+def _send(replies: list[Reply], channel: Channel, memory_mb: int) -> None:
     try:
-        channel.send(_message(result))
+        channel.send(replies)
+        return
     except MemoryError:
-        text = f"the result needed more than {job.memory_mb} MB of memory"
-        channel.send(_message(QueryResult(Status.TOO_LARGE, error=text)))
+        pass
+    for reply in replies:
+        try:
+            channel.send([reply])
+        except MemoryError:
+            text = f"the result needed more than {memory_mb} MB of memory"
+            channel.send([_reply(QueryResult(Status.TOO_LARGE, error=text), 0.0)])
 
 
-def _message(result: QueryResult) -> tuple[object, ...]:
-    return (result.status.value, *list(vars(result).values())[1:])
+def _reply(result: QueryResult, seconds: float) -> Reply:
+    return tuple((vars(result) | {"status": result.status.value, "seconds": seconds}).values())

@@ -1,0 +1,112 @@
+"""The parent's side of one worker process: hand it a batch, hold its deadlines, kill it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from text2sql.sandbox.channel import Channel, Progress
+from text2sql.sandbox.limits import Limits
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_START = "import sys; sys.path.append(sys.argv[1]); from text2sql.sandbox.worker import main; "
+_START += "main(*map(int, sys.argv[2:]))"
+_START_SECONDS = 60.0
+_GRACE_SECONDS = 0.1
+"""A worker ends most late queries itself; after this much more time it is killed."""
+
+Text = tuple[str, str]
+"""An absolute path of a database and the SQL to run on it."""
+
+
+class WorkerLost(Exception):
+    """A worker process did not start."""
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """How far a worker came with a batch.
+
+    ``replies`` are those to the first texts, in order. When the worker is gone (``late``: it
+    was killed, ``died``: it ended), ``at`` is the position of the text it was busy with; texts
+    between the last reply and ``at`` had been run, and their results are lost.
+    """
+
+    replies: list[tuple[Any, ...]]
+    at: int = -1
+    late: bool = False
+    died: bool = False
+
+
+class WorkerProcess:
+    """One worker process and the channel to it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        page = Progress.new_file()
+        command = [sys.executable, "-I", "-S", "-c", _START, _ROOT, str(theirs.fileno()), str(page)]
+        try:
+            self.process = subprocess.Popen(
+                [*command, str(os.getpid())],
+                pass_fds=[theirs.fileno(), page],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            self._progress = Progress(page)
+        finally:
+            theirs.close()
+            os.close(page)
+        self._channel = Channel(ours)
+        self._handed_out = 0
+
+    def wait_ready(self) -> None:
+        """Wait until the worker takes jobs; raises WorkerLost when it does not."""
+        try:
+            self._channel.receive(monotonic() + _START_SECONDS)
+        except (EOFError, OSError) as error:
+            self.end()
+            raise WorkerLost("a worker process did not start") from error
+
+    def run(self, texts: Sequence[Text], settings: tuple[Any, ...], limits: Limits) -> BatchOutcome:
+        """Run texts one after the other, each within the limits; stop at one that is late."""
+        first, self._handed_out = self._handed_out, self._handed_out + len(texts)
+        allowed = limits.seconds + _GRACE_SECONDS
+        heard = monotonic()
+        deadline = heard + allowed
+        replies: list[tuple[Any, ...]] = []
+        try:
+            self._channel.send((tuple(texts), settings))
+            while len(replies) < len(texts):
+                try:
+                    replies += self._channel.receive(deadline)
+                    heard = monotonic()
+                    deadline = heard + allowed
+                except TimeoutError:
+                    at, since = self._busy_with(first, len(replies), heard)
+                    deadline = since + allowed
+                    if deadline <= monotonic():
+                        return BatchOutcome(replies, at, late=True)
+        except (EOFError, OSError):
+            at, _ = self._busy_with(first, len(replies), heard)
+            return BatchOutcome(replies, at, died=True)
+        return BatchOutcome(replies)
+
+    def end(self) -> None:
+        """Kill the process; it holds nothing worth saving."""
+        self.process.kill()
+        self._channel.close()
+        self.process.wait()
+
+    def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float]:
+        """Return the position in the batch of the text that is running, and since when."""
+        number, since = self._progress.read()
+        if number - first < answered:  # between two texts, or between two batches
+            return answered, heard
+        return number - first, since

@@ -1,0 +1,106 @@
+"""What a call has to run: which texts are left, and what became of the others."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+from text2sql.sandbox.channel import UNUSABLE
+from text2sql.sandbox.limits import MAX_SQL_CHARS
+from text2sql.sandbox.process import BatchOutcome, Text
+from text2sql.sandbox.results import QueryResult, Status, timeout_message
+
+_BATCH = 64
+_ATTEMPTS = 2
+"""A worker that dies may have its own reasons: its text gets one more chance on another."""
+
+
+class Work:
+    """Texts to run, taken in batches by several threads.
+
+    Batches get smaller towards the end, so that all workers end at about the same time.
+    """
+
+    def __init__(self, texts: Sequence[Text], workers: int) -> None:
+        self.texts = texts
+        self._workers = workers
+        self._results: list[QueryResult | Text2SqlError | None] = [None] * len(texts)
+        self._deaths: dict[int, int] = {}
+        self._lock = threading.Lock()
+        fit = [number for number in range(len(texts)) if self._fits(number)]
+        # Neighbours share a database, so that a worker needs few connections.
+        self._left = deque(sorted(fit, key=lambda number: texts[number][0]))
+
+    @property
+    def batches(self) -> int:
+        """How many batches can be taken now, at least 1 where there is anything to do."""
+        size = self._size()
+        return -(-len(self._left) // size) if size else 0
+
+    def take(self) -> list[int]:
+        """Return the numbers of the texts to run next, none when there are none."""
+        with self._lock:
+            return [self._left.popleft() for _ in range(self._size())]
+
+    def stop(self) -> None:
+        """Leave the rest undone."""
+        with self._lock:
+            self._left.clear()
+
+    def settle(self, batch: list[int], outcome: BatchOutcome, seconds: float) -> None:
+        """Note what became of a batch; what its worker did not come to is to be done again."""
+        for number, reply in zip(batch, outcome.replies, strict=False):
+            self._results[number] = _result(reply)
+        again = batch[len(outcome.replies) :]
+        if outcome.late:
+            late = batch[outcome.at]
+            self._results[late] = _late(seconds)
+            again.remove(late)
+        if outcome.died:
+            self._bury(batch[outcome.at], again)
+        with self._lock:
+            self._left.extendleft(reversed(again))
+
+    def results(self) -> list[QueryResult]:
+        """Return the results in the order of the texts.
+
+        Raises Text2SqlError for the first database that cannot be read at all.
+        """
+        found: list[QueryResult] = []
+        for result in self._results:
+            if isinstance(result, Text2SqlError):
+                raise result
+            assert result is not None
+            found.append(result)
+        return found
+
+    def _fits(self, number: int) -> bool:
+        if len(self.texts[number][1]) <= MAX_SQL_CHARS:
+            return True
+        error = f"the text is longer than {MAX_SQL_CHARS:,} characters and was not read"
+        self._results[number] = QueryResult(Status.ERROR, error=error)
+        return False
+
+    def _size(self) -> int:
+        left = len(self._left)
+        return min(left, _BATCH, max(1, left // (2 * self._workers)))
+
+    def _bury(self, number: int, again: list[int]) -> None:
+        self._deaths[number] = self._deaths.get(number, 0) + 1
+        if self._deaths[number] >= _ATTEMPTS:
+            again.remove(number)
+            error = "the worker process died, twice for this query"
+            self._results[number] = QueryResult(Status.INFRASTRUCTURE, error=error)
+
+
+def _late(seconds: float) -> QueryResult:
+    return QueryResult(Status.TIMEOUT, error=timeout_message(seconds), seconds=seconds)
+
+
+def _result(reply: tuple[Any, ...]) -> QueryResult | Text2SqlError:
+    if reply[0] == UNUSABLE:
+        return Text2SqlError(reply[1])
+    return QueryResult(Status(reply[0]), *reply[1:])

@@ -192,7 +192,7 @@ class Batch:
         """Move running rows forward where a step would compute too many idle ones."""
         running = [i for i, row in enumerate(self._rows) if row.request]
         count = len(running)
-        if not running or running[-1] < count + count // 4:
+        if not running or running[-1] < count + count // 2:
             return
         idle = [i for i in range(count) if not self._rows[i].request]
         behind = [i for i in running if i >= count]

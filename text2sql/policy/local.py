@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from text2sql.policy.base import ContextOverflow, Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.calls import parse_calls
 from text2sql.policy.loading import load_model, stop_tokens
+from text2sql.policy.replies import history_message
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.worker import BatchWorker
 
@@ -92,19 +93,9 @@ class ModelPolicy:
             request.text_tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         calls, content = parse_calls(text, [tool["function"]["name"] for tool in tools])
-        message: Message = {"role": "assistant", "content": content}
-        if calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
-                }
-                for call in calls
-            ]
         finish = "tool_calls" if calls else "stop"
         return Reply(
-            message=message,
+            message=history_message(content, calls),
             content=content,
             tool_calls=tuple(calls),
             finish_reason=finish if request.stopped else "length",
@@ -148,10 +139,4 @@ def _with_parsed_arguments(message: Message) -> Message:
 
 def _parsed(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
-    try:
-        arguments = json.loads(function["arguments"])
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        arguments = {}  # a call that was cut off: a template can only show named arguments
-    return call | {"function": function | {"arguments": arguments}}
+    return call | {"function": function | {"arguments": json.loads(function["arguments"])}}

@@ -93,11 +93,12 @@ def _values(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sentence(error: Any) -> str:
-    """Return the innermost cause's message, without its class."""
-    while error.cause:
+    """Return the message of what the step's code raised, without its class."""
+    while error.cause and (error.cls_name or "").startswith("Dagster"):
         error = error.cause
     name, _, message = error.message.strip().partition(": ")
-    return message if message and " " not in name else error.message.strip()
+    sentence = message if message and " " not in name else error.message.strip()
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def run_job(

@@ -1,0 +1,231 @@
+"""The life of a model in real Dagster runs: sampled, killed, resumed, trained, judged, promoted."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+from scripted_server import ScriptedServer, submits
+
+from assets.data import load_questions, write_json
+from pipelines import demo
+from pipelines.definitions import defs
+from pipelines.home import open_instance
+from pipelines.launch import run_job
+from pipelines.partitions import add_training_run
+from resources.policy import PolicyResource
+from text2sql.errors import Text2SqlError
+
+REPO = Path(__file__).resolve().parent.parent
+SIZES = {"train": 16, "new_databases": 8, "unseen_words": 4, "general": 0}
+CORPUS = {"bird_archive": {"config": {"sizes": SIZES}}}
+QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
+FROM_EVALUATION = ["dev_rollouts", "dev_scores", "model_card", "champion_policy"]
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """An artifact root of its own."""
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    return tmp_path / "root"
+
+
+def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scripted"):
+    """Serve a policy that submits the gold query with this chance, after this time."""
+    golds: dict[str, str] = {}
+    dice = random.Random(name)
+
+    def reply(body):
+        if not golds:
+            for split in ("train", "dev"):
+                golds.update({q.question: q.sql for q in load_questions(root, split)})
+        text = next(m["content"] for m in body["messages"] if m["role"] == "user")
+        asked = text.partition("\n\nEvidence")[0]
+        luck = random.Random(asked).random() if not body.get("temperature") else dice.random()
+        time.sleep(seconds)
+        return submits(golds[asked] if luck < chance else "SELECT 1")
+
+    return ScriptedServer(reply, [name])
+
+
+def lifecycle_config(folder: Path, base: str, **ops) -> Path:
+    """Write a run config for a lifecycle on a small corpus."""
+    config = {"ops": CORPUS | ops, "resources": {"policy": {"config": {"base": base}}}}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def run_assets(root: Path, names: list[str], base: str, partition: str, **ops):
+    """Run some of the lifecycle's assets in this process."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        add_training_run(instance, partition)
+        return defs.resolve_job_def("lifecycle").execute_in_process(
+            instance=instance,
+            partition_key=partition,
+            asset_selection=[dg.AssetKey(name) for name in names],
+            raise_on_error=False,
+            run_config={
+                "ops": ops,
+                "loggers": QUIET,
+                "resources": {"policy": {"config": {"base": base}}},
+            },
+        )
+
+
+def metadata_of(result, name: str) -> dict:
+    """Return the metadata of an asset that a run materialized."""
+    for event in result.get_asset_materialization_events():
+        if event.asset_key == dg.AssetKey(name):
+            return {key: value.value for key, value in event.materialization.metadata.items()}
+    raise AssertionError(f"{name} was not materialized")
+
+
+def processes_below(root: Path) -> list[int]:
+    """Return the processes that work on an artifact root, beside this one."""
+    wanted, found = f"TEXT2SQL_ROOT={root}".encode(), []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in environ.read_bytes().split(b"\0"):
+                found.append(int(environ.parent.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def test_killed_run_leaves_nothing_and_its_rollouts_are_not_asked_again(root, tmp_path):
+    with answering(root, 0.5, seconds=0.05) as server:
+        config = lifecycle_config(
+            tmp_path, server.url, base_rollouts={"config": {"shards": 2, "concurrency": 2}}
+        )
+        command = [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
+        with (tmp_path / "first.txt").open("w") as output:
+            first = subprocess.Popen(command, cwd=REPO, stdout=output, stderr=output)
+        while len(server.requests) < 40 and first.poll() is None:
+            time.sleep(0.05)
+        assert len(processes_below(root)) > 4
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        deadline = time.monotonic() + 30
+        while processes_below(root) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert processes_below(root) == []
+        with open_instance() as instance:
+            (run,) = instance.get_runs()
+            assert run.status is dg.DagsterRunStatus.FAILURE
+            with pytest.raises(Text2SqlError, match=r"grpo_policy failed: .* is a server: train"):
+                run_job(instance, "lifecycle", "demo", config, tmp_path / "second.log")
+    stores = (root / "rollouts").glob("train-sampled-*/*.jsonl")
+    rollouts = [json.loads(line) for store in stores for line in store.open()]
+    assert len({(row["key"], row["sample"]) for row in rollouts}) == len(rollouts) == 16 * 8
+    assert 16 * 8 <= len(server.requests) <= 16 * 8 + 4
+    prompts = (root / "prompts" / "prompts.jsonl").read_text().splitlines()
+    assert len(prompts) == json.loads((root / "prompts" / "about.json").read_text())["kept"] > 0
+
+
+def test_no_policy_server_is_one_sentence(root, tmp_path):
+    config = lifecycle_config(tmp_path, "http://127.0.0.1:9/v1")
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.demo", "--config", str(config)],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    (sentence,) = [line for line in done.stderr.splitlines() if line]
+    assert "base_rollouts failed: No policy server answers at http://127.0.0.1:9/v1" in sentence
+    assert "gold queries" in done.stdout
+    assert not list((root / "rollouts").glob("*"))
+
+
+def ingest(root: Path) -> None:
+    """Ingest the small corpus."""
+    names = ["bird_archive", "bird_questions", "bird_databases", "gold_results"]
+    assert run_assets(root, names, "pocket", "demo", **CORPUS).success
+
+
+def train_elsewhere(root: Path, run: str, policy: str) -> None:
+    """Note a policy that was trained outside: what grpo_policy would have recorded."""
+    record = {"policy": policy, "policy_revision": PolicyResource().revision(policy)}
+    record |= {"base": "scripted", "base_revision": "b", "prompts": 9, "seconds": 1.5}
+    write_json(root / "training" / run / "training.json", record | {"settings": {"steps": 3}})
+
+
+def test_evaluation_samples_the_base_once_and_the_gate_stops_a_worse_policy(root, monkeypatch):
+    ingest(root)
+    monkeypatch.chdir(root)
+    with (
+        answering(root, 0.4) as base,
+        answering(root, 0.9, name="better") as better,
+        answering(root, -1, name="worse") as worse,
+    ):
+        for run, server in (("good", better), ("bad", worse)):
+            train_elsewhere(root, run, server.url)
+        good = run_assets(root, FROM_EVALUATION, base.url, "good")
+        assert good.success
+        assert metadata_of(good, "dev_rollouts")["new"] == 12 * 9 * 2
+        assert len(base.requests) == len(better.requests) == 12 * 9
+        again = run_assets(root, FROM_EVALUATION, base.url, "good")
+        assert metadata_of(again, "dev_rollouts")["new"] == 0
+        bad = run_assets(root, FROM_EVALUATION, base.url, "bad")
+        assert metadata_of(bad, "dev_rollouts")["new"] == 12 * 9
+        assert len(base.requests) == 12 * 9
+    champion = json.loads((root / "champion.json").read_text())
+    assert (champion["training_run"], champion["history"]) == ("good", [])
+    assert not bad.success
+    (check,) = [one for one in bad.get_asset_check_evaluations() if not one.passed]
+    assert check.check_name == "promotion_gate"
+    assert "worse than the champion" in check.description
+    for run in ("good", "bad"):
+        card = (root / "evaluation" / run / "README.md").read_text()
+        assert "pass@8" in card and "worse" not in card
+    for event in [*good.get_asset_materialization_events()]:
+        assert len(dg.serialize_value(event.materialization)) < 64_000
+
+
+def has_pocket_weights() -> bool:
+    """Say whether the shipped policy is there."""
+    return any(PolicyResource().directory().glob("*.safetensors"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_pocket_weights(), reason="the pocket policy's weights are not here")
+def test_whole_life_with_the_pocket_policy(root, tmp_path, capsys):
+    config = yaml.safe_load(demo.CONFIG.read_text())
+    trl = {"steps": 2, "groups_per_step": 4, "group_size": 4, "save_every": 1}
+    config["ops"] |= {"bird_archive": {"config": {"sizes": SIZES | {"train": 48}}}}
+    config["ops"]["grpo_policy"]["config"]["trainer"]["trl"] = trl
+    config["ops"]["training_prompts"]["config"] = {"minimum_prompts": 4}
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(config))
+    demo.main(["--config", str(path)])
+    shown = capsys.readouterr().out
+    summary = json.loads((root / "summary.json").read_text())
+    for label in demo.LABELS.values():
+        assert label in shown
+    assert "vote@8" in shown and "make ui" in shown
+    assert summary["prompts"]["kept"] >= 4
+    assert summary["answers"]["questions"] > 0
+    assert summary["champion"]["training_run"] == "demo"
+    assert Path(summary["paths"]["model_card"]).is_file()
+    with open_instance() as instance:
+        steps = instance.fetch_observations(dg.AssetKey("grpo_policy"), limit=10).records
+        assert {one.asset_observation.metadata["step"].value for one in steps} == {1, 2}
+        assert all(run.status is dg.DagsterRunStatus.SUCCESS for run in instance.get_runs())
+    demo.main(["--config", str(path)])
+    again = capsys.readouterr().out
+    assert again.count(" 0 new rollouts") == 2 and "reused" in again
+    second = json.loads((root / "summary.json").read_text())
+    assert second["scores"]["scores"] == summary["scores"]["scores"]
+    assert second["training"] == summary["training"]
+    size = sum(file.stat().st_size for file in (root / "dagster_home").rglob("*"))
+    assert size < 50_000_000
+    assert os.environ["DAGSTER_HOME"] == str(root / "dagster_home")

@@ -36,6 +36,11 @@ INSERT INTO bad VALUES (CAST(x'e9' AS TEXT));
 """
 
 
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture(scope="module")
 def sandbox():
     with Sandbox(1) as shared:

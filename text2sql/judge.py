@@ -99,8 +99,13 @@ def run_gold(
     Raises Text2SqlError when the database cannot be read at all.
     """
     result = sandbox.execute(question.database, question.sql, limits, strict_text=True)
+    return gold_result(question.key, result)
+
+
+def gold_result(key: str, result: QueryResult) -> GoldResult:
+    """Keep of a gold query's result what submissions are judged by."""
     return GoldResult(
-        key=question.key,
+        key=key,
         status=result.status,
         digest=result.digest,
         multiset_digest=result.multiset_digest,
@@ -109,6 +114,10 @@ def run_gold(
         seconds=result.seconds,
         error=result.error,
     )
+
+
+NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
+"""What becomes of an empty submission: it is not run."""
 
 
 def execute_submission(
@@ -126,7 +135,7 @@ def execute_submission(
     """
     text = cut_suffix(sql) if as_written else clean_sql(sql)
     if not text:
-        return QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
+        return NOTHING_SUBMITTED
     return sandbox.execute(database, text, limits, strict_text=True)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from text2sql.judge import Rule, Verdict, execute_submission, run_gold, verdict_of
+from text2sql.judge import NOTHING_SUBMITTED, Rule, Verdict, gold_result, verdict_of
+from text2sql.known_results import KnownResults, execute_known
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox import Limits, Sandbox, cut_suffix
 
 
 @dataclass(frozen=True)
@@ -73,19 +73,23 @@ def score_predictions(
     sandbox: Sandbox,
     limits: Limits = Limits(),  # noqa: B008 - immutable
     rule: Rule = "official",
+    known: KnownResults | None = None,
 ) -> PredictionScores:
     """Judge ``predictions`` (SQL by question key) with all of the sandbox's workers.
 
     Predictions are run as they are written, fences and all, as the official evaluator does.
-    ``limits`` hold for a prediction and for its gold query each. Raises Text2SqlError when a
-    database cannot be read at all.
+    ``limits`` hold for a prediction and for its gold query each. Equal queries run once, and
+    those that are ``known`` not at all. Raises Text2SqlError when a database cannot be read
+    at all.
     """
-
-    def score(question: Question) -> ScoredPrediction:
-        sql = predictions.get(question.key)
-        result = execute_submission(sql, question.database, sandbox, limits, as_written=True)
-        gold = run_gold(question, sandbox, limits)
-        return ScoredPrediction(question, verdict_of(result, gold, rule))
-
-    with ThreadPoolExecutor(sandbox.workers) as threads:
-        return PredictionScores(rule, tuple(threads.map(score, questions)))
+    sql = [cut_suffix(predictions.get(question.key)) for question in questions]
+    submitted = [(q.database, text) for q, text in zip(questions, sql, strict=True) if text]
+    golds = [(question.database, question.sql) for question in questions]
+    results = execute_known([*golds, *submitted], sandbox, limits, known)
+    answers = iter(results[len(golds) :])
+    scored = []
+    for question, text, found in zip(questions, sql, results[: len(golds)], strict=True):
+        result = next(answers) if text else NOTHING_SUBMITTED
+        verdict = verdict_of(result, gold_result(question.key, found), rule)
+        scored.append(ScoredPrediction(question, verdict))
+    return PredictionScores(rule, tuple(scored))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -13,6 +16,7 @@ from text2sql.datasets.bird import Record, file_key, read_records
 from text2sql.datasets.predictions import read_predictions
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
+from text2sql.known_results import KnownResults
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, accuracy, score_predictions
 
@@ -38,6 +42,12 @@ _FILE = click.Path(path_type=Path)
     help="Seconds one query may take.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; default: the cores.")
+@click.option(
+    "--cache/--no-cache",
+    default=True,
+    show_default=True,
+    help="Use the results of earlier runs where database, query and limits are the same.",
+)
 @click.option("--json", "json_path", type=_FILE, help="Write the result here as well.")
 def command(
     questions: Path,
@@ -46,6 +56,7 @@ def command(
     rule: Rule,
     timeout: float,
     jobs: int | None,
+    cache: bool,
     json_path: Path | None,
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
@@ -58,8 +69,9 @@ def command(
         raise Text2SqlError(f"{questions} has no question on a database in {databases}.")
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
-    with Sandbox(jobs) as sandbox:
-        scores = score_predictions(asked, sql, sandbox, Limits(seconds=timeout), rule)
+    limits = Limits(seconds=timeout)
+    with Sandbox(jobs) as sandbox, _known_results(cache) as known:
+        scores = score_predictions(asked, sql, sandbox, limits, rule, known)
     _report_left_out(records, sql.missing, sql.unknown)
     _print(scores)
     if json_path is not None:
@@ -67,6 +79,22 @@ def command(
     lost = sum(item.verdict is Verdict.INFRASTRUCTURE for item in scores.scored)
     if lost:
         raise InfrastructureError(f"{lost} questions could not be judged; run again.")
+
+
+@contextmanager
+def _known_results(wanted: bool) -> Iterator[KnownResults | None]:
+    """Open the results of earlier runs in the user's cache folder ($XDG_CACHE_HOME)."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    try:
+        known = KnownResults(Path(home) / "text2sql") if wanted else None
+    except Text2SqlError as error:
+        click.echo(f"note: {error}", err=True)
+        known = None
+    try:
+        yield known
+    finally:
+        if known is not None:
+            known.close()
 
 
 def _report_left_out(

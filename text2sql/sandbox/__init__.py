@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from text2sql.sandbox.files import check_database
     from text2sql.sandbox.limits import Limits
     from text2sql.sandbox.pool import Sandbox
+    from text2sql.sandbox.repeatable import is_repeatable
     from text2sql.sandbox.results import QueryResult, Status
     from text2sql.sandbox.statements import Statement, classify, clean_sql, cut_suffix
 
@@ -23,6 +24,7 @@ __all__ = [
     "classify",
     "clean_sql",
     "cut_suffix",
+    "is_repeatable",
 ]
 
 _MODULES = {
@@ -35,6 +37,7 @@ _MODULES = {
     "classify": "statements",
     "clean_sql": "statements",
     "cut_suffix": "statements",
+    "is_repeatable": "repeatable",
 }
 
 

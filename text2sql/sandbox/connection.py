@@ -30,13 +30,16 @@ class UnusableDatabase(Exception):
     """The database cannot be read at all; the text says why and what to do."""
 
 
-Stamp = tuple[int, int, int, int]
+Stamp = tuple[int, ...]
 
 
 def stamp_of(path: str) -> Stamp:
-    """Return what changes when the file does: device, inode, size, time of change."""
+    """Return what changes when the file does.
+
+    A program can set back the time of the content's change, never that of the inode's.
+    """
     found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Database:
@@ -51,7 +54,7 @@ class Database:
         self.deadline = 0.0
         self._real = os.path.realpath(path)
         self.stamp = stamp_of(path)
-        self._recent = time_ns() - self.stamp[3] < _CLOCK_TICK_NS
+        self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
         self.immutable = not self._is_in_use()
         self.explaining = False
         self._virtual: frozenset[str] = frozenset()

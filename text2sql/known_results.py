@@ -1,0 +1,193 @@
+"""Results of earlier runs, so that a query is run again only if something has changed.
+
+A result is known by the content of its database, the text, the limits, and the versions of
+SQLite and of this package. Only digests are kept, no rows. Timeouts and whatever else depends
+on the machine are never kept, nor are queries whose result depends on chance or the clock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from time import time_ns
+
+from text2sql import __version__
+from text2sql.errors import Text2SqlError
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, is_repeatable
+
+Text = tuple[Path, str]
+"""A database and the SQL to run on it."""
+
+_KEPT = frozenset({Status.OK, Status.ERROR, Status.WRITE, Status.NO_STATEMENT})
+_MOST = 1_000_000
+"""The oldest results beyond these are dropped: some 300 MB."""
+
+_CLOCK_TICK_NS = 2_000_000_000  # of the coarsest file systems
+_TABLES = """
+CREATE TABLE IF NOT EXISTS results (key TEXT UNIQUE, result TEXT);
+CREATE TABLE IF NOT EXISTS databases (stamp TEXT PRIMARY KEY, fingerprint TEXT);
+"""
+
+
+class KnownResults:
+    """A folder's file of results; several processes may use it at the same time.
+
+    Raises Text2SqlError where the file cannot be read or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "results.sqlite"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            self._connection.executescript(_TABLES)
+        except (OSError, sqlite3.Error) as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def find(self, keys: Iterable[str]) -> dict[str, QueryResult]:
+        """Return the results that are known."""
+        found = {}
+        try:
+            for key in keys:
+                row = self._connection.execute(
+                    "SELECT result FROM results WHERE key = ?", (key,)
+                ).fetchone()
+                if row is not None:
+                    found[key] = _from_json(row[0])
+        except (ValueError, TypeError, sqlite3.Error) as error:
+            raise self._failed(error) from error
+        return found
+
+    def add(self, results: Mapping[str, QueryResult]) -> None:
+        """Keep those results that hold for any machine."""
+        rows = [(k, _to_json(result)) for k, result in results.items() if result.status in _KEPT]
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", rows)
+                oldest = "DELETE FROM results WHERE rowid <= (SELECT max(rowid) FROM results) - ?"
+                self._connection.execute(oldest, (_MOST,))
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def fingerprint(self, database: Path, sandbox: Sandbox) -> str:
+        """Return a hash of a database's content; empty where its results must not be kept."""
+        stamp = stamp_of(database)
+        if not stamp:
+            return ""
+        query = "SELECT fingerprint FROM databases WHERE stamp = ?"
+        try:
+            row = self._connection.execute(query, (stamp,)).fetchone()
+            if row is not None:
+                return str(row[0])
+            fingerprint = _fingerprint(database, sandbox)
+            if stamp_of(database) != stamp:
+                return ""
+            found = database.stat()
+            if time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _CLOCK_TICK_NS:
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO databases VALUES (?, ?)", (stamp, fingerprint)
+                )
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+        return fingerprint
+
+    def _failed(self, error: Exception) -> Text2SqlError:
+        reason = f"The results of earlier runs in {self.path} cannot be used: {error}."
+        return Text2SqlError(f"{reason} Delete the file, or do without it (--no-cache).")
+
+
+def execute_known(
+    texts: Sequence[Text], sandbox: Sandbox, limits: Limits, known: KnownResults | None = None
+) -> list[QueryResult]:
+    """Run texts with strict text decoding, equal ones once, known ones not at all.
+
+    Raises Text2SqlError when a database cannot be read at all.
+    """
+    distinct = [(*text, 0 if is_repeatable(text[1]) else n) for n, text in enumerate(texts, 1)]
+    keys = _keys([place for place in distinct if not place[2]], sandbox, limits, known)
+    found = known.find(keys.values()) if known is not None else {}
+    results = {place: found[key] for place, key in keys.items() if key in found}
+    missing = [place for place in dict.fromkeys(distinct) if place not in results]
+    stamps = {database: stamp_of(database) for database in {place[0] for place in missing}}
+    run = sandbox.execute_many([place[:2] for place in missing], limits, strict_text=True)
+    results.update(zip(missing, run, strict=True))
+    if known is not None:
+        same = {database for database, stamp in stamps.items() if stamp_of(database) == stamp}
+        known.add({keys[p]: results[p] for p in missing if p in keys and p[0] in same})
+    return [results[place] for place in distinct]
+
+
+_Place = tuple[Path, str, int]
+"""A text, and a number that tells apart those that may differ each time."""
+
+
+def _keys(
+    places: Iterable[_Place], sandbox: Sandbox, limits: Limits, known: KnownResults | None
+) -> dict[_Place, str]:
+    """Return under what name each text's result may be known."""
+    if known is None:
+        return {}
+    places = list(dict.fromkeys(places))
+    prints = {d: known.fingerprint(d, sandbox) for d in {place[0] for place in places}}
+    bounds = [limits.seconds, limits.max_rows, limits.max_bytes, limits.memory_mb]
+    common = json.dumps([__version__, sqlite3.sqlite_version, *bounds])
+    return {
+        place: hashlib.sha256(
+            f"{common}\n{prints[place[0]]}\n{place[1]}".encode("utf-8", "surrogatepass")
+        ).hexdigest()
+        for place in places
+        if prints[place[0]]
+    }
+
+
+def stamp_of(database: Path) -> str:
+    """Return what changes with a database's content; empty while another program has it open."""
+    real = os.path.realpath(database)
+    if any(os.path.exists(real + end) for end in ("-journal", "-wal")):
+        return ""
+    try:
+        found = os.stat(real)
+    except OSError:
+        return ""
+    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return json.dumps([real, *state])
+
+
+_VIEWS = "SELECT sql FROM sqlite_master WHERE type = 'view'"
+
+
+def _fingerprint(database: Path, sandbox: Sandbox) -> str:
+    views = sandbox.execute(database, _VIEWS, Limits(keep_rows=10_000, max_rows=10_000))
+    if views.status is not Status.OK or not all(is_repeatable(str(v)) for (v,) in views.rows):
+        return ""
+    with database.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _to_json(result: QueryResult) -> str:
+    return json.dumps([result.status, result.row_count, *_digests(result), result.error])
+
+
+def _digests(result: QueryResult) -> tuple[str, str, str]:
+    return result.digest, result.multiset_digest, result.ordered_digest
+
+
+def _from_json(text: str) -> QueryResult:
+    status, count, digest, multiset, ordered, error = json.loads(text)
+    return QueryResult(
+        Status(status),
+        row_count=count,
+        digest=digest,
+        multiset_digest=multiset,
+        ordered_digest=ordered,
+        error=error,
+    )

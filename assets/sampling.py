@@ -126,7 +126,7 @@ def read_rollouts(root: Path, wanted: RolloutSet) -> list[Rollout]:
     found: dict[tuple[str, int], Rollout] = {}
     keys = set(wanted.keys)
     for path in sorted((root / "rollouts" / wanted.folder).glob("*.jsonl")):
-        for rollout in RolloutStore(path).read():
+        for rollout in RolloutStore(path).read(transcripts=False):
             place = (rollout.key, rollout.sample)
             known = found.get(place)
             if rollout.key not in keys or rollout.sample >= wanted.samples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -17,7 +18,7 @@ from text2sql.policy.base import Message
 INFRASTRUCTURE = "infrastructure"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """One rollout, judged.
 
@@ -71,7 +72,7 @@ def drawn_as(
     policy_revision: str, prompt_revision: str, sampling: dict[str, Any]
 ) -> tuple[str, str, str]:
     """Return a hashable name for what rollouts have in common that may be compared."""
-    return policy_revision, prompt_revision, json.dumps(sampling, sort_keys=True)
+    return policy_revision, prompt_revision, sys.intern(json.dumps(sampling, sort_keys=True))
 
 
 class RolloutStore:
@@ -85,10 +86,13 @@ class RolloutStore:
         self._file: int | None = None
         self._lock = threading.Lock()
 
-    def read(self) -> list[Rollout]:
-        """Return the rollouts, of each (question, sample) drawn the same way the last one."""
+    def read(self, transcripts: bool = True) -> list[Rollout]:
+        """Return the rollouts, of each (question, sample) drawn the same way the last one.
+
+        Without ``transcripts`` their messages and calls are left empty: some 1 KB a rollout.
+        """
         found: dict[tuple[Any, ...], Rollout] = {}
-        for rollout in self._lines():
+        for rollout in self._lines(transcripts):
             place = (rollout.key, rollout.sample, *rollout.drawn_as)
             found.pop(place, None)
             found[place] = rollout
@@ -96,7 +100,7 @@ class RolloutStore:
 
     def done(self) -> set[tuple[str, int]]:
         """Return the (question key, sample) of every valid rollout."""
-        return {(rollout.key, rollout.sample) for rollout in self.read() if rollout.valid}
+        return {(rollout.key, rollout.sample) for rollout in self.read(False) if rollout.valid}
 
     def append(self, rollout: Rollout) -> None:
         """Write one rollout and wait until it is on the disk.
@@ -129,18 +133,25 @@ class RolloutStore:
             self._file = _open_alone(self.path)
         return self._file
 
-    def _lines(self) -> Iterator[Rollout]:
+    def _lines(self, transcripts: bool) -> Iterator[Rollout]:
         if not self.path.exists():
             return
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.endswith(b"\n"):
-                    yield _parse(line, f"{self.path}, line {number}")
+                    yield _parse(line, f"{self.path}, line {number}", transcripts)
 
 
-def _parse(line: bytes, place: str) -> Rollout:
+_SHARED = ("policy", "policy_revision", "prompt_revision", "mode", "run_id")
+
+
+def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
     try:
-        return Rollout(**json.loads(line))
+        row = json.loads(line)
+        if not transcripts:
+            row |= {"messages": [], "calls": []}
+            row |= {name: sys.intern(row[name]) for name in _SHARED if name in row}
+        return Rollout(**row)
     except (ValueError, TypeError) as error:
         raise Text2SqlError(f"{place} is no rollout ({error}); move the file away.") from error
 

@@ -82,14 +82,35 @@ def score_predictions(
     those that are ``known`` not at all. Raises Text2SqlError when a database cannot be read
     at all.
     """
-    sql = [cut_suffix(predictions.get(question.key)) for question in questions]
-    submitted = [(q.database, text) for q, text in zip(questions, sql, strict=True) if text]
+    return score_many(questions, [predictions], sandbox, limits, rule, known)[0]
+
+
+def score_many(
+    questions: Sequence[Question],
+    files: Sequence[Mapping[str, str]],
+    sandbox: Sandbox,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    rule: Rule = "official",
+    known: KnownResults | None = None,
+) -> list[PredictionScores]:
+    """Do what ``score_predictions`` does for the predictions of several models at once."""
+    places = [
+        (question, cut_suffix(sql.get(question.key))) for sql in files for question in questions
+    ]
     golds = [(question.database, question.sql) for question in questions]
+    submitted = [(question.database, text) for question, text in places if text]
     results = execute_known([*golds, *submitted], sandbox, limits, known)
     answers = iter(results[len(golds) :])
+    judged = [
+        gold_result(question.key, result)
+        for question, result in zip(questions, results, strict=False)
+    ]
     scored = []
-    for question, text, found in zip(questions, sql, results[: len(golds)], strict=True):
+    for (question, text), gold in zip(places, judged * len(files), strict=True):
         result = next(answers) if text else NOTHING_SUBMITTED
-        verdict = verdict_of(result, gold_result(question.key, found), rule)
-        scored.append(ScoredPrediction(question, verdict))
-    return PredictionScores(rule, tuple(scored))
+        scored.append(ScoredPrediction(question, verdict_of(result, gold, rule)))
+    count = len(questions)
+    return [
+        PredictionScores(rule, tuple(scored[at * count : (at + 1) * count]))
+        for at in range(len(files))
+    ]

@@ -1,0 +1,144 @@
+"""Evaluation of published predictions against an evaluator in the official style, and a floor.
+
+All of them use the same number of processes, started before the clock, on the same questions:
+
+- ``official``: for every pair a new connection, prediction then gold, in a thread that is given
+  up after a timeout, as BIRD's evaluator does.
+- ``floor``: every distinct query once, on connections that stay open, nothing compared.
+- ``ours``: the product, with no results known; ``known``: once more, with all of them known.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import sqlite3
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import seconds
+from text2sql.judge import Verdict
+from text2sql.known_results import KnownResults
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, Sandbox, cut_suffix
+from text2sql.scoring import score_many
+
+TIMEOUT = 30.0
+PROCESSES = 2
+DATABASE = "superhero"
+
+Predictions = dict[str, dict[str, str]]
+"""File name to SQL by question key."""
+
+
+def read_material(bird: Path, work: Path) -> tuple[list[Question], Predictions]:
+    """Read the questions of one database and all prediction files; work on a copy."""
+    database = work / f"{DATABASE}.sqlite"
+    shutil.copy(bird / "databases" / DATABASE / f"{DATABASE}.sqlite", database)
+    rows = json.loads((bird / "mini_dev_sqlite.json").read_text(encoding="utf-8"))
+    questions = [
+        Question(str(at), DATABASE, database, row["question"], sql=row["SQL"])
+        for at, row in enumerate(rows)
+        if row["db_id"] == DATABASE
+    ]
+    predictions = {}
+    for path in sorted((bird / "predictions_minidev").glob("*.json")):
+        sql = json.loads(path.read_text(encoding="utf-8"))
+        predictions[path.name] = {q.key: cut_suffix(sql[q.key]) for q in questions}
+    return questions, predictions
+
+
+def official_pair(database: str, pair: tuple[str, str]) -> bool:
+    """Say whether a prediction matches gold, in the official evaluator's way."""
+    found = [False]
+
+    def compare() -> None:
+        connection = sqlite3.connect(database)
+        try:
+            cursor = connection.cursor()
+            results = [set(cursor.execute(sql).fetchall()) for sql in pair]
+            found[0] = results[0] == results[1]
+        except Exception:  # noqa: BLE001 - the official evaluator counts any failure as wrong
+            found[0] = False
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=compare, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT)
+    return found[0] and not thread.is_alive()
+
+
+_open: dict[str, sqlite3.Connection] = {}
+
+
+def run_once(database: str, sql: str) -> None:
+    """Run a query on this process's connection and fetch its rows."""
+    if database not in _open:
+        _open[database] = sqlite3.connect(f"file:{database}?mode=ro&immutable=1", uri=True)
+    try:
+        _open[database].execute(sql).fetchall()
+    except Exception:  # noqa: BLE001 - a query that fails has been run
+        return
+
+
+class Comparison:
+    """The material and the warm processes of all contestants."""
+
+    def __init__(self, bird: Path, work: Path, pool: Any, sandbox: Sandbox) -> None:
+        self.work, self.pool, self.sandbox = work, pool, sandbox
+        self.questions, self.predictions = read_material(bird, work)
+        self.database = str(self.questions[0].database)
+        self.gold = {question.key: question.sql for question in self.questions}
+        self.pairs = [
+            (sql[key], self.gold[key]) for sql in self.predictions.values() for key in self.gold
+        ]
+
+    def official(self) -> list[bool]:
+        """Evaluate every pair in the official style."""
+        return list(self.pool.imap(partial(official_pair, self.database), self.pairs))
+
+    def floor(self) -> None:
+        """Run every distinct query once."""
+        distinct = list(dict.fromkeys(sql for pair in self.pairs for sql in pair))
+        work = partial(run_once, self.database)
+        for _ in self.pool.imap_unordered(work, distinct, chunksize=4):
+            pass
+
+    def ours(self, cache: str) -> list[bool]:
+        """Score every file with the product; results are kept in the folder ``cache``."""
+        known = KnownResults(self.work / cache)
+        limits = Limits(seconds=TIMEOUT)
+        files = list(self.predictions.values())
+        scores = score_many(self.questions, files, self.sandbox, limits, known=known)
+        known.close()
+        return [item.verdict is Verdict.MATCH for score in scores for item in score.scored]
+
+
+def measure(bird: Path, work: Path, rounds: int) -> dict[str, Any]:
+    """Run all contestants in turn, several times; return each one's best and the ratios."""
+    with multiprocessing.Pool(PROCESSES) as pool, Sandbox(PROCESSES) as sandbox:
+        contest = Comparison(bird, work, pool, sandbox)
+        wanted = contest.official()  # also warms the file
+        same = contest.ours("warm") == wanted
+        contest.floor()
+        times: dict[str, list[float]] = {"official": [], "floor": [], "ours": [], "known": []}
+        for at in range(rounds):
+            times["floor"].append(seconds(contest.floor))
+            times["ours"].append(seconds(partial(contest.ours, f"new-{at}")))
+            times["known"].append(seconds(partial(contest.ours, f"new-{at}")))
+            times["official"].append(seconds(contest.official))
+    best = {name: min(found) for name, found in times.items()}
+    return {
+        "files": len(contest.predictions),
+        "pairs": len(contest.pairs),
+        "processes": PROCESSES,
+        "identical_verdicts": same,
+        "seconds": {name: [round(t, 4) for t in found] for name, found in times.items()},
+        "official_to_ours": round(best["official"] / best["ours"], 2),
+        "official_to_known": round(best["official"] / best["known"], 2),
+        "ours_to_floor": round(best["ours"] / best["floor"], 3),
+    }

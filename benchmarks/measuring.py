@@ -1,0 +1,48 @@
+"""What the benchmarks share: timing, and saying on what machine a number was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return how long one call takes, wall clock."""
+    started = perf_counter()
+    work()
+    return perf_counter() - started
+
+
+def surroundings() -> dict[str, Any]:
+    """Say when, how and on what something was measured."""
+    return {
+        "command": "python -m " + " ".join([_module(), *sys.argv[1:]]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_before": round(os.getloadavg()[0], 2),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+
+
+def _module() -> str:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec.name if spec else Path(sys.argv[0]).stem
+
+
+def write(found: dict[str, Any], path: Path | None) -> None:
+    """Print what was measured, and write it as JSON where a path says so."""
+    text = json.dumps(found, indent=2)
+    print(text)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", encoding="utf-8")

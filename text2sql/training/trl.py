@@ -25,7 +25,7 @@ from text2sql.training.environment import Drawn, Environment
 from text2sql.training.output import last_checkpoint, mark_complete, start_afresh, write_policy
 from text2sql.training.progress import MetricsFile, report_to_dagster
 
-_MICRO_BATCH = 64  # rollouts in one backward pass
+_MICRO_BATCH = 32  # rollouts in one backward pass
 _PAD = 32
 _QUIET = {
     "TRL_EXPERIMENTAL_SILENCE": "1",

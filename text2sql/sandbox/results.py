@@ -84,6 +84,8 @@ def row_text(row: Sequence[Any]) -> str:
     ``ascii`` tells None, numbers, text and blobs apart and does not depend on Python's
     Unicode tables; the one merge it lacks, 1 == 1.0 == True, is made first.
     """
+    if float not in map(type, row):
+        return ascii(list(row))
     return ascii([int(v) if type(v) is float and _is_int64(v) else v for v in row])
 
 

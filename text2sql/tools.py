@@ -7,6 +7,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from text2sql.schema_text import render_detail, render_overview
 from text2sql.settings import AgentSettings
 
 _COUNTED_ROWS = 100_000
+_READ_BYTES = 20_000_000
 _DETAIL_ROWS = 20
 _MESSAGE_CHARS = 500
 
@@ -112,9 +114,8 @@ class Tools:
         """
         started = time.monotonic()
         status, output = await self._carry_out(name, arguments)
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         seconds = time.monotonic() - started
-        self.log.append(ToolRecord(str(name), text, len(output), seconds, status))
+        self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
         return output
 
     async def _carry_out(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
@@ -162,6 +163,7 @@ class Tools:
             seconds=self._settings.query_seconds,
             keep_rows=max(self._settings.output_rows, _DETAIL_ROWS),
             max_rows=_COUNTED_ROWS,
+            max_bytes=_READ_BYTES,
             cut=True,
         )
         result = await self._sandbox.aexecute(self.question.database, clean_sql(sql), limits)
@@ -205,10 +207,17 @@ def _checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _logged(arguments: Any) -> str:
+    try:
+        return arguments if isinstance(arguments, str) else json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(arguments).__name__} that is no JSON>"
+
+
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
     try:
         values = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
         raise _Mistake(f"the arguments of {name} are not a complete JSON object")
@@ -219,7 +228,8 @@ def _as_text(key: str, value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
+        with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
+            return str(value)
     raise _Mistake(f"{key} must be a string")
 
 
@@ -229,7 +239,7 @@ def _row_limit(value: Any, settings: AgentSettings) -> int:
         return settings.sample_rows
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number) or not number.is_integer():
         raise _Mistake("limit must be an integer")

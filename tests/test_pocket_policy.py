@@ -142,7 +142,7 @@ async def submissions(questions) -> list[str | None]:
 def test_pre_training_writes_a_policy_that_opens(tmp_path: Path):
     command = [sys.executable, "-m", "text2sql.training.pretrain", "--out", str(tmp_path)]
     done = subprocess.run(
-        [*command, "--steps", "2", "2"], capture_output=True, text=True, timeout=300, check=False
+        [*command, "--steps", "2", "2"], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     shipped = {path.name for path in DIRECTORY.iterdir()} - {"README.md"}

@@ -156,10 +156,14 @@ class Progress:
     """Prints the loss every 50 steps and, every 300, an accuracy; leaves a checkpoint there."""
 
     def __init__(
-        self, model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory: Path
+        self,
+        model: Qwen3ForCausalLM,
+        tokenizer: PreTrainedTokenizerFast,
+        probes: dict[str, list[Example]],
+        directory: Path,
     ) -> None:
-        self.model, self.tokenizer, self.directory = model, tokenizer, directory
-        self.probes = probe_sets(tokenizer)
+        self.model, self.tokenizer, self.probes = model, tokenizer, probes
+        self.directory = directory
         self.started = time.monotonic()
 
     def __call__(self, step: int, loss: float) -> None:
@@ -190,12 +194,13 @@ def pretrain(out: Path, general: Phase, mixed: Phase) -> None:
 
     start = out / general.name
     tokenizer = train_tokenizer()
+    probes = probe_sets(tokenizer)
     if not start.is_dir():
         model = new_model(tokenizer)
-        train(model, tokenizer, general, Progress(model, tokenizer, out / "checkpoint"))
+        train(model, tokenizer, general, Progress(model, tokenizer, probes, out / "checkpoint"))
         save(model, tokenizer, start)
     model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
-    progress = Progress(model, tokenizer, out / "checkpoint")
+    progress = Progress(model, tokenizer, probes, out / "checkpoint")
     train(model, tokenizer, mixed, progress)
     progress.evaluate()
     save(model, tokenizer, out / "policy")

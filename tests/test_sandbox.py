@@ -130,6 +130,8 @@ def test_hostile_statements_leave_no_state_for_the_next_query(sandbox, database)
 
 
 def test_clean_sql_takes_linear_time_on_hostile_text():
+    suffix = "SELECT 1\t----- bird -----\t" + " " * 400_000 + "'"
+    assert clean_sql(suffix) == suffix
     trap = "CREATE TRIGGER r BEGIN " + ";" * 400_000
     assert clean_sql(f"{trap}```SELECT 1```").startswith("CREATE")
     assert clean_sql("'" * 400_000 + "```SELECT 1```") == "SELECT 1"
@@ -264,6 +266,17 @@ def test_more_bytes_than_allowed(sandbox, database):
     sql = "SELECT hex(zeroblob(1000)) FROM t"
     assert sandbox.execute(database, sql, Limits(max_bytes=3000)).status is Status.TOO_LARGE
     assert sandbox.execute(database, sql, Limits(max_bytes=7000)).status is Status.OK
+
+
+def test_what_is_sent_back_is_bounded_and_large_cells_of_real_databases_are_not_cut(
+    sandbox, database
+):
+    limits = Limits(keep_rows=50, max_bytes=20_000_000, cut=True)
+    wide = "SELECT " + ", ".join(["hex(zeroblob(4900000))"] * 10)
+    result = sandbox.execute(database, wide, limits)
+    assert (result.status, result.rows, result.complete) == (Status.OK, (), False)
+    two = sandbox.execute(database, "SELECT zeroblob(9000000) FROM t", limits)
+    assert (len(two.rows), two.row_count, two.complete) == (2, 3, False)
 
 
 def test_long_cells_of_real_databases_can_be_read(sandbox, tmp_path):

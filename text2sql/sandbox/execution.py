@@ -120,13 +120,26 @@ def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: J
         if count >= job.max_rows or size > job.max_bytes:
             return _over(job, columns, kept, count)
         count += 1
-        size += digest.add(row)
-        if count <= job.keep_rows:
+        size += _size(row, digest.add(row))
+        if count <= job.keep_rows and size <= job.max_bytes:
             kept.append(row)
     if size > job.max_bytes:
         return _over(job, columns, kept, count)
     as_set, as_multiset, as_list = digest.digests()
     return QueryResult(Status.OK, columns, tuple(kept), count, True, as_set, as_multiset, as_list)
+
+
+def _size(row: tuple[Any, ...], written: int) -> int:
+    """Return a row's size in bytes, about; ``written`` is that of its text form.
+
+    A blob's text form may be four times as long, which matters for large ones only.
+    """
+    if written < _LARGE_ROW:
+        return written
+    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+
+
+_LARGE_ROW = 1_000_000
 
 
 def _over(

@@ -174,7 +174,7 @@ def pragma_reads(name: str, has_argument: bool) -> bool:
     return name.lower() in known
 
 
-_BIRD_SUFFIX = re.compile(r"\t----- bird -----\t[^\t\r\n'\"`;]*\s*\Z")
+_BIRD_SUFFIX = "\t----- bird -----\t"
 _FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
@@ -184,7 +184,11 @@ def cut_suffix(text: object) -> str:
     Anything but a string is an empty prediction. The official evaluator runs the rest as it
     is, fences and prose included.
     """
-    return _BIRD_SUFFIX.sub("", text).strip(" \t\r\n\f") if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        return ""
+    sql, suffix, database = text.rpartition(_BIRD_SUFFIX)
+    named = suffix and not any(mark in database.rstrip() for mark in "\t\r\n'\"`;")
+    return (sql if named else text).strip(" \t\r\n\f")
 
 
 def clean_sql(text: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import dagster as dg
 
 from assets import bird, champion, difficulty, evaluation, report_questions, reporting, training
@@ -17,6 +19,10 @@ MODULES = [bird, difficulty, training, evaluation, champion, report_questions, r
 MAX_CONCURRENT = 4
 """Steps of one run side by side: more would wait for each other's locks in SQLite storage."""
 
+FORK = {"forkserver": {"preload_modules": ["pipelines.preload"]}}
+START_METHOD = FORK if sys.platform == "linux" else {"spawn": {}}
+"""Steps are forked from a process that has imported what they need."""
+
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules(MODULES),
     asset_checks=dg.load_asset_checks_from_modules(MODULES),
@@ -29,5 +35,7 @@ defs = dg.Definitions(
         "trainer": TrainerResource(),
         "reporting": ReportingDatabase(),
     },
-    executor=dg.multiprocess_executor.configured({"max_concurrent": MAX_CONCURRENT}),
+    executor=dg.multiprocess_executor.configured(
+        {"max_concurrent": MAX_CONCURRENT, "start_method": START_METHOD}
+    ),
 )

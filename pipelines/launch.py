@@ -23,6 +23,8 @@ from text2sql.errors import Text2SqlError
 
 LAUNCH_TAG = "text2sql/launch"
 POLL_SECONDS = 0.5
+_PLANS = (Event.ASSET_MATERIALIZATION_PLANNED, Event.ASSET_CHECK_EVALUATION_PLANNED)
+"""Events of a run's start that name a step which has not begun."""
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Progress:
     def take(self, entry: dg.EventLogEntry) -> Stage | None:
         """Learn from one event; return the stage that it completed, if any."""
         event = entry.dagster_event
-        if event is None or event.step_key is None:
+        if event is None or event.step_key is None or event.event_type in _PLANS:
             return None
         stage = self._stage(event, entry.timestamp)
         if event.event_type is Event.ASSET_MATERIALIZATION:

@@ -71,6 +71,12 @@ def contents(folder):
     }
 
 
+def everything(folder):
+    """The contents, and each folder's time of change, which a passing file would move."""
+    folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+    return contents(folder), {path: path.stat().st_mtime_ns for path in folders}
+
+
 def rows(sandbox, database, sql, **kwargs):
     result = sandbox.execute(database, sql, Limits(keep_rows=100), **kwargs)
     assert result.status is Status.OK, result.error
@@ -86,7 +92,7 @@ def target(tmp_path_factory):
     folder = tmp_path_factory.mktemp("target")
     build(folder / "db" / "main.sqlite")
     build(folder / "other" / "other.sqlite")
-    return folder, contents(folder)
+    return folder, everything(folder)
 
 
 def aim(sql, folder):
@@ -103,7 +109,7 @@ def test_every_change_in_every_disguise_is_a_write_and_changes_nothing(sandbox, 
         if result.status is not Status.WRITE:
             missed.append((name, result.status, result.error))
     assert missed == []
-    assert contents(folder) == before
+    assert everything(folder) == before
     assert len(CHANGES) >= 100
 
 
@@ -117,7 +123,7 @@ def test_attack_ends_as_expected_and_changes_nothing(sandbox, target, sql, expec
     result = sandbox.execute(database, aim(sql, folder), limits)
     assert result.status in expected, (result.status, result.error)
     assert result.status is Status.OK or 0 < len(result.error) < 2000
-    assert contents(folder) == before
+    assert everything(folder) == before
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
 
 

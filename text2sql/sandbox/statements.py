@@ -79,7 +79,14 @@ def classify(sql: str) -> list[Statement]:
     ``writes`` follows from the verb as SQLite would read it. Whether the statement is well
     formed is not checked here. Takes time in proportion to the length of the text.
     """
+    plain = sql.strip(_SPACES).removesuffix(";").rstrip(_SPACES)
+    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _ENDS.search(plain):
+        return [Statement("SELECT", plain, False)]  # whatever is quoted or commented out in it
     return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
+
+
+_SPACES = " \t\n\f\r"
+_ENDS = re.compile("[;\x00]")
 
 
 def _statements(sql: str) -> tuple[Statement, ...]:

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import shutil
 import sqlite3
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import seconds
+from benchmarks.measuring import cpu_seconds, seconds
 from text2sql.judge import Verdict
 from text2sql.known_results import KnownResults
 from text2sql.questions import Question
@@ -97,6 +99,13 @@ class Comparison:
             (sql[key], self.gold[key]) for sql in self.predictions.values() for key in self.gold
         ]
 
+    def cost(self, work: Callable[[], Any]) -> tuple[float, float]:
+        """Return the wall clock and the processor time of one call, over all processes."""
+        workers = [worker.process.pid for worker in self.sandbox._alive]
+        processes = [os.getpid(), *workers, *(child.pid for child in self.pool._pool)]
+        before = cpu_seconds(processes)
+        return seconds(work), cpu_seconds(processes) - before
+
     def official(self) -> list[bool]:
         """Evaluate every pair in the official style."""
         return list(self.pool.imap(partial(official_pair, self.database), self.pairs))
@@ -125,20 +134,32 @@ def measure(bird: Path, work: Path, rounds: int) -> dict[str, Any]:
         wanted = contest.official()  # also warms the file
         same = contest.ours("warm") == wanted
         contest.floor()
-        times: dict[str, list[float]] = {"official": [], "floor": [], "ours": [], "known": []}
+        costs: dict[str, list[tuple[float, float]]] = {}
         for at in range(rounds):
-            times["floor"].append(seconds(contest.floor))
-            times["ours"].append(seconds(partial(contest.ours, f"new-{at}")))
-            times["known"].append(seconds(partial(contest.ours, f"new-{at}")))
-            times["official"].append(seconds(contest.official))
-    best = {name: min(found) for name, found in times.items()}
+            contestants: dict[str, Callable[[], Any]] = {
+                "floor": contest.floor,
+                "ours": partial(contest.ours, f"new-{at}"),
+                "known": partial(contest.ours, f"new-{at}"),
+                "official": contest.official,
+            }
+            for name, work_ in contestants.items():
+                costs.setdefault(name, []).append(contest.cost(work_))
     return {
         "files": len(contest.predictions),
         "pairs": len(contest.pairs),
         "processes": PROCESSES,
         "identical_verdicts": same,
-        "seconds": {name: [round(t, 4) for t in found] for name, found in times.items()},
+        "wall_clock": _ratios({name: [wall for wall, _ in found] for name, found in costs.items()}),
+        "processor": _ratios({name: [used for _, used in found] for name, found in costs.items()}),
+    }
+
+
+def _ratios(times: dict[str, list[float]]) -> dict[str, Any]:
+    """Compare each contestant's best round."""
+    best = {name: min(found) for name, found in times.items()}
+    return {
+        "seconds": {name: [round(t, 3) for t in found] for name, found in times.items()},
         "official_to_ours": round(best["official"] / best["ours"], 2),
-        "official_to_known": round(best["official"] / best["known"], 2),
+        "official_to_known": round(best["official"] / max(best["known"], 0.001), 1),
         "ours_to_floor": round(best["ours"] / best["floor"], 3),
     }

@@ -7,7 +7,7 @@ import os
 import platform
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +19,15 @@ def seconds(work: Callable[[], Any]) -> float:
     started = perf_counter()
     work()
     return perf_counter() - started
+
+
+def cpu_seconds(processes: Iterable[int]) -> float:
+    """Return the processor time that running processes have used; a busy machine adds little."""
+    ticks = 0
+    for process in processes:
+        values = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(values[11]) + int(values[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def surroundings() -> dict[str, Any]:

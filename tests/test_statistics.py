@@ -46,7 +46,7 @@ def test_pass_at_k_equals_the_share_of_all_subsets():
 
 def test_impossible_counts_are_refused():
     for call in (lambda: wilson(3, 2), lambda: pass_at_k(4, 1, 5), lambda: mcnemar(-1, 0)):
-        with pytest.raises(ValueError, match="impossible|needs|negative"):
+        with pytest.raises(ValueError, match=r"impossible|needs|negative"):
             call()
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from text2sql.judge import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
-from text2sql.sandbox import Status
 from text2sql.statistics import Proportion, mcnemar
-from text2sql.voting import Candidate, Vote, vote
+from text2sql.voting import Vote, vote
 
 Outcomes = dict[str, float]
 """Question key to 1.0 (right), 0.0 (wrong), or a share in between (mean@k)."""
@@ -155,18 +154,7 @@ def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
 
 def vote_of(rollouts: Iterable[Rollout]) -> Vote:
     """Vote among a question's rollouts; one that tried to write has no vote."""
-    return vote(
-        [
-            Candidate(
-                index=rollout.sample,
-                sql=rollout.sql or "",
-                digest=rollout.digest,
-                row_count=rollout.row_count,
-                valid=rollout.status == Status.OK and not rollout.write_attempts,
-            )
-            for rollout in rollouts
-        ]
-    )
+    return vote([rollout.candidate for rollout in rollouts])
 
 
 def _right(rollout: Rollout) -> float:

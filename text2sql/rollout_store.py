@@ -14,6 +14,8 @@ from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Message
+from text2sql.sandbox import Status
+from text2sql.voting import Candidate
 
 INFRASTRUCTURE = "infrastructure"
 
@@ -62,6 +64,12 @@ class Rollout:
     def drawn_as(self) -> tuple[str, str, str]:
         """What the rollout depends on beside its question: policy, prompts, sampling."""
         return drawn_as(self.policy_revision, self.prompt_revision, self.sampling)
+
+    @property
+    def candidate(self) -> Candidate:
+        """The rollout's part in a vote: valid where it ran as a read and never tried to write."""
+        ran = self.valid and self.status == Status.OK and not self.write_attempts
+        return Candidate(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rollout as plain JSON values."""

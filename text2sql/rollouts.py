@@ -159,18 +159,22 @@ class _Work:
         )
         gold = self.golds[question.key] if self.golds is not None else None
         return await asyncio.to_thread(
-            _judged, episode, question, gold, self.sandbox, self.origin | {"sample": sample}
+            judge_episode, episode, question, gold, self.sandbox, self.origin | {"sample": sample}
         )
 
 
-def _judged(
+def judge_episode(
     episode: Episode,
     question: Question,
     gold: GoldResult | None,
     sandbox: Sandbox,
     origin: Mapping[str, Any],
 ) -> Rollout:
-    """Execute what an episode submitted, judge it, and write the record."""
+    """Execute what an episode submitted, judge it, and return the record.
+
+    ``origin`` holds the record's first fields: who answered, how, and which sample it is. Without
+    ``gold`` the submission is executed and not judged.
+    """
     result = _executed(episode, question, sandbox)
     verdict = _verdict(episode, result, gold)
     writes = episode.write_attempts + (result.status is Status.WRITE)

@@ -16,7 +16,7 @@ from text2sql.policy.base import Policy, Sampling
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.reporting.answers import Answer, AnswerStatus, StoredAnswer
-from text2sql.reporting.candidates import ballot_paper, candidate_of, why_none
+from text2sql.reporting.candidates import candidate_of, why_none
 from text2sql.reporting.fingerprint import database_fingerprint
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
@@ -157,7 +157,7 @@ class _Work:
         fingerprint = await asyncio.to_thread(database_fingerprint, database)
         self.answer = replace(self.answer, database_fingerprint=fingerprint)
         rollouts = await self._draw(database, attempt)
-        ballot = vote([ballot_paper(rollout) for rollout in rollouts])
+        ballot = vote([rollout.candidate for rollout in rollouts])
         candidates = tuple(candidate_of(rollout, ballot) for rollout in rollouts)
         self.answer = replace(
             self.answer,

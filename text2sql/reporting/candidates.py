@@ -8,20 +8,12 @@ from collections.abc import Sequence
 from text2sql.reporting.answers import AnswerCandidate
 from text2sql.rollouts import Rollout
 from text2sql.sandbox import Status
-from text2sql.voting import Candidate, Vote
-
-
-def ballot_paper(rollout: Rollout) -> Candidate:
-    """Return a rollout as a candidate of the vote; a read that ran is valid."""
-    ran = rollout.valid and rollout.status == Status.OK and not rollout.write_attempts
-    return Candidate(
-        rollout.sample, rollout.sql or "", rollout.digest, rollout.row_count, valid=ran
-    )
+from text2sql.voting import Vote
 
 
 def candidate_of(rollout: Rollout, ballot: Vote) -> AnswerCandidate:
     """Return what is stored of a rollout after the vote."""
-    paper = ballot_paper(rollout)
+    paper = rollout.candidate
     voted = paper.valid and paper.row_count > 0
     return AnswerCandidate(
         sql=rollout.sql,

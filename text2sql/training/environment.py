@@ -20,7 +20,7 @@ from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.local import ModelPolicy
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
-from text2sql.rollouts import Rollout, _judged
+from text2sql.rollouts import Rollout, judge_episode
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 
@@ -167,5 +167,5 @@ class Environment:
             "sampling": asdict(_SAMPLING),
         }
         return await asyncio.to_thread(
-            _judged, episode, question, self._golds[key], self._sandbox, origin
+            judge_episode, episode, question, self._golds[key], self._sandbox, origin
         )

@@ -717,11 +717,13 @@ def test_a_forked_child_is_told(database):
 def test_no_descriptor_or_memory_leaks(tmp_path):
     databases = [build(tmp_path / f"{n}.sqlite") for n in range(12)]
     queries = ["SELECT * FROM t", "DROP TABLE t", "SELECT nope", "SELECT 1; SELECT 2", ""]
+    texts = [(databases[n % 12], f"{queries[n % 5]} -- {n % 3000}") for n in range(20_000)]
     with Sandbox(1) as own:
         measured = []
-        for number in range(20_000):
-            own.execute(databases[number % 12], f"{queries[number % 5]} -- {number % 3000}")
-            if number in (5_000, 19_999):
+        for start in range(0, 20_000, 20):
+            own.execute(*texts[start])
+            own.execute_many(texts[start + 1 : start + 20])
+            if start in (5_000, 19_980):
                 (worker,) = own._alive
                 measured.append(usage(worker.process.pid) + usage(os.getpid()))
     (files, memory, our_files, our_memory), after = measured

@@ -20,6 +20,22 @@ if TYPE_CHECKING:
 
 BATCH = 32
 INVENTED_SHARE = 0.35
+TARGET_WEIGHTS = {
+    "agg": 1.8,
+    "agg_eq": 1.8,
+    "group_agg": 1.9,
+    "join_agg": 8.0,
+    "list_cmp": 1.2,
+    "list_eq": 0.3,
+    "count_cmp": 1.2,
+    "count_and": 3.2,
+    "neq": 1.0,
+    "top1": 0.3,
+    "topk": 0.3,
+    "top_group": 2.6,
+}
+"""How often each family of the target phrasing is demonstrated: hard ones more often, so that the
+policy solves every one now and then. What it never solves, reinforcement cannot find."""
 CONTEXT_WEIGHT = 0.1  # loss weight of tokens that others write: they teach the names at hand
 MAX_TOKENS = 384
 
@@ -48,7 +64,7 @@ def with_invented_modifiers(vocabulary: Vocabulary, seed: int) -> Vocabulary:
 
 GENERAL = Phase("general", 21, steps=1300, target_share=0.0)
 MIXED = Phase(
-    "mixed", 22, 1100, target_share=0.006, vocabulary=with_invented_modifiers(PRETRAINING, 23)
+    "mixed", 22, 1100, target_share=0.0118, vocabulary=with_invented_modifiers(PRETRAINING, 23)
 )
 
 Example = tuple[list[int], list[float]]
@@ -65,7 +81,13 @@ class Demonstrations(IterableDataset[Batch]):
     def __iter__(self) -> Iterator[Batch]:
         rng = random.Random(self.phase.seed)
         phase = self.phase
-        source = demonstrations(phase.seed, phase.target_share, INVENTED_SHARE, phase.vocabulary)
+        source = demonstrations(
+            phase.seed,
+            phase.target_share,
+            INVENTED_SHARE,
+            phase.vocabulary,
+            weights=TARGET_WEIGHTS,
+        )
         examples = (encode(self.tokenizer, messages) for messages in source)
         fitting = (example for example in examples if len(example[0]) <= MAX_TOKENS)
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +29,19 @@ def ask(
     database: Database,
     connection: sqlite3.Connection,
     phrasing: Phrasing,
+    weights: Mapping[str, float] | None = None,
     tries: int = 8,
 ) -> Draft | None:
     """Draw a question family, then questions of it until one discriminates.
 
-    Returns None where the database carries no such question, or ``tries`` draws found none.
+    ``weights`` says how often each family is drawn; without it all are drawn alike. Returns
+    None where the database carries no such question, or ``tries`` draws found none.
     """
-    family = rng.choice(list(phrasing.families))
+    families = list(phrasing.families)
+    if weights is None:
+        family = rng.choice(families)
+    else:
+        family = rng.choices(families, [weights[name] for name in families])[0]
     for _ in range(tries):
         draft = _compose(rng, database, phrasing, family)
         if draft is None or discriminates(connection, draft):

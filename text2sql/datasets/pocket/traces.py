@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from text2sql.datasets.pocket.phrasing import GENERAL, TARGET
@@ -78,15 +78,21 @@ def demonstrations(
     invented_share: float,
     vocabulary: Vocabulary = PRETRAINING,
     per_database: int = 2,
+    weights: Mapping[str, float] | None = None,
 ) -> Iterator[Messages]:
-    """Demonstrations without end; ``target_share`` of the questions use the target phrasing."""
+    """Demonstrations without end; ``target_share`` of the questions use the target phrasing.
+
+    ``weights`` says how often each question family of that phrasing is drawn.
+    """
     rng = random.Random(seed)
     while True:
         database = make_database(rng, vocabulary, invented_share)
         connection = database.connect()
         for _ in range(per_database):
-            phrasing = TARGET if rng.random() < target_share else GENERAL
-            draft = ask(rng, database, connection, phrasing)
+            if rng.random() < target_share:
+                draft = ask(rng, database, connection, TARGET, weights)
+            else:
+                draft = ask(rng, database, connection, GENERAL)
             if draft:
                 yield demonstrate(rng, database, connection, draft)
         connection.close()

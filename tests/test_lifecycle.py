@@ -1,21 +1,18 @@
 """The life of a model in real Dagster runs: sampled, killed, resumed, trained, judged, promoted."""
 
-import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
-from scripted_server import ScriptedServer, submits
+from lifecycle_tools import CORPUS, SIZES, answering, processes_below, wait_until
 
-from assets.data import load_questions, write_json
+from assets.data import write_json
 from pipelines import demo
 from pipelines.definitions import defs
 from pipelines.home import open_instance
@@ -25,8 +22,6 @@ from resources.policy import PolicyResource
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parent.parent
-SIZES = {"train": 16, "new_databases": 8, "unseen_words": 4, "general": 0}
-CORPUS = {"bird_archive": {"config": {"sizes": SIZES}}}
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
 FROM_EVALUATION = ["dev_rollouts", "dev_scores", "model_card", "champion_policy"]
 
@@ -37,24 +32,6 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("DAGSTER_HOME", "")
     return tmp_path / "root"
-
-
-def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scripted"):
-    """Serve a policy that submits the gold query with this chance, after this time."""
-    golds: dict[str, str] = {}
-    dice = random.Random(name)
-
-    def reply(body):
-        if not golds:
-            for split in ("train", "dev"):
-                golds.update({q.question: q.sql for q in load_questions(root, split)})
-        text = next(m["content"] for m in body["messages"] if m["role"] == "user")
-        asked = text.partition("\n\nEvidence")[0]
-        luck = random.Random(asked).random() if not body.get("temperature") else dice.random()
-        time.sleep(seconds)
-        return submits(golds[asked] if luck < chance else "SELECT 1")
-
-    return ScriptedServer(reply, [name])
 
 
 def lifecycle_config(folder: Path, base: str, **ops) -> Path:
@@ -91,33 +68,21 @@ def metadata_of(result, name: str) -> dict:
     raise AssertionError(f"{name} was not materialized")
 
 
-def processes_below(root: Path) -> list[int]:
-    """Return the processes that work on an artifact root, beside this one."""
-    wanted, found = f"TEXT2SQL_ROOT={root}".encode(), []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if wanted in environ.read_bytes().split(b"\0"):
-                found.append(int(environ.parent.name))
-    return [pid for pid in found if pid != os.getpid()]
-
-
 def test_killed_run_leaves_nothing_and_its_rollouts_are_not_asked_again(root, tmp_path):
     with answering(root, 0.5, seconds=0.05) as server:
+        sampling = {"config": {"shards": 2, "concurrency": 2}}
+        few = {"config": {"minimum_prompts": 8}}
         config = lifecycle_config(
-            tmp_path, server.url, base_rollouts={"config": {"shards": 2, "concurrency": 2}}
+            tmp_path, server.url, base_rollouts=sampling, training_prompts=few
         )
         command = [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
         with (tmp_path / "first.txt").open("w") as output:
             first = subprocess.Popen(command, cwd=REPO, stdout=output, stderr=output)
-        while len(server.requests) < 40 and first.poll() is None:
-            time.sleep(0.05)
+        wait_until(lambda: len(server.requests) >= 40 or first.poll() is not None, 300)
         assert len(processes_below(root)) > 4
         first.send_signal(signal.SIGKILL)
         first.wait()
-        deadline = time.monotonic() + 30
-        while processes_below(root) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert processes_below(root) == []
+        assert wait_until(lambda: not processes_below(root))
         with open_instance() as instance:
             (run,) = instance.get_runs()
             assert run.status is dg.DagsterRunStatus.FAILURE

@@ -1,0 +1,50 @@
+"""What the tests of whole runs share: a served policy of a known strength, and process lists."""
+
+import contextlib
+import os
+import random
+import time
+from pathlib import Path
+
+from scripted_server import ScriptedServer, submits
+
+from assets.data import load_questions
+
+SIZES = {"train": 16, "new_databases": 8, "unseen_words": 4, "general": 0}
+CORPUS = {"bird_archive": {"config": {"sizes": SIZES}}}
+
+
+def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scripted"):
+    """Serve a policy that submits the gold query with this chance, after this time."""
+    golds: dict[str, str] = {}
+    dice = random.Random(name)
+
+    def reply(body):
+        if not golds:
+            for split in ("train", "dev"):
+                golds.update({q.question: q.sql for q in load_questions(root, split)})
+        text = next(m["content"] for m in body["messages"] if m["role"] == "user")
+        asked = text.partition("\n\nEvidence")[0]
+        luck = random.Random(asked).random() if not body.get("temperature") else dice.random()
+        time.sleep(seconds)
+        return submits(golds[asked] if luck < chance else "SELECT 1")
+
+    return ScriptedServer(reply, [name])
+
+
+def processes_below(root: Path) -> list[int]:
+    """Return the processes that work on an artifact root, beside this one."""
+    wanted, found = f"TEXT2SQL_ROOT={root}".encode(), []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in environ.read_bytes().split(b"\0"):
+                found.append(int(environ.parent.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def wait_until(condition, seconds: float = 60.0) -> bool:
+    """Wait for a condition; return whether it came true."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(condition())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import dagster as dg
 
+from text2sql.errors import Text2SqlError
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOT_VARIABLE = "TEXT2SQL_ROOT"
 
@@ -28,7 +30,15 @@ class ArtifactRoot(dg.ConfigurableResource):
         return Path(self.root).expanduser().resolve() if self.root else artifact_root()
 
     def folder(self, *parts: str) -> Path:
-        """Return a folder below the root, made if it is missing."""
+        """Return a folder below the root, made if it is missing.
+
+        Raises Text2SqlError where it cannot be made.
+        """
         folder = self.path.joinpath(*parts)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Text2SqlError(
+                f"The artifact root cannot be written: {error.strerror} ({folder})."
+            ) from error
         return folder

@@ -33,7 +33,7 @@ from text2sql.sandbox import Sandbox
 from text2sql.score_table import score_rows, text_table
 from text2sql.settings import AgentSettings
 
-FINAL_SEED = 20261129
+FINAL_SEED = 4102
 """The evaluation seed of the published numbers. The development seed is another."""
 
 SIZES = CorpusSizes(train=512, new_databases=256, unseen_words=192, general=192)
@@ -115,7 +115,7 @@ def filter_prompts(material: Material, sandbox: Sandbox) -> Path:
     return material.work
 
 
-def train(prompts: Path, seed: int, steps: int, control: bool) -> Path:
+def train(prompts: Path, seed: int, steps: int, rate: float, control: bool) -> Path:
     """Run GRPO as the pipeline does; return the policy's directory."""
     output = prompts / f"{'control' if control else 'grpo'}-{seed}"
     if (output / "policy").is_dir():
@@ -127,6 +127,7 @@ def train(prompts: Path, seed: int, steps: int, control: bool) -> Path:
         "golds": str(prompts / "golds.jsonl"),
         "output_dir": str(output),
         "steps": steps,
+        "learning_rate": rate,
         "seed": seed,
         "threads": 2,
         "shuffle_rewards": control,
@@ -147,18 +148,20 @@ def report(name: str, scores: Scores) -> dict[str, Any]:
     return scores.to_dict()
 
 
-def run(work: Path, corpus_seed: int, seeds: list[int], steps: int, control: bool) -> dict:
+def run(given: argparse.Namespace) -> dict[str, Any]:
     """Measure the base once, then train and measure each seed."""
-    found: dict[str, Any] = {"corpus_seed": corpus_seed, "steps": steps, "control": control}
+    settings = {key: str(value) for key, value in vars(given).items() if key not in ("work", "out")}
+    found: dict[str, Any] = {"settings": settings, "scores": {}}
     with Sandbox() as sandbox:
-        material = prepare(work, corpus_seed, sandbox)
+        material = prepare(given.work, given.corpus_seed, sandbox)
         base = measure(material, POCKET, BASE, sandbox)
         prompts = filter_prompts(material, sandbox)
-        for seed in seeds:
-            policy = train(prompts, seed, steps, control)
+        for seed in given.seeds:
+            policy = train(prompts, seed, given.steps, given.learning_rate, given.control)
             name = policy.parent.name
             trained = measure(material, policy, name, sandbox)
-            found[name] = report(name, score_policies(material.dev, base, trained, SAMPLES))
+            scores = score_policies(material.dev, base, trained, SAMPLES)
+            found["scores"][name] = report(name, scores)
     return found
 
 
@@ -172,12 +175,13 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("artifacts/benchmarks/pocket_gain"))
     parser.add_argument("--corpus-seed", type=int, default=FINAL_SEED)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of GRPO")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--learning-rate", type=float, default=1.5e-4)
     parser.add_argument("--control", action="store_true", help="deal the rewards at random")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
-    found = run(given.work, given.corpus_seed, given.seeds, given.steps, given.control)
+    found = run(given)
     out = given.out or given.work / f"{'control' if given.control else 'gain'}.json"
     out.write_text(json.dumps(found, indent=2) + "\n")
     print(f"\nNumbers: {out}")

@@ -129,6 +129,20 @@ def test_a_finished_run_is_kept_unless_it_is_to_start_afresh(trained):
     assert (trained.policy / "model.safetensors").stat().st_mtime_ns == before
 
 
+def test_leaving_out_what_has_no_gradient_changes_nothing(material, tmp_path, monkeypatch):
+    def one_group_differs(earned, completion_ids, **_):
+        return [float(i % 2) if i < 3 else 0.1 for i in range(len(completion_ids))]
+
+    monkeypatch.setattr(_Steps, "reward", staticmethod(one_group_differs))
+    short = make_run(material, tmp_path / "short", learning_rate=1e-3)
+    train(short)
+    monkeypatch.setattr("text2sql.training.trl.informative", lambda inputs: inputs)
+    whole = make_run(material, tmp_path / "whole", learning_rate=1e-3)
+    train(whole)
+    assert same(weights(short.policy), weights(whole.policy))
+    assert not same(weights(short.policy), weights(whole.policy_dir))
+
+
 @pytest.fixture
 def environment(material, tmp_path):
     run = make_run(material, tmp_path)

@@ -27,6 +27,7 @@ from text2sql.training.progress import MetricsFile, report_to_dagster
 
 _MICRO_BATCH = 32  # rollouts in one backward pass
 _PAD = 32
+_NO_ADVANTAGE = 1e-6  # equal rewards leave rounding errors of some 1e-8
 _QUIET = {
     "TRL_EXPERIMENTAL_SILENCE": "1",
     "HF_HUB_OFFLINE": "1",
@@ -102,7 +103,12 @@ def _trainer(
     from trl import GRPOTrainer
 
     rows = [{"prompt": [{"role": "user", "content": key}]} for key in keys]
-    trainer = GRPOTrainer(
+
+    class Trainer(GRPOTrainer):
+        def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
+            return super()._compute_loss(model, informative(inputs))
+
+    trainer = Trainer(
         model=model,
         reward_funcs=[steps.reward],
         args=_arguments(run, model),
@@ -113,6 +119,24 @@ def _trainer(
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def informative(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the rollouts without an advantage, and the padding behind those that stay.
+
+    A group whose rewards are equal has no advantage and no gradient, and without a KL term
+    nothing else to say: the loss is the same, for a good part of the work. Its normalizer was
+    counted over all rollouts before.
+    """
+    rows = (inputs["advantages"].abs() > _NO_ADVANTAGE).nonzero().flatten()
+    rows = rows if len(rows) else rows.new_zeros(1)
+    longest = int(inputs["completion_mask"][rows].sum(1).max())
+    width = -(-longest // _PAD) * _PAD
+    kept = {key: inputs[key][rows] for key in ("prompt_ids", "prompt_mask", "advantages")}
+    for key in ("completion_ids", "completion_mask", "tool_mask"):
+        if key in inputs:
+            kept[key] = inputs[key][rows, :width]
+    return inputs | kept
 
 
 def _arguments(run: GrpoRun, model: Any) -> Any:

@@ -30,7 +30,7 @@ class GrpoRun:
     steps: int = 30
     groups_per_step: int = 16
     group_size: int = 8
-    learning_rate: float = 1e-4
+    learning_rate: float = 1.5e-4
     seed: int = 1
     threads: int = 2
     save_every: int = 10

@@ -31,7 +31,7 @@ SHOWN = ("step", "reward", "exact_match", "loss", "entropy", "seconds")
 class TrlConfig(dg.Config):
     """GRPO with TRL in one process: a small policy on a CPU or on one GPU."""
 
-    steps: int = Field(default=40, ge=1, le=100_000, description="Optimizer steps.")
+    steps: int = Field(default=60, ge=1, le=100_000, description="Optimizer steps.")
     groups_per_step: int = Field(default=16, ge=1, le=4096, description="Prompts a step.")
     group_size: int = Field(default=8, ge=2, le=128, description="Rollouts a prompt.")
     learning_rate: float = Field(default=1.5e-4, gt=0, le=1e-2, description="After the warm-up.")

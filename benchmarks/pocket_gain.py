@@ -33,7 +33,7 @@ from text2sql.sandbox import Sandbox
 from text2sql.score_table import score_rows, text_table
 from text2sql.settings import AgentSettings
 
-FINAL_SEED = 4102
+FINAL_SEED = 9173
 """The evaluation seed of the published numbers. The development seed is another."""
 
 SIZES = CorpusSizes(train=512, new_databases=256, unseen_words=192, general=192)
@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("artifacts/benchmarks/pocket_gain"))
     parser.add_argument("--corpus-seed", type=int, default=FINAL_SEED)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of GRPO")
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--learning-rate", type=float, default=1.5e-4)
     parser.add_argument("--control", action="store_true", help="deal the rewards at random")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")

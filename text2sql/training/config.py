@@ -27,7 +27,7 @@ class GrpoRun:
     prompts: Path
     golds: Path
     output_dir: Path
-    steps: int = 40
+    steps: int = 60
     groups_per_step: int = 16
     group_size: int = 8
     learning_rate: float = 1.5e-4

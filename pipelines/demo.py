@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 import yaml
+from sqlalchemy.exc import DBAPIError
 
 from assets.champion import read_champion
 from assets.data import write_file, write_json
@@ -95,9 +96,15 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     started = time.monotonic()
     root = ArtifactRoot()
-    with open_instance() as instance:
-        add_training_run(instance, options.run)
-        stages = _run_jobs(instance, root, options)
+    try:
+        with open_instance() as instance:
+            add_training_run(instance, options.run)
+            stages = _run_jobs(instance, root, options)
+    except DBAPIError as error:
+        raise Text2SqlError(
+            f"Dagster's records below {root.path} cannot be written: {error.orig}; see whether "
+            "the disk is full."
+        ) from error
     summary = _summary(root, options.run, stages, time.monotonic() - started)
     write_json(root.path / "summary.json", summary)
     _show(root, options.run, summary)
@@ -129,9 +136,16 @@ def _run_jobs(
 
 def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
     """Write the lifecycle's run config, with the seed that was asked for."""
-    config = yaml.safe_load(options.config.read_text(encoding="utf-8"))
+    try:
+        config = yaml.safe_load(options.config.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise Text2SqlError(f"The run config {options.config} cannot be read: {reason}.") from error
     if options.seed is not None:
-        config["ops"]["grpo_policy"]["config"]["trainer"]["trl"]["seed"] = options.seed
+        place = config
+        for name in ("ops", "grpo_policy", "config", "trainer", "trl"):
+            place = place.setdefault(name, {})
+        place["seed"] = options.seed
     file = root.path / "logs" / "lifecycle.yaml"
     return write_file(file, lambda part: part.write_text(yaml.safe_dump(config), encoding="utf-8"))
 

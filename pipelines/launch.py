@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import uuid
@@ -43,6 +44,19 @@ class Stage:
         return (self.ended or time.time()) - self.began
 
 
+@dataclass(frozen=True)
+class FailedCheck:
+    """A check that did not pass, and what it says."""
+
+    asset: str
+    name: str
+    description: str
+
+    def __str__(self) -> str:
+        """Return a sentence."""
+        return f"{self.asset}: {self.name}: {self.description}".rstrip(".") + "."
+
+
 @dataclass
 class Progress:
     """What is known of a run: its stages in order, and what went wrong."""
@@ -50,7 +64,7 @@ class Progress:
     run_id: str = ""
     stages: dict[str, Stage] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    failed_checks: list[str] = field(default_factory=list)
+    failed_checks: list[FailedCheck] = field(default_factory=list)
 
     def take(self, entry: dg.EventLogEntry) -> Stage | None:
         """Learn from one event; return the stage that it completed, if any."""
@@ -79,12 +93,14 @@ class Progress:
     def _take_check(self, check: Any) -> None:
         if not check.passed and check.severity is dg.AssetCheckSeverity.ERROR:
             asset = check.asset_key.to_user_string()
-            self.failed_checks.append(f"{asset}: {check.check_name}: {check.description}")
+            failed = FailedCheck(asset, check.check_name, check.description or "")
+            self.failed_checks.append(failed)
 
     def reason(self) -> str:
-        """Return why the run failed, in a sentence; a failed check comes before its effects."""
-        if self.failed_checks:
-            return f"A check failed. {self.failed_checks[0]}"
+        """Return why the run failed, in a sentence: the check that stopped it, or the error."""
+        for check in self.failed_checks:
+            if {check.asset, f"{check.asset}_{check.name}"} & set(self.failures):
+                return f"A check failed. {check}"
         for stage, sentence in self.failures.items():
             return f"{stage} failed: {sentence}"
         return "The run failed."
@@ -162,6 +178,14 @@ def _raise_if_failed(
     if run is not None and run.status is dg.DagsterRunStatus.SUCCESS:
         return
     if run is None:
-        lines = last_lines(log, 600) or "(nothing)"
-        raise Text2SqlError(f"Dagster ended with status {status} before the run began:\n{lines}")
+        raise Text2SqlError(f"{_why_not_begun(log, status)} Dagster's log is {log}.")
     raise Text2SqlError(f"{progress.reason()} Dagster's log is {log}.")
+
+
+def _why_not_begun(log: Path, status: int) -> str:
+    """Find in Dagster's log why a run did not begin."""
+    text = last_lines(log, 50_000)
+    mistake = re.search(r"Error 1: (.{1,400}?)(?:\. Expected|$)", text, re.MULTILINE)
+    if mistake:
+        return f"The run config is wrong: {mistake[1].rstrip('.')}."
+    return f"Dagster ended with status {status} before the run began: {text[-300:] or 'silently'}"

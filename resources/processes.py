@@ -28,14 +28,15 @@ def end_with_parent() -> None:
 
 
 def last_lines(log: Path, characters: int = 2000) -> str:
-    """Return the end of a log file, whole lines, at most ``characters`` long."""
+    """Return the end of a log file, at most ``characters`` long; in whole lines, if it has any."""
     if not log.is_file():
         return ""
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - characters))
         text = file.read().decode("utf-8", errors="replace")
-    return (text.partition("\n")[2] if size > characters else text).strip()
+    whole = text.partition("\n")[2] if size > characters else text
+    return (whole or text).strip()
 
 
 class GuardedProcess:

@@ -50,3 +50,6 @@ def main() -> None:
     except Text2SqlError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        click.echo(f"error: {error.filename or 'The output'}: {error.strerror}.", err=True)
+        sys.exit(1)

@@ -66,7 +66,11 @@ def command(
     records = read_records(questions, databases, "dev")
     asked = [record.question for record in records if record.reason is None]
     if not asked:
-        raise Text2SqlError(f"{questions} has no question on a database in {databases}.")
+        named = sorted({record.question.db_id for record in records})[:5]
+        raise Text2SqlError(
+            f"No question of {questions} can be scored with {databases}: it needs a gold SQL and "
+            f"its database; the file names {', '.join(named) or 'no databases'}."
+        )
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
     limits = Limits(seconds=timeout)
@@ -124,7 +128,10 @@ def _percent(share: float | None) -> str:
 
 
 def _write(path: Path, scores: PredictionScores) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.write_text(json.dumps(scores.to_dict(), indent=1) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(scores.to_dict(), indent=1) + "\n", encoding="utf-8")
+        os.replace(partial, path)
     except OSError as error:
+        partial.unlink(missing_ok=True)
         raise Text2SqlError(f"Cannot write {path}: {error.strerror}.") from error

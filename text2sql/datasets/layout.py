@@ -49,6 +49,8 @@ def find_split(root: Path, split: str) -> SplitLayout:
 
 def database_files(folder: Path) -> dict[str, Path]:
     """Return the databases of a folder: db_id to ``<folder>/<db_id>/<db_id>.sqlite``."""
+    if not folder.is_dir():
+        raise Text2SqlError(f"There is no folder of databases {folder}; check the path.")
     found = {}
     for entry in sorted(folder.iterdir()):
         file = entry / f"{entry.name}.sqlite"

@@ -41,6 +41,8 @@ def read_predictions(
     ``questions`` is a part of it. Ids are compared as they are written, never by their order.
     """
     pairs = _read(path)
+    if not pairs:
+        raise Text2SqlError(f"{path} holds no predictions.")
     rows = file_keys if file_keys is not None else [question.key for question in questions]
     names = _names(rows, {identity for identity, _ in pairs})
     sql: dict[str, str] = {}

@@ -36,6 +36,7 @@ ui: $(STAMP)  ## Open Dagster's UI on the demo's state
 
 bench: $(STAMP)  ## Measure the pocket policy's gain over three GRPO seeds, and the control
 	@$(BIN)/python -m benchmarks.pocket_gain
+	@$(BIN)/python -m benchmarks.pocket_gain --control --seeds 1
 
 clean:  ## Remove the environment and everything that was made
 	rm -rf $(VENV) artifacts build dist *.egg-info

@@ -177,6 +177,12 @@ def _counts(metadata: dict[str, Any]) -> dict[str, int]:
     return {name: value for name, value in metadata.items() if isinstance(value, int)}
 
 
+def _near(path: str) -> Path:
+    """Return a path as seen from the current folder, where it lies below."""
+    here = Path.cwd()
+    return Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)
+
+
 def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     """Print the scores and where to look next."""
     prompts, answers, paths = summary["prompts"], summary["answers"], summary["paths"]
@@ -186,9 +192,9 @@ def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     print(f"training          {summary['training']['seconds']:.0f} s")
     print(f"answers written   {answers['answered']} of {answers['questions']}")
     print(f"everything        {summary['seconds']:.0f} s")
-    print(f"\nmodel card        {paths['model_card']}")
-    print(f"reporting tables  {paths['reporting']}")
-    print(f"these numbers     {paths['root']}/summary.json")
+    print(f"\nmodel card        {_near(paths['model_card'])}")
+    print(f"reporting tables  {_near(paths['reporting'])}")
+    print(f"these numbers     {_near(paths['root'])}/summary.json")
     print("Dagster's UI      make ui")
 
 

@@ -28,7 +28,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         if (given.bird / "predictions_minidev").is_dir():
-            found["evaluation"] = evaluation_speed.measure(given.bird, work, given.rounds)
+            found["evaluation"] = [
+                evaluation_speed.measure(given.bird, work, given.rounds, processes)
+                for processes in (1, 2)
+            ]
         else:
             print(f"Evaluation is left out: {given.bird} has no BIRD mini-dev predictions.")
         database = query_speed.build(work / "many_tables.sqlite")

@@ -96,16 +96,19 @@ class Work:
             self._results[number] = QueryResult(Status.INFRASTRUCTURE, error=error)
 
 
-_LONG = re.compile("select|join", re.IGNORECASE)
+_SELECT = re.compile("select", re.IGNORECASE)
+_JOIN = re.compile("join", re.IGNORECASE)
 _MANY = 4
 
 
-def _turn(path: str, sql: str) -> tuple[bool, str]:
+def _turn(path: str, sql: str) -> tuple[int, bool, str]:
     """Say when a text's turn is: those that may take long first, so that none ends alone.
 
+    A nested query may run once for each row around it, so it counts for more than any join.
     Neighbours share a database, so that a worker needs few connections.
     """
-    return len(_LONG.findall(sql)) < _MANY, path
+    selects, joins = len(_SELECT.findall(sql)), len(_JOIN.findall(sql))
+    return -selects, selects + joins < _MANY, path
 
 
 def _late(seconds: float) -> QueryResult:

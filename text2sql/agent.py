@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -20,6 +21,9 @@ from text2sql.tools import TOOL_SCHEMAS, ToolRecord, Tools
 StopReason = Literal[
     "submit", "no_action", "turn_limit", "truncated", "context_exceeded", "infrastructure"
 ]
+OnMessage = Callable[[Message], None]
+"""Called with each message of a rollout as it joins the conversation, the opening ones first."""
+
 _COMPACTED_CHARS = 300
 
 
@@ -50,14 +54,15 @@ async def run_episode(
     sandbox: Sandbox,
     settings: AgentSettings,
     sampling: Sampling,
+    on_message: OnMessage | None = None,
 ) -> Episode:
-    """Let a policy answer one question.
+    """Let a policy answer one question; ``on_message`` follows the conversation.
 
     A policy or sandbox that fails ends the rollout as ``infrastructure``. Raises Text2SqlError
     for what the user must mend first: no such database, a refused key.
     """
     started = time.monotonic()
-    run = _Run(question, policy, sandbox, settings, sampling)
+    run = _Run(question, policy, sandbox, settings, sampling, on_message)
     stop: StopReason
     error = ""
     try:
@@ -79,6 +84,7 @@ class _Run:
         sandbox: Sandbox,
         settings: AgentSettings,
         sampling: Sampling,
+        on_message: OnMessage | None = None,
     ) -> None:
         self.question = question
         self.policy = policy
@@ -87,12 +93,15 @@ class _Run:
         self.sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
         self.tools = Tools(question, sandbox, settings)
         self.messages = opening_messages(question, settings)
+        self.tell = on_message or (lambda message: None)
         self.turns = self.prompt_tokens = self.completion_tokens = 0
         self.compacted = False
 
     async def agentic(self) -> StopReason:
         """Take turns until something ends the rollout."""
         nudged = False
+        for message in self.messages:
+            self.tell(message)
         while self.turns < self.settings.max_turns:
             reply = await self._reply_that_fits()
             if reply.truncated:
@@ -101,7 +110,7 @@ class _Run:
                 if nudged:
                     return "no_action"
                 nudged = True
-                self.messages.append({"role": "user", "content": NUDGE})
+                self._add({"role": "user", "content": NUDGE})
                 continue
             await self._carry_out(reply)
             if self.tools.submitted is not None:
@@ -113,6 +122,8 @@ class _Run:
         schema = await asyncio.to_thread(describe, self.question.database, self.sandbox)
         text = render_full(schema, schema_budget(self.settings))
         self.messages = opening_messages(self.question, self.settings, text)
+        for message in self.messages:
+            self.tell(message)
         reply = await self._reply()
         if reply.truncated:
             return "truncated"
@@ -123,7 +134,11 @@ class _Run:
         """Answer every call in order; calls after submit are answered but not carried out."""
         for call in reply.tool_calls:
             text = await self.tools.call(call.name, call.arguments)
-            self.messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            self._add({"role": "tool", "tool_call_id": call.id, "content": text})
+
+    def _add(self, message: Message) -> None:
+        self.messages.append(message)
+        self.tell(message)
 
     async def _reply_that_fits(self) -> Reply:
         """Ask for a reply; where the conversation is too long, shorten old results once."""
@@ -142,7 +157,7 @@ class _Run:
         self.turns += 1
         self.prompt_tokens += reply.prompt_tokens
         self.completion_tokens += reply.completion_tokens
-        self.messages.append(reply.message)
+        self._add(reply.message)
         return reply
 
     def episode(self, stop: StopReason, seconds: float, error: str) -> Episode:

@@ -13,13 +13,13 @@ from assets.partitions import training_run_of, training_runs
 from assets.training import read_training
 from assets.versions import code_version, read_json
 from resources.paths import ArtifactRoot
+from text2sql.champion import CHAMPION, champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import TRAINED, Comparison, compare
 from text2sql.model_card import render_card
 from text2sql.promotion import GateRules, objections
 from text2sql.score_table import markdown_table, score_rows
 
-CHAMPION = "champion.json"
 HISTORY = 100
 """Former champions that are remembered."""
 
@@ -62,7 +62,7 @@ def promotion_gate(
 
 def _against_champion(root: ArtifactRoot, run: str) -> Comparison | None:
     """Compare a candidate with the champion on the same questions, where there is another."""
-    champion = read_json(root.path / CHAMPION)
+    champion = champion_record(root.path)
     scores = read_scores(root, run)
     same_data = champion.get("dataset") == scores.provenance["dataset"]
     if not same_data or champion["revision"] == scores.revisions[TRAINED]:
@@ -73,7 +73,7 @@ def _against_champion(root: ArtifactRoot, run: str) -> Comparison | None:
 
 
 def _champion_name(root: ArtifactRoot) -> str:
-    return read_json(root.path / CHAMPION).get("training_run", "the base policy only")
+    return champion_record(root.path).get("training_run", "the base policy only")
 
 
 def _last_evaluated(root: ArtifactRoot) -> str:
@@ -122,7 +122,7 @@ def champion_policy(
 
 def _promote(root: ArtifactRoot, run: str, dagster_run: str) -> dict[str, Any]:
     """Write the champion's record; the one before goes into its history, without outcomes."""
-    before = read_json(root.path / CHAMPION)
+    before = champion_record(root.path)
     scores, training = read_scores(root, run), read_training(root, run)
     history = before.pop("history", [])
     before.pop("outcomes", None)
@@ -146,7 +146,7 @@ def _promote(root: ArtifactRoot, run: str, dagster_run: str) -> dict[str, Any]:
 
 def read_champion(root: ArtifactRoot) -> dict[str, Any]:
     """Return the champion's record; ``policy`` is its directory, ``revision`` its weights'."""
-    champion = read_json(root.path / CHAMPION)
+    champion = champion_record(root.path)
     if not champion:
         raise Text2SqlError("There is no champion policy yet: run the lifecycle job first.")
     return champion

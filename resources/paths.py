@@ -7,10 +7,10 @@ from pathlib import Path
 
 import dagster as dg
 
+from text2sql.champion import ROOT_VARIABLE
 from text2sql.errors import Text2SqlError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-ROOT_VARIABLE = "TEXT2SQL_ROOT"
 
 
 def artifact_root() -> Path:

@@ -1,6 +1,5 @@
 """The questions that people want answered every day, in the reporting tables."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,13 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from assets import data
 from assets.answer_checks import check_databases_found
-from assets.bird import bird_archive
 from assets.expectations import check_result
 from assets.plots import records
 from assets.versions import code_version, fingerprint
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
+from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.questions import ReportQuestion, find_database, read_questions
 
@@ -32,15 +30,18 @@ class ReportQuestionsConfig(dg.Config):
     file: str = Field(default="", description="A YAML list of questions; empty: the shipped one.")
     databases: str = Field(
         default="",
-        description="The folder of the databases; empty: report_databases of the pocket corpus.",
+        description="The folder of the databases; empty: the shipped questions' own database.",
     )
 
 
 @dg.asset(
     group_name=GROUP,
-    deps=[bird_archive],
     check_specs=[dg.AssetCheckSpec("databases_found", asset="report_questions")],
-    code_version=code_version("text2sql/reporting/questions.py", "text2sql/reporting/tables.py"),
+    code_version=code_version(
+        "text2sql/datasets/pocket/business.py",
+        "text2sql/reporting/questions.py",
+        "text2sql/reporting/tables.py",
+    ),
     kinds={"sql"},
 )
 def report_questions(
@@ -51,9 +52,8 @@ def report_questions(
     A question whose database is not there is kept as it is written: it alone cannot be answered.
     """
     file = Path(config.file).expanduser().resolve() if config.file else shipped_questions()
-    folders = [Path(config.databases).expanduser().resolve()] if config.databases else []
-    folders = folders or pocket_databases(root.path)
-    resolved = [_resolve(question, folders) for question in read_questions(file)]
+    folder = _folder(config.databases, root.path)
+    resolved = [_resolve(question, folder) for question in read_questions(file)]
     with reporting.open(root.path) as store:
         store.save_questions(question for question, _ in resolved)
         enabled, target = store.questions(), store.name
@@ -80,19 +80,17 @@ def shipped_questions() -> Path:
     return Path(text2sql.__file__).parent / "datasets" / "pocket" / "report_questions.yaml"
 
 
-def pocket_databases(root: Path) -> list[Path]:
-    """Return the folders of business databases: of the archive in use, then of any other."""
-    used = [data.load_archive(root).folder] if (root / "bird" / data.ARCHIVE).is_file() else []
-    corpora = [*used, *sorted((root / "corpus").glob("*"))]
-    return [corpus / REPORT_DATABASES for corpus in corpora]
+def _folder(databases: str, root: Path) -> Path:
+    """Return the folder of the databases: the one that was named, or the shipped questions'."""
+    if databases:
+        return Path(databases).expanduser().resolve()
+    return generate_business_databases(root / REPORT_DATABASES)
 
 
-def _resolve(
-    question: ReportQuestion, folders: Sequence[Path]
-) -> tuple[ReportQuestion, str | None]:
+def _resolve(question: ReportQuestion, folder: Path) -> tuple[ReportQuestion, str | None]:
     """Return the question with the path of its database, or with what is wrong with it."""
     try:
-        return replace(question, database=str(find_database(question.database, folders))), None
+        return replace(question, database=str(find_database(question.database, [folder]))), None
     except Text2SqlError as error:
         return question, str(error)
 

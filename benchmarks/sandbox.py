@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks import evaluation_speed, query_speed, voting_scale
 from benchmarks.measuring import surroundings, write
@@ -24,7 +25,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="of the evaluation; the best counts")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     given = parser.parse_args()
-    found = {"measured": surroundings()}
+    found: dict[str, Any] = {"measured": surroundings()}
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         if (given.bird / "predictions_minidev").is_dir():

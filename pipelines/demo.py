@@ -22,7 +22,7 @@ from assets.evaluation import evaluation_folder, read_scores
 from assets.training import read_training
 from assets.versions import read_json
 from pipelines.home import open_instance
-from pipelines.launch import Progress, Stage, run_job
+from pipelines.launch import Progress, Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
 from resources.paths import ArtifactRoot
 from text2sql.errors import Text2SqlError
@@ -101,10 +101,9 @@ def main(arguments: list[str]) -> None:
             add_training_run(instance, options.run)
             stages = _run_jobs(instance, root, options)
     except DBAPIError as error:
-        raise Text2SqlError(
-            f"Dagster's records below {root.path} cannot be written: {error.orig}; see whether "
-            "the disk is full."
-        ) from error
+        reason = f"Dagster's records below {root.path} cannot be written: {error.orig}."
+        full = disk_full(reason, root.path / "logs")
+        raise Text2SqlError(f"{reason} {full}".rstrip()) from error
     summary = _summary(root, options.run, stages, time.monotonic() - started)
     write_json(root.path / "summary.json", summary)
     _show(root, options.run, summary)

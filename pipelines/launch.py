@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 import uuid
@@ -26,6 +27,8 @@ LAUNCH_TAG = "text2sql/launch"
 POLL_SECONDS = 0.5
 _PLANS = (Event.ASSET_MATERIALIZATION_PLANNED, Event.ASSET_CHECK_EVALUATION_PLANNED)
 """Events of a run's start that name a step which has not begun."""
+
+_DISK_FULL = re.compile("no space left on device|(?:database or )?disk (?:is full|I/O error)", re.I)
 
 
 @dataclass
@@ -111,11 +114,15 @@ def _values(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sentence(error: Any) -> str:
-    """Return the message of what the step's code raised, without its class."""
+    """Return the message of what the step's code raised, without its class.
+
+    Of several lines (the end of a child's log) the first and the last.
+    """
     while error.cause and (error.cls_name or "").startswith("Dagster"):
         error = error.cause
     name, _, message = error.message.strip().partition(": ")
-    sentence = message if message and " " not in name else error.message.strip()
+    lines = (message if message and " " not in name else error.message.strip()).splitlines()
+    sentence = lines[0] if len(lines) == 1 else f"{lines[0].rstrip(':')}: {lines[-1].strip()}"
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
@@ -177,9 +184,20 @@ def _raise_if_failed(
     run = instance.get_run_by_id(progress.run_id) if progress.run_id else None
     if run is not None and run.status is dg.DagsterRunStatus.SUCCESS:
         return
-    if run is None:
-        raise Text2SqlError(f"{_why_not_begun(log, status)} Dagster's log is {log}.")
-    raise Text2SqlError(f"{progress.reason()} Dagster's log is {log}.")
+    reason = _why_not_begun(log, status) if run is None else progress.reason()
+    if full := disk_full(reason, log):
+        reason = f"{reason} {full}"
+    raise Text2SqlError(f"{reason} Dagster's log is {log}.")
+
+
+def disk_full(reason: str, place: Path) -> str:
+    """Return a sentence about the disk that holds ``place`` where ``reason`` says it was full."""
+    if not _DISK_FULL.search(reason):
+        return ""
+    free = shutil.disk_usage(place.parent).free / 1e6
+    return (
+        f"The disk that holds {place.parent} has {free:,.0f} MB left: make room and run it again."
+    )
 
 
 def _why_not_begun(log: Path, status: int) -> str:
@@ -188,4 +206,6 @@ def _why_not_begun(log: Path, status: int) -> str:
     mistake = re.search(r"Error 1: (.{1,400}?)(?:\. Expected|$)", text, re.MULTILINE)
     if mistake:
         return f"The run config is wrong: {mistake[1].rstrip('.')}."
+    if full := _DISK_FULL.search(text):
+        return f"Dagster could not begin the run: {full[0]}."
     return f"Dagster ended with status {status} before the run began: {text[-300:] or 'silently'}"

@@ -30,7 +30,7 @@ GRAPH = {
     "dev_scores": (["dev_rollouts"], RUN),
     "model_card": (["dev_scores"], RUN),
     "champion_policy": (["model_card"], None),
-    "report_questions": (["bird_archive"], None),
+    "report_questions": ([], None),
     "report_answers": (["champion_policy", "report_questions"], DAY),
 }
 BLOCKING = {"questions_valid", "db_ids_resolve", "databases_sound", "gold_runs"} | {

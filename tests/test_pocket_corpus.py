@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from text2sql.datasets.bird import load_split
-from text2sql.datasets.pocket.corpus import CorpusSizes, generate
+from text2sql.datasets.pocket.corpus import (
+    CorpusSizes,
+    generate,
+    generate_business_databases,
+)
 from text2sql.datasets.pocket.phrasing import GENERAL, TARGET, Phrasing
 from text2sql.datasets.pocket.questions import ask
 from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrate, demonstrations
@@ -231,12 +235,13 @@ def test_the_share_of_the_target_phrasing_is_what_was_asked_for():
     assert not any(marks.search(m[0]["content"]) for m in islice(demonstrations(4, 0, 0), 500))
 
 
-def test_the_report_questions_concern_the_business_database(corpus: Path):
+def test_the_report_questions_concern_the_business_database(tmp_path: Path):
+    folder = generate_business_databases(tmp_path / "report_databases")
     questions = read_questions(POCKET / "report_questions.yaml")
     assert 5 <= len(questions) <= 6
     for question in questions:
-        database = find_database(question.database, [corpus / "report_databases"])
+        database = find_database(question.database, [folder])
         tables = {name for (name,) in rows_of(database, "SELECT name FROM sqlite_master")}
         assert tables & set(question.question.replace(".", "").split())
-    words = words_in([corpus / "report_databases" / "store_chain" / "store_chain.sqlite"])
+    words = words_in([folder / "store_chain" / "store_chain.sqlite"])
     assert words <= {form for word in DEV.words() for form in (word, plural(word))}

@@ -13,7 +13,7 @@ import yaml
 from reporting_databases import postgresql_server
 from scripted_server import ScriptedServer, Step, fails, submits
 
-from assets.report_questions import pocket_databases, report_questions, shipped_questions
+from assets.report_questions import report_questions
 from assets.reporting import report_answers
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -21,7 +21,6 @@ from resources.reporting import URL_VARIABLE, ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
 from text2sql.policy.server import named_revision
-from text2sql.reporting.questions import ReportQuestion, read_questions
 
 __all__ = ["postgresql_server"]
 DAY = "2026-03-02"
@@ -246,13 +245,10 @@ def test_the_reporting_url_comes_from_config_environment_or_root(tmp_path, monke
     assert ReportingDatabase(url="sqlite:///x").url_below(tmp_path) == "sqlite:///x"
 
 
-def test_the_shipped_questions_are_about_the_pocket_corpus(tmp_path):
-    from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-    from text2sql.reporting.questions import find_database
-
-    generate(tmp_path / "corpus" / "v", 1, CorpusSizes(4, 4, 4, 4))
-    questions = read_questions(shipped_questions())
-    assert len(questions) >= 3
-    assert all(isinstance(question, ReportQuestion) for question in questions)
-    for question in questions:
-        assert find_database(question.database, pocket_databases(tmp_path)).is_file()
+def test_the_shipped_questions_bring_their_own_database(place):
+    result = place.run(report_questions)
+    assert checks(result) == {"databases_found": True}
+    databases = {Path(name) for (name,) in place.query("SELECT database FROM questions")}
+    assert databases == {place.root / "report_databases" / "store_chain" / "store_chain.sqlite"}
+    assert all(database.is_file() for database in databases)
+    assert len(place.query("SELECT id FROM questions")) >= 3

@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,24 +61,42 @@ class _Part:
 def generate(root: Path, seed: int = DEVELOPMENT_SEED, sizes: CorpusSizes | None = None) -> Path:
     """Write the corpus to ``root`` and return it; a corpus that is already there is kept.
 
-    Writes ``train/train.json``, ``dev/dev.json``, their ``*_databases`` and
-    ``report_databases``. The same seed and sizes give the same questions, byte for byte.
+    Writes ``train/train.json``, ``dev/dev.json`` and their ``*_databases``. The same seed and
+    sizes give the same questions, byte for byte.
     Raises Text2SqlError when ``root`` holds anything else.
     """
     sizes = sizes or CorpusSizes()
     manifest = {"format": FORMAT, "seed": seed, "sizes": asdict(sizes)}
     if root.exists() and any(root.iterdir()):
         return _existing(root, manifest)
-    partial = root.with_name(f"{root.name}.partial-{os.getpid()}")
-    try:
+    with _appearing(root) as partial:
         _write(partial, seed, sizes)
         _write_json(partial / _MANIFEST, manifest)
-        os.replace(partial, root)
+    return root
+
+
+def generate_business_databases(root: Path) -> Path:
+    """Write the databases that the shipped business questions concern; return their folder.
+
+    What is already there is kept. Raises Text2SqlError where ``root`` cannot be written.
+    """
+    if not (root / BUSINESS / f"{BUSINESS}.sqlite").is_file():
+        with _appearing(root) as partial:
+            _write_database(partial, BUSINESS, business_database())
+    return root
+
+
+@contextmanager
+def _appearing(folder: Path) -> Iterator[Path]:
+    """Give a folder to write to, which becomes ``folder`` once it is whole."""
+    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    try:
+        yield partial
+        os.replace(partial, folder)
     except OSError as error:
-        raise Text2SqlError(f"The pocket corpus cannot be written to {root}: {error}.") from error
+        raise Text2SqlError(f"{folder} cannot be written: {error}.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return root
 
 
 def _existing(root: Path, manifest: dict[str, Any]) -> Path:
@@ -109,7 +128,6 @@ def _write(root: Path, seed: int, sizes: CorpusSizes) -> None:
             if part.split == split:
                 rows += _write_part(folder, random.Random(f"{seed}/{split}/{part.subset}"), part)
         _write_json(root / split / f"{split}.json", [_row(split, i, r) for i, r in enumerate(rows)])
-    _write_database(root / "report_databases", BUSINESS, business_database())
 
 
 def _write_part(folder: Path, rng: random.Random, part: _Part) -> list[dict[str, Any]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import Any
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
-from text2sql.policy.server import ServerPolicy, api_root, error_text, is_loopback, named_revision
+from text2sql.policy.connections import NoAnswer, fetch
+from text2sql.policy.failures import error_text
+from text2sql.policy.server import ServerPolicy, api_root, named_revision
 
 POCKET = "pocket"
 API_KEY_VARIABLE = "TEXT2SQL_API_KEY"
@@ -67,37 +69,34 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
 
     Raises InfrastructureError where nothing answers, Text2SqlError where something else does.
     """
-    import httpx
-
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     address = f"{api_root(url)}/models"
     try:
-        answer = httpx.get(
-            address, headers=headers, timeout=_PROBE_SECONDS, trust_env=not is_loopback(url)
-        )
-    except httpx.RequestError as error:
-        raise InfrastructureError(
-            f"No policy server answers at {url}: {str(error) or type(error).__name__}."
-        ) from error
-    if answer.status_code in (401, 403):
+        answer = fetch(address, api_key, _PROBE_SECONDS)
+    except NoAnswer as error:
+        raise InfrastructureError(f"No policy server answers at {url}: {error}.") from error
+    if answer.status in (401, 403):
         raise Text2SqlError(
             f"The server at {url} refused the key; set {API_KEY_VARIABLE} to a valid one."
         )
-    if answer.status_code >= 500 or answer.status_code == 429:
+    if answer.status >= 500 or answer.status == 429:
         reason = error_text(answer.content)
         raise InfrastructureError(
-            f"The policy server at {url} answered HTTP {answer.status_code}: {reason}."
+            f"The policy server at {url} answered HTTP {answer.status}: {reason}."
         )
-    models = _models(answer)
+    models = _models(answer.content)
     if not models:
-        raise Text2SqlError(f"{url} is no OpenAI-compatible server: {address} lists no models.")
+        raise Text2SqlError(
+            f"{url} is no OpenAI-compatible server: {address} lists no models "
+            f"(HTTP {answer.status})."
+        )
     return models
 
 
-def _models(answer: Any) -> dict[str, str]:
+def _models(content: bytes) -> dict[str, str]:
     try:
-        return {str(entry["id"]): str(entry.get("root") or "") for entry in answer.json()["data"]}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        entries = json.loads(content)["data"]
+        return {str(entry["id"]): str(entry.get("root") or "") for entry in entries}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import hashlib
 import json
 import random
 import re
 import time
 import urllib.parse
-import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.policy.base import ContextOverflow, Message, PolicyInfo, Reply, Sampling
+from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
+from text2sql.policy.connections import Connections, NoAnswer
+from text2sql.policy.failures import Retryable, completion_in, refusal
 from text2sql.policy.replies import Unusable, read_reply
-
-if TYPE_CHECKING:
-    import httpx
-
-_OVERFLOW = re.compile(
-    r"context (?:length|size|window)|context_length|maximum model length|max_model_len", re.I
-)
-_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 524, 529})
-_CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -45,14 +36,6 @@ class Retry:
     def wait(self, attempt: int) -> float:
         """Draw the wait after a failed attempt (0 is the first): doubling, half of it random."""
         return min(self.longest_wait, self.first_wait * 2**attempt) * random.uniform(0.5, 1.0)
-
-
-class _Retryable(Exception):
-    """A failure that may pass; ``after`` is the wait that the server asked for, in seconds."""
-
-    def __init__(self, reason: str, after: float | None = None) -> None:
-        super().__init__(reason)
-        self.after = after
 
 
 class ServerPolicy:
@@ -80,12 +63,10 @@ class ServerPolicy:
         self.info = PolicyInfo(model, revision or named_revision(model))
         self.retry = retry or Retry()
         self.requests = 0
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._connections = Connections({"Authorization": f"Bearer {api_key}"} if api_key else {})
         self._seconds = request_seconds
         self._homes: dict[int, int] = {}
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._proven = False
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -95,23 +76,26 @@ class ServerPolicy:
         Raises ContextOverflow, InfrastructureError after the last retry, and Text2SqlError for
         what no retry mends: a refused key, a model that the server does not have.
         """
-        body = json.dumps(self._payload(messages, tools, sampling)).encode()
+        # Half of a surrogate pair becomes a question mark: no server takes one.
+        payload = self._payload(messages, tools, sampling)
+        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", errors="replace")
         home = self._home(messages)
         deadline = time.monotonic() + self.retry.total_seconds
         for attempt in range(self.retry.attempts):
             url = self.urls[(home + attempt) % len(self.urls)]
             try:
-                answer = await self._post(url, body, deadline)
-                return read_reply(answer, tools, sampling.max_tokens)
-            except (_Retryable, Unusable) as failure:
+                answer = await self._ask(url, body, deadline)
+                reply = read_reply(answer, tools, sampling.max_tokens)
+            except (NoAnswer, Retryable, Unusable) as failure:
                 await self._before_next(attempt, failure, deadline, url)
+                continue
+            self._proven = True
+            return reply
         raise AssertionError("unreachable: the last attempt raises")
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+        await self._connections.close()
 
     def _payload(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -146,57 +130,14 @@ class ServerPolicy:
             ) from failure
         await asyncio.sleep(wait)
 
-    async def _post(self, url: str, body: bytes, deadline: float) -> Any:
+    async def _ask(self, url: str, body: bytes, deadline: float) -> Any:
         """Send one request and return its JSON; raise what the answer means."""
-        import httpx
-
         left = min(self._seconds, max(1.0, deadline - time.monotonic()))
         self.requests += 1
-        try:
-            async with asyncio.timeout(left):
-                response = await self._client().post(f"{url}/chat/completions", content=body)
-        except TimeoutError as error:
-            raise _Retryable(f"no answer within {left:.0f} s") from error
-        except httpx.RequestError as error:
-            raise _Retryable(str(error) or type(error).__name__) from error
-        if response.status_code == 200:
-            return _decoded(response.content)
-        raise self._refusal(url, response)
-
-    def _refusal(self, url: str, response: httpx.Response) -> Exception:
-        """Turn an error answer into the exception it means."""
-        code, reason = response.status_code, error_text(response.content)
-        if code in (400, 413, 422) and _OVERFLOW.search(reason):
-            return ContextOverflow(reason)
-        if code in _RETRIED:
-            after = _retry_after(response.headers.get("retry-after"))
-            return _Retryable(f"HTTP {code}: {reason}", after)
-        if "enable-auto-tool-choice" in reason:
-            return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
-        if code in (401, 403):
-            return Text2SqlError(f"The policy server at {url} refused the key (HTTP {code}).")
-        if code == 404:
-            return Text2SqlError(
-                f"The policy server at {url} has no model {self.model!r} or no chat completions: "
-                f"{reason}."
-            )
-        return InfrastructureError(f"The policy server at {url} answered HTTP {code}: {reason}.")
-
-    def _client(self) -> httpx.AsyncClient:
-        """Return the client of the running event loop, with connections that stay open."""
-        import httpx
-
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = httpx.AsyncClient(
-                headers={"Content-Type": "application/json", **self._headers},
-                timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-                trust_env=not all(is_loopback(url) for url in self.urls),
-            )
-            self._clients[loop] = client
-        return client
+        answer = await self._connections.post(f"{url}/chat/completions", body, left)
+        if not 200 <= answer.status < 300:
+            raise refusal(answer, url, self.model, proven=self._proven)
+        return completion_in(answer)
 
 
 def api_root(url: str) -> str:
@@ -212,58 +153,6 @@ def api_root(url: str) -> str:
     return root if re.search(r"/v\d+\Z", root) else f"{root}/v1"
 
 
-def is_loopback(url: str) -> bool:
-    """Say whether a server runs on this machine, where no proxy belongs in between."""
-    host = urllib.parse.urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
 def named_revision(model: str, detail: str = "") -> str:
     """Return 16 hex digits for a served model that declares no revision of its own."""
     return hashlib.sha256(f"{model}\0{detail}".encode()).hexdigest()[:16]
-
-
-def error_text(content: bytes) -> str:
-    """Return the message of an error answer, at most 300 characters."""
-    text = content[:20_000].decode("utf-8", errors="replace")
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        answer = text
-    if isinstance(answer, dict):
-        answer = answer.get("error", answer.get("detail", answer.get("message", answer)))
-    if isinstance(answer, dict):
-        answer = answer.get("message", answer)
-    return " ".join(str(answer).split())[:300].rstrip(".") or "no reason given"
-
-
-def _decoded(content: bytes) -> Any:
-    """Read a successful answer, in which a server may still report an error."""
-    text = content.decode("utf-8", errors="replace")
-    if text.lstrip().startswith("data:"):
-        events = [line[5:].strip() for line in text.splitlines() if line.startswith("data:")]
-        failed = [event for event in events if '"error"' in event]
-        reason = error_text(failed[0].encode()) if failed else "a stream that was not asked for"
-        raise _Retryable(reason)
-    try:
-        answer = json.loads(text)
-    except ValueError as error:
-        raise _Retryable(f"the answer is not JSON: {text[:80]!r}") from error
-    if isinstance(answer, dict) and answer.get("error"):
-        raise _Retryable(error_text(content))
-    return answer
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Read a Retry-After header, in seconds or as a date; None where there is none."""
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        moment = email.utils.parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(0.0, moment.timestamp() - time.time())

@@ -1,0 +1,130 @@
+"""What a server's answer means: a chat completion, a failure that may pass, or one that stays."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+import time
+from typing import Any
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.base import ContextOverflow
+from text2sql.policy.connections import Answer
+
+# How servers say that a conversation is too long: OpenAI, vLLM, SGLang, llama.cpp, TGI,
+# TensorRT-LLM, Ollama, LiteLLM and the hosted models each have their own words.
+_OVERFLOW = re.compile(
+    r"""context[ _]?(?:length|size|window) | max(?:imum)?[ _]model[ _]len | exceed_context
+      | maximum\s(?:allowed\s|input\s|sequence\s|prompt\s)length
+      | (?:prompt|input|request)\s(?:is|was|are)\stoo\slong | prompt\slength\s.*\sexceeds
+      | inputs?\W\stokens\s\+ | (?:input|inputs)\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
+      | input\stoken\scount | too\smany\s(?:input\s)?tokens | reduce\sthe\slength""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+_READ_BYTES = 20_000
+_REASON_CHARS = 300
+
+
+class Retryable(Exception):
+    """A failure that may pass; ``after`` is the wait that the server asked for, in seconds."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+def completion_in(answer: Answer) -> Any:
+    """Return the JSON of a successful answer, in which a server may still report an error.
+
+    Raises Retryable, and ContextOverflow for a conversation that is too long.
+    """
+    text = answer.content.decode("utf-8", errors="replace")
+    if events := re.findall(r"^data:(.*)", text, re.MULTILINE):
+        failed = [event for event in events if '"error"' in event]
+        if not failed:
+            raise Retryable("the answer is a stream, which was not asked for")
+        raise _reported(failed[0].encode())
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}") from error
+    if isinstance(found, dict) and (found.get("error") or found.get("object") == "error"):
+        raise _reported(answer.content)
+    return found
+
+
+def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
+    """Return the exception that an error answer means.
+
+    Before a server has ever answered (``proven``), a wrong key, model or address is the user's
+    to mend. Afterwards it is the server, or a proxy before it, that fails.
+    """
+    code, reason = answer.status, error_text(answer.content)
+    if code not in (401, 403, 404, 429) and overflows(answer.content):
+        return ContextOverflow(reason)
+    passing = code in _RETRIED or (proven and code in (301, 302, 307, 308, 401, 403, 404))
+    if passing:
+        return Retryable(f"HTTP {code}: {reason}", retry_after(answer.headers.get("retry-after")))
+    if "enable-auto-tool-choice" in reason:
+        return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
+    if code in (401, 403):
+        return Text2SqlError(f"The policy server at {url} refused the key (HTTP {code}).")
+    if code in (404, 405):
+        return Text2SqlError(
+            f"The policy server at {url} has no model {model!r} or no chat completions: {reason}."
+        )
+    if 300 <= code < 400:
+        place = answer.headers.get("location") or "no address"
+        return Text2SqlError(
+            f"The policy server at {url} points to another address (HTTP {code}: {place}); give "
+            "the one that answers."
+        )
+    return InfrastructureError(f"The policy server at {url} answered HTTP {code}: {reason}.")
+
+
+def overflows(content: bytes) -> bool:
+    """Say whether an error answer is about a conversation that is too long."""
+    return _OVERFLOW.search(" ".join(_said(content))) is not None
+
+
+def error_text(content: bytes) -> str:
+    """Return the message of an error answer, at most 300 characters."""
+    text = " ".join(_said(content)[0].split())
+    return text[:_REASON_CHARS].rstrip(".") or "no reason given"
+
+
+def retry_after(value: str | None) -> float | None:
+    """Read a Retry-After header, in seconds or as a date; None where there is none."""
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        moment = email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, moment - time.time())
+
+
+def _said(content: bytes) -> list[str]:
+    """Return the message of an error answer, then its code and its type, as far as it has them."""
+    text = content[:_READ_BYTES].decode("utf-8", errors="replace")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    if isinstance(found, dict):
+        found = found.get("error") or found.get("detail") or found
+    if not isinstance(found, dict):
+        return [str(found)]
+    return [str(found.get("message") or found), str(found.get("code")), str(found.get("type"))]
+
+
+def _reported(content: bytes) -> Exception:
+    """Return the exception that an error within a successful answer means."""
+    reason = error_text(content)
+    return ContextOverflow(reason) if overflows(content) else Retryable(reason)

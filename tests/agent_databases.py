@@ -23,6 +23,19 @@ def make_database(path: Path, script: str = SHOP) -> Path:
     return path
 
 
+def damaged_inside(path: Path) -> Path:
+    """Write a database whose schema can be read and whose table ``t`` cannot."""
+    make_database(
+        path,
+        SHOP + "CREATE TABLE t (a); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r "
+        "LIMIT 5000) INSERT INTO t SELECT printf('%.*c', 100, 'x') FROM r;",
+    )
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 65536)
+    return path
+
+
 def ask(database: Path, text: str = "How many cities are there?", **fields: str) -> Question:
     """A question on it."""
     return Question(fields.pop("key", "t/1"), database.stem, database, text, **fields)

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from agent_databases import damaged_inside
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from text2sql.commands.evaluate import command as evaluate
 from text2sql.commands.sql import command as sql_command
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import (
     REWARD,
     GoldResult,
@@ -244,6 +246,7 @@ def test_gold_result_survives_json(sandbox, database):
 
 
 def write_questions(folder, database):
+    folder.mkdir(exist_ok=True)
     rows = [
         {
             "question_id": n,
@@ -290,6 +293,45 @@ def test_evaluate_pairs_by_id_in_every_format(tmp_path, database, content):
     assert "missing: 1 questions" in result.output
 
 
+def evaluated(tmp_path, database, content, *options):
+    """Run ``text2sql evaluate`` on the three questions and these predictions."""
+    arguments = write_questions(tmp_path, database)
+    (tmp_path / "predictions.json").write_text(json.dumps(content))
+    arguments += ["--predictions", str(tmp_path / "predictions.json"), "--jobs", "1"]
+    return CliRunner().invoke(evaluate, [*arguments, *map(str, options)])
+
+
+def test_evaluate_warns_of_predictions_that_are_no_text(tmp_path, database):
+    result = evaluated(tmp_path, database, {"9": 5, "10": None, "11": ["SELECT 1"]})
+    assert result.exit_code == 0, result.output
+    assert "warning: 2 predictions are neither text nor null" in result.stderr
+    assert "the first has the id 9" in result.stderr
+    assert "execution accuracy 0.00% of 3" in result.stdout
+    assert "warning" not in evaluated(tmp_path / "b", database, {"9": None}).stderr
+
+
+@pytest.mark.parametrize("content", [{"77": "SELECT 1"}, {"dev/1": "SELECT 1", "x": "SELECT 2"}])
+def test_evaluate_refuses_the_predictions_of_other_questions(tmp_path, database, content):
+    result = evaluated(tmp_path, database, content)
+    assert isinstance(result.exception, Text2SqlError) and result.exception.exit_code == 1
+    assert "is one of the 3 questions" in str(result.exception)
+    assert result.stdout == ""
+
+
+def test_evaluate_finds_an_unwritable_output_before_the_work(tmp_path, database):
+    taken = tmp_path / "file"
+    taken.write_text("kept")
+    places = (tmp_path, tmp_path / "no" / "out.json", taken / "out.json", Path("/dev/null"))
+    for number, out in enumerate(places):
+        result = evaluated(tmp_path / str(number), database, {"9": "SELECT 1"}, "--json", out)
+        assert f"Cannot write {out}: " in str(result.exception)
+        assert result.stdout == ""
+    assert taken.read_text() == "kept"
+    result = evaluated(tmp_path / "last", database, {"9": "SELECT 1"}, "--json", taken)
+    assert json.loads(taken.read_text())["count"] == 3
+    assert not list(tmp_path.glob(".file*"))
+
+
 @pytest.mark.parametrize(
     ("statement", "code", "words"),
     [
@@ -309,6 +351,30 @@ def test_sql_command_says_how_it_ended(database, statement, code, words):
     found = json.loads(plain.output)
     assert (found["status"] == "ok") == (code == 0)
     assert bool(found["error"]) == (code != 0)
+
+
+def test_sql_command_writes_valid_json_for_every_value(database):
+    sql = "SELECT 9e999, -9e999, 1e308, x'00ff', NULL, 9e999 - 9e999, 'é'"
+    shown = CliRunner().invoke(sql_command, [str(database), sql, "--json"])
+    (row,) = json.loads(shown.stdout, parse_constant=pytest.fail)["rows"]
+    assert row == ["Infinity", "-Infinity", 1e308, {"blob": "00ff"}, None, None, "é"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_sql_command_tells_damage_in_one_sentence(tmp_path, options):
+    database = damaged_inside(tmp_path / "shop.db")
+    shown = CliRunner().invoke(sql_command, [str(database), "SELECT sum(a) FROM t", *options])
+    assert isinstance(shown.exception, InfrastructureError)
+    assert str(shown.exception) == (
+        f"{database}: the database is damaged; get a fresh copy (database disk image is malformed)."
+    )
+
+
+def test_sql_command_lists_its_exit_statuses():
+    shown = CliRunner().invoke(sql_command, ["--help"]).stdout
+    assert [line.split()[0] for line in shown.splitlines() if line[4:5].isdigit()] == list(
+        "0123456"
+    )
 
 
 def test_published_predictions_score_as_the_official_scripts_say(sandbox, shared_data: Path):

@@ -168,7 +168,7 @@ class Tools:
         )
         result = await self._sandbox.aexecute(self.question.database, clean_sql(sql), limits)
         if result.status is Status.INFRASTRUCTURE:
-            raise InfrastructureError(f"A query on {self.question.database}: {result.error}")
+            raise InfrastructureError(f"{result.error}.")
         return result
 
     def _shown(self, result: QueryResult) -> str:

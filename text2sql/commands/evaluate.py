@@ -6,14 +6,14 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import get_args
 
 import click
 
 from text2sql.datasets.bird import Record, file_key, read_records
-from text2sql.datasets.predictions import read_predictions
+from text2sql.datasets.predictions import Predictions, read_predictions
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
 from text2sql.known_results import KnownResults
@@ -61,8 +61,18 @@ def command(
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
 
-    Predictions are paired by question id; a question without one counts as not matched.
+    Predictions are paired by question id; a question without one, or with one that is no text,
+    counts as not matched.
+
+    \b
+    Exit status:
+      0  scored
+      1  something to mend: a file, a database, no prediction for any question
+      2  wrong usage
+      6  scored, but some questions could not be judged (a worker or a database failed)
     """
+    if json_path is not None:
+        _require_writable(json_path)
     records = read_records(questions, databases, "dev")
     asked = [record.question for record in records if record.reason is None]
     if not asked:
@@ -76,10 +86,10 @@ def command(
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
         scores = score_predictions(asked, sql, sandbox, limits, rule, known)
-    _report_left_out(records, sql.missing, sql.unknown)
+    _report_left_out(records, sql)
     _print(scores)
     if json_path is not None:
-        _write(json_path, scores)
+        _write(json_path, json.dumps(scores.to_dict(), indent=1) + "\n")
     lost = sum(item.verdict is Verdict.INFRASTRUCTURE for item in scores.scored)
     if lost:
         raise InfrastructureError(f"{lost} questions could not be judged; run again.")
@@ -101,15 +111,19 @@ def _known_results(wanted: bool) -> Iterator[KnownResults | None]:
             known.close()
 
 
-def _report_left_out(
-    records: list[Record], missing: tuple[str, ...], unknown: tuple[str, ...]
-) -> None:
+def _report_left_out(records: list[Record], sql: Predictions) -> None:
     for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
         click.echo(f"left out: {count} questions ({reason})", err=True)
-    if missing:
-        click.echo(f"missing: {len(missing)} questions have no prediction", err=True)
-    if unknown:
-        click.echo(f"unknown: {len(unknown)} predictions belong to no question", err=True)
+    if sql.missing:
+        click.echo(f"missing: {len(sql.missing)} questions have no prediction", err=True)
+    if sql.unknown:
+        click.echo(f"unknown: {len(sql.unknown)} predictions belong to no question", err=True)
+    if sql.no_text:
+        click.echo(
+            f"warning: {len(sql.no_text)} predictions are neither text nor null and count as not "
+            f"matched; the first has the id {sql.no_text[0]}",
+            err=True,
+        )
 
 
 def _print(scores: PredictionScores) -> None:
@@ -127,11 +141,28 @@ def _percent(share: float | None) -> str:
     return "n/a" if share is None else f"{share:.2%}"
 
 
-def _write(path: Path, scores: PredictionScores) -> None:
+def _require_writable(path: Path) -> None:
+    """Find out before the work whether its result can be written; what is there stays."""
+    if path.exists() and not path.is_file():
+        raise Text2SqlError(f"Cannot write {path}: it is no regular file.")
+    with _writing(path) as partial:
+        partial.touch()
+        partial.unlink()
+
+
+def _write(path: Path, text: str) -> None:
+    with _writing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Path]:
+    """Name the file to write first; a failure is told in a sentence and leaves none behind."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(json.dumps(scores.to_dict(), indent=1) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        yield partial
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise Text2SqlError(f"Cannot write {path}: {error.strerror}.") from error

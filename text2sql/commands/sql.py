@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from text2sql.errors import InfrastructureError
+from text2sql.plain import plain_rows
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
 from text2sql.settings import AgentSettings
@@ -33,7 +34,15 @@ _MAX_ROWS = 100_000  # rows counted, as in run_sql
 def command(database: Path, statement: str, as_json: bool) -> None:
     """Run one read-only STATEMENT on the SQLite file DATABASE.
 
-    Exit status: 0 rows, 3 refused write, 4 error, 5 limit.
+    \b
+    Exit status:
+      0  it ran, and its rows are shown
+      1  the database is missing, damaged or no SQLite file
+      2  wrong usage
+      3  refused: it would change something
+      4  an error in the statement, or no statement
+      5  over a limit: time, memory or size
+      6  a worker failed, or the database did (locked, damaged inside)
     """
     path = check_database(database)
     with Sandbox(workers=1) as sandbox:
@@ -62,21 +71,17 @@ def _as_json(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
     result = sandbox.execute(database, clean_sql(statement), limits)
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
-    return result.status, json.dumps(_plain(result), ensure_ascii=False, default=_blob)
+    return result.status, json.dumps(_as_object(result), ensure_ascii=False, allow_nan=False)
 
 
-def _plain(result: QueryResult) -> dict[str, Any]:
+def _as_object(result: QueryResult) -> dict[str, Any]:
     return {
         "status": result.status.value,
         "columns": result.columns,
-        "rows": result.rows,
+        "rows": plain_rows(result.rows),
         "row_count": result.row_count,
         "complete": result.complete,
         "warnings": result.warnings,
         "error": result.error,
         "seconds": round(result.seconds, 6),
     }
-
-
-def _blob(value: bytes) -> dict[str, str]:
-    return {"blob": value.hex()}

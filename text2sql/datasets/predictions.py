@@ -19,13 +19,21 @@ class Predictions(dict[str, str]):
     """SQL by question key, and what could not be paired.
 
     ``missing`` are keys of questions without a prediction: they count as wrong, nothing moves
-    up. ``unknown`` are ids of the file that no question of the questions file has.
+    up. ``unknown`` are ids of the file that no question of the questions file has. ``no_text``
+    are ids whose prediction is neither text nor null: it is no query, so it counts as wrong.
     """
 
-    def __init__(self, sql: dict[str, str], missing: Sequence[str], unknown: Sequence[str]):
+    def __init__(
+        self,
+        sql: dict[str, str],
+        missing: Sequence[str],
+        unknown: Sequence[str],
+        no_text: Sequence[str] = (),
+    ):
         super().__init__(sql)
         self.missing = tuple(missing)
         self.unknown = tuple(unknown)
+        self.no_text = tuple(no_text)
 
 
 def read_predictions(
@@ -39,6 +47,7 @@ def read_predictions(
     files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
     positions in that file. ``file_keys`` names its rows (``Dataset.file_keys``) where
     ``questions`` is a part of it. Ids are compared as they are written, never by their order.
+    Raises Text2SqlError for a file that cannot be read, or that has none of the questions.
     """
     pairs = _read(path)
     if not pairs:
@@ -46,16 +55,22 @@ def read_predictions(
     rows = file_keys if file_keys is not None else [question.key for question in questions]
     names = _names(rows, {identity for identity, _ in pairs})
     sql: dict[str, str] = {}
-    for identity, text in pairs:
+    for identity, prediction in pairs:
         key = names.get(identity, "")
         if key in sql:
             raise Text2SqlError(f"{path} has two predictions for {key}; keep one.")
         if key:
-            sql[key] = text
+            sql[key] = cut_suffix(prediction)
     wanted = [question.key for question in questions]
     missing = [key for key in wanted if key not in sql]
+    if len(missing) == len(wanted):
+        raise Text2SqlError(
+            f"No id of {path} is one of the {len(wanted)} questions: it has {pairs[0][0]!r}, the "
+            f"first question is {wanted[0]!r}; give the predictions of these questions."
+        )
     unknown = [identity for identity, _ in pairs if identity not in names]
-    return Predictions({key: sql[key] for key in wanted if key in sql}, missing, unknown)
+    no_text = [identity for identity, value in pairs if not isinstance(value, str | None)]
+    return Predictions({key: sql[key] for key in wanted if key in sql}, missing, unknown, no_text)
 
 
 def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
@@ -67,8 +82,8 @@ def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
     return ids | {key: key for key in rows if key}
 
 
-def _read(path: Path) -> list[tuple[str, str]]:
-    """Return (id as written, SQL) in file order."""
+def _read(path: Path) -> list[tuple[str, Any]]:
+    """Return (id as written, what is predicted) in file order."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -77,7 +92,7 @@ def _read(path: Path) -> list[tuple[str, str]]:
         raise Text2SqlError(f"The predictions {path} are not UTF-8: {error}.") from error
     content = _parse(text, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
-    return [(str(identity).strip(), cut_suffix(sql)) for identity, sql in pairs]
+    return [(str(identity).strip(), sql) for identity, sql in pairs]
 
 
 class _Object(dict[str, Any]):

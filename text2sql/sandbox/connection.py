@@ -194,13 +194,14 @@ def _open_database(path: str) -> Database:
         raise UnusableDatabase(f"{path}: {reason} ({error}).") from error
 
 
+DAMAGED = "the database is damaged; get a fresh copy"
 _READ_ONLY_WAL = (
     "the database cannot be opened, or has a write-ahead log (-wal) without its index (-shm); "
     "open it once with the program that owns it, so that the log is merged"
 )
 _UNUSABLE = {
     sqlite3.SQLITE_NOTADB: "the file is not a SQLite database, or it is encrypted",
-    sqlite3.SQLITE_CORRUPT: "the database is damaged; get a fresh copy",
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_READONLY_ROLLBACK: (
         "the database has an unfinished transaction (a journal file lies beside it); open it "
         "once with the program that owns it"

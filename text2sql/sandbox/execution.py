@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from text2sql.sandbox.connection import Database, DatabaseCache
+from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache
 from text2sql.sandbox.limits import MAX_VALUE_BYTES
 from text2sql.sandbox.results import QueryResult, ResultDigest, Status, timeout_message
 from text2sql.sandbox.statements import Statement, classify, tokens_of
@@ -157,7 +157,6 @@ _BROKEN_FILE = frozenset(
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PROTOCOL,
@@ -179,6 +178,8 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
         return QueryResult(Status.TOO_LARGE, error=message)
     # Plain READONLY answers a statement; its extended forms tell of recovery and journals.
     recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
+    if code & 0xFF == sqlite3.SQLITE_CORRUPT:
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({error})")
     if code & 0xFF in _BROKEN_FILE or recovery:
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {error}")
     return QueryResult(Status.ERROR, error=str(error)[:_MESSAGE_CHARS])

@@ -29,6 +29,8 @@ class QueryResult:
     ``complete`` is false when reading stopped early. Equal ``digest`` means equal under
     ``set(rows)``, ``multiset_digest`` as multisets, ``ordered_digest`` as lists; all three
     are empty unless the status is ok and the result complete. ``seconds`` is wall-clock time.
+    ``error`` says what went wrong; where the infrastructure failed, it begins with the
+    database's path.
     """
 
     status: Status

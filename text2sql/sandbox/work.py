@@ -92,7 +92,7 @@ class Work:
         self._deaths[number] = self._deaths.get(number, 0) + 1
         if self._deaths[number] >= _ATTEMPTS:
             again.remove(number)
-            error = "the worker process died, twice for this query"
+            error = f"{self.texts[number][0]}: the worker process died, twice for one query"
             self._results[number] = QueryResult(Status.INFRASTRUCTURE, error=error)
 
 

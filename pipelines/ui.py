@@ -17,7 +17,9 @@ def main() -> None:
         pass
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.chdir(CHECKOUT)
-    command = [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", *sys.argv[1:]]
+    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
+    command = [sys.executable, *quiet, "-m", "dagster", "dev", "-w", "workspace.yaml"]
+    command += sys.argv[1:]
     os.execv(sys.executable, command)
 
 

@@ -16,15 +16,18 @@ from typing import Any
 class Step:
     """What one request gets.
 
-    ``drop`` closes the connection without an answer; ``wait`` seconds pass first; with
-    ``meet`` the answer waits until as many requests as the barrier asks for are there.
+    ``drop`` closes the connection without an answer, ``raw`` sends these bytes instead of an
+    answer and closes it; ``wait`` seconds pass first, ``drip`` seconds after each byte of the
+    body; with ``meet`` the answer waits until as many requests as the barrier asks for are there.
     """
 
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     drop: bool = False
+    raw: bytes | None = None
     wait: float = 0.0
+    drip: float = 0.0
     meet: threading.Barrier | None = None
 
 
@@ -147,7 +150,8 @@ def _handler(owner: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             if step.meet is not None:
                 step.meet.wait()
             owner.count(-1)
-            if step.drop:
+            if step.drop or step.raw is not None:
+                self.connection.sendall(step.raw or b"")
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return
@@ -159,7 +163,9 @@ def _handler(owner: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(step.body)))
             self.end_headers()
-            self.wfile.write(step.body)
+            for part in [bytes([byte]) for byte in step.body] if step.drip else [step.body]:
+                self.wfile.write(part)
+                time.sleep(step.drip)
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Say nothing."""

@@ -63,6 +63,11 @@ class Connections:
                 ) as response,
             ):
                 return _answer(response.status, await _content(response), response.headers)
+        except aiohttp.ServerDisconnectedError as error:
+            raise NoAnswer("it hung up") from error
+        except aiohttp.ClientResponseError as error:
+            words = error.message.partition("\n")[0].rstrip(":")
+            raise NoAnswer(f"its answer is not proper HTTP ({words[:80]})") from error
         except aiohttp.ClientError as error:
             raise NoAnswer(_reason(error)) from error
         except TimeoutError as error:

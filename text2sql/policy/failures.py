@@ -18,11 +18,12 @@ _OVERFLOW = re.compile(
     r"""context[ _]?(?:length|size|window) | max(?:imum)?[ _]model[ _]len | exceed_context
       | maximum\s(?:allowed\s|input\s|sequence\s|prompt\s)length
       | (?:prompt|input|request)\s(?:is|was|are)\stoo\slong | prompt\slength\s.*\sexceeds
-      | inputs?\W\stokens\s\+ | (?:input|inputs)\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
+      | inputs?\W?\stokens\s\+ | inputs?\W?\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
       | input\stoken\scount | too\smany\s(?:input\s)?tokens | reduce\sthe\slength""",
     re.IGNORECASE | re.VERBOSE,
 )
-_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+_PASSING = frozenset({408, 409, 425, 429})
+_LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
 _READ_BYTES = 20_000
 _REASON_CHARS = 300
 
@@ -40,19 +41,24 @@ def completion_in(answer: Answer) -> Any:
 
     Raises Retryable, and ContextOverflow for a conversation that is too long.
     """
-    text = answer.content.decode("utf-8", errors="replace")
-    if events := re.findall(r"^data:(.*)", text, re.MULTILINE):
-        failed = [event for event in events if '"error"' in event]
-        if not failed:
-            raise Retryable("the answer is a stream, which was not asked for")
-        raise _reported(failed[0].encode())
     try:
-        found = json.loads(text)
+        found = json.loads(answer.content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}") from error
+        raise _no_json(answer.content) from error
     if isinstance(found, dict) and (found.get("error") or found.get("object") == "error"):
         raise _reported(answer.content)
     return found
+
+
+def _no_json(content: bytes) -> Exception:
+    """Return the exception that an answer means which is no JSON, or an event stream."""
+    text = content[:_READ_BYTES].decode("utf-8", errors="replace")
+    events = re.findall(r"^data:(.*)", text, re.MULTILINE)
+    failed = [event for event in events if '"error"' in event]
+    if failed:
+        return _reported(failed[0].encode())
+    kind = "a stream, which was not asked for" if events else "not JSON"
+    return Retryable(f"the answer is {kind}: {' '.join(text[:80].split())!r}")
 
 
 def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
@@ -64,8 +70,7 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
     code, reason = answer.status, error_text(answer.content)
     if code not in (401, 403, 404, 429) and overflows(answer.content):
         return ContextOverflow(reason)
-    passing = code in _RETRIED or (proven and code in (301, 302, 307, 308, 401, 403, 404))
-    if passing:
+    if code >= 500 or code in _PASSING or (proven and code in _LOST):
         return Retryable(f"HTTP {code}: {reason}", retry_after(answer.headers.get("retry-after")))
     if "enable-auto-tool-choice" in reason:
         return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
@@ -75,8 +80,8 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
         return Text2SqlError(
             f"The policy server at {url} has no model {model!r} or no chat completions: {reason}."
         )
-    if 300 <= code < 400:
-        place = answer.headers.get("location") or "no address"
+    if code in _LOST:
+        place = answer.headers.get("location", "it does not say which")
         return Text2SqlError(
             f"The policy server at {url} points to another address (HTTP {code}: {place}); give "
             "the one that answers."

@@ -14,6 +14,7 @@ from text2sql.policy.calls import new_call_id, parse_calls
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 _KEPT = ("reasoning", "reasoning_content", "reasoning_details")
+_GIVEN_UP = ("abort", "error")
 
 
 class Unusable(Exception):
@@ -25,7 +26,8 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
 
     Calls that the server left in the content are parsed, with one warning. A reply counts as
     truncated when the server says so, or when it used every token and a call in it is broken
-    or none came (a parser may report a call that was cut as finished). Raises Unusable.
+    or none came (a parser may report a call that was cut as finished). Raises Unusable, also
+    where the server says that it gave up on the reply.
     """
     try:
         choice = answer["choices"][0]
@@ -37,17 +39,18 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
     required = {tool["function"]["name"]: _required(tool) for tool in tools}
     if not calls and required:
         calls, content = _left_in_content(content, required)
-    usage = answer.get("usage") or {}
-    used = int(usage.get("completion_tokens") or 0)
-    finish = str(choice.get("finish_reason") or "stop")
+    finish = choice.get("finish_reason") or "stop"
+    if finish in _GIVEN_UP:
+        raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
+    used = _count(answer, "completion_tokens")
     broken = not calls or any(not _complete(call, required) for call in calls)
     return Reply(
         message=history_message(content, calls, {key: message.get(key) for key in _KEPT}),
         content=content,
         tool_calls=tuple(calls),
-        finish_reason=finish,
+        finish_reason=str(finish),
         truncated=finish == "length" or (used >= max_tokens and broken),
-        prompt_tokens=int(usage.get("prompt_tokens") or 0),
+        prompt_tokens=_count(answer, "prompt_tokens"),
         completion_tokens=used,
     )
 
@@ -74,17 +77,43 @@ def history_message(
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, list):
-        return "".join(part.get("text") or "" for part in content)
-    return "" if content is None else str(content)
+    """Return a content as text: None, a string, or a list of parts with a text each."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError(f"content is a {type(content).__name__}")
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content)
+
+
+def _count(answer: Mapping[str, Any], name: str) -> int:
+    """Return a number of tokens from the usage; 0 where it is missing or no number."""
+    usage = answer.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return int(value) if isinstance(value, int | float) and 0 < value < 1e12 else 0
 
 
 def _call(entry: Mapping[str, Any]) -> ToolCall:
     function = entry["function"]
-    arguments = function.get("arguments")
-    if not isinstance(arguments, str):
-        arguments = json.dumps({} if arguments is None else arguments)
-    return ToolCall(str(entry.get("id") or new_call_id()), str(function.get("name")), arguments)
+    identifier, name = entry.get("id") or new_call_id(), function.get("name") or ""
+    return ToolCall(str(identifier), str(name), _arguments(function.get("arguments")))
+
+
+def _arguments(value: Any) -> str:
+    """Return arguments as JSON text, whether they came as that, as an object, or quoted twice."""
+    if not isinstance(value, str):
+        return json.dumps({} if value is None else value)
+    text, inner = value, _loaded(value)
+    while isinstance(inner, str):
+        text, inner = inner, _loaded(inner)
+    return text if isinstance(inner, dict) else value
+
+
+def _loaded(text: str) -> Any:
+    """Read JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _distinct(calls: list[ToolCall]) -> list[ToolCall]:
@@ -116,16 +145,16 @@ def _required(tool: Mapping[str, Any]) -> list[str]:
 
 def _complete(call: ToolCall, required: Mapping[str, Sequence[str]]) -> bool:
     """Say whether the arguments are an object with everything the tool must have."""
-    try:
-        values = json.loads(call.arguments)
-    except ValueError:
-        return False
+    values = _loaded(call.arguments)
     return isinstance(values, dict) and all(key in values for key in required.get(call.name, ()))
 
 
 def _object_text(arguments: str) -> str:
-    try:
-        whole = isinstance(json.loads(arguments), dict)
-    except ValueError:
-        whole = False
-    return arguments if whole else "{}"
+    """Return arguments as the text of an object that a server can read: UTF-8 takes no halves."""
+    values = _loaded(arguments)
+    if not isinstance(values, dict):
+        return "{}"
+    if "\\ud" not in arguments.lower():
+        return arguments
+    text = json.dumps(values, ensure_ascii=False)
+    return text.encode("utf-8", errors="replace").decode()

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 
 from text2sql.policy.base import ToolCall
 
-_OPEN = re.compile(r"(?P<tag><tool_call>\s*)?<function=(?P<name>[^>\s<]+)>|<tool_call>\s*(?=\{)")
+_NAME = r"""=["']?([^>\s<"']+)["']?\s*>"""
+_OPEN = re.compile(rf"(?P<tag><tool_call>\s*)?<function{_NAME}|<tool_call>\s*(?=\{{)")
 _CLOSE_TAG = re.compile(r"\s*</tool_call>")
 _END = re.compile(r"</function>(?=\s*(?:</tool_call>|<tool_call>|<function=|\Z))")
 _LINE_END = re.compile(r"^[ \t]*</function>", re.MULTILINE)
 _CUT = re.compile(r"</tool_call>|<tool_call>")
-_FIRST = re.compile(r"\s*<parameter=([^>\s<]+)>")
-_NEXT = re.compile(r"(?:</parameter>\s*|\n)<parameter=([^>\s<]+)>")
+_FIRST = re.compile(rf"\s*<parameter{_NAME}")
+_NEXT = re.compile(rf"(?:</parameter>\s*|\n)<parameter{_NAME}")
 _LAST = re.compile(r"</parameter>\s*\Z")
 # The end of thinking that a server without a reasoning parser left in: never inside a string.
 _THOUGHT = re.compile(r"</think>(?!['\"%])")
@@ -73,7 +74,7 @@ def _split_thinking(text: str) -> tuple[str, str]:
 
 
 def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Found | None:
-    name = start["name"]
+    name = start[2]
     if name is None:
         return _read_json(text, start.end())
     if name not in tool_names and not start["tag"]:

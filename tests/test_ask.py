@@ -1,17 +1,27 @@
 """``text2sql ask`` as a user calls it, against a real server and real files."""
 
+import csv
+import io
 import json
+import os
+import pty
+import socketserver
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
-from agent_databases import make_database
+from agent_databases import damaged_inside, make_database
 from click.testing import CliRunner
 from scripted_server import ScriptedServer, calls, fails, says, submits
 
+from text2sql.champion import local_root
 from text2sql.cli import cli
+from text2sql.commands.choice import Choice, choose
 from text2sql.errors import Text2SqlError
+from text2sql.policy.open import policy_directory
+from text2sql.policy.revision import directory_revision
 
 QUERY = "SELECT name FROM city ORDER BY name"
 
@@ -29,11 +39,34 @@ def run(script, *arguments):
     return result, server
 
 
-def program(*arguments):
+CODE = "import sys; from text2sql.cli import main; sys.argv[0] = 'text2sql'; main()"
+
+
+def program(*arguments, **options):
     """Run the program itself."""
-    code = "import sys; from text2sql.cli import main; sys.argv[0] = 'text2sql'; main()"
-    command = [sys.executable, "-c", code, "ask", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", CODE, "ask", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.run(command, text=True, timeout=60, check=False, **pipes)
+
+
+def on_a_terminal(*arguments):
+    """Run the program with a terminal as its standard error; returns its result and the lines."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "60"}
+    done = program(*arguments, stderr=slave, env=environment)
+    os.close(slave)
+    shown = b""
+    while part := _read(master):
+        shown += part
+    os.close(master)
+    return done, shown.decode().replace("\r\n", "\n").splitlines()
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the terminal's other end is closed
+        return b""
 
 
 def test_rows_sql_and_share(shop):
@@ -108,19 +141,131 @@ def test_no_agreement_says_what_became_of_all(shop):
     assert "2 of 2: no query was submitted" in result.stdout
 
 
-def test_the_transcript(shop):
-    script = [calls(("run_sql", {"sql": QUERY})), submits(QUERY)]
-    result, _ = run(script, shop, "Which cities?", "--transcript", "--json")
+def in_turn(*queries):
+    """A script whose n-th request submits the n-th query."""
+    left = iter(queries)
+    return lambda body: submits(next(left))
+
+
+@pytest.mark.parametrize(
+    "queries, code, status",
+    [
+        (["SELECT 1", "SELECT 2"], 3, "no_consensus"),
+        (["SELECT 1", "SELECT 2", "SELECT 3"], 3, "no_consensus"),
+        (["SELECT 1", "SELECT nope", "SELECT 1 WHERE 0"], 3, "no_consensus"),
+        (["SELECT 1", "SELECT 2", "SELECT 1"], 0, "answered"),
+        (["SELECT 1", "SELECT 2", "SELECT 1", "SELECT 2"], 0, "answered"),
+        (["SELECT nope", "SELECT 1 WHERE 0"], 4, "no_answer"),
+        (["SELECT 1"], 0, "answered"),
+    ],
+)
+def test_no_consensus_is_something_else_than_no_answer(shop, queries, code, status):
+    asked = (shop, "Which?", "--votes", len(queries))
+    result, _ = run(in_turn(*queries), *asked, "--json")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["status"]) == (code, status)
+    assert (found["sql"] is None) == (code != 0)
+    assert sorted(one["sql"] for one in found["candidates"]) == sorted(queries)
+
+
+def test_no_consensus_shows_what_was_submitted(shop):
+    result, _ = run(in_turn("SELECT 1", "SELECT 2"), shop, "Which?", "--votes", 2)
+    assert result.exit_code == 3
+    assert result.stdout.startswith("No consensus: no two of 2 rollouts agree: ")
+    assert "SQL: SELECT 1\n  the query returned 1 row" in result.stdout
+    result, _ = run(in_turn("SELECT 1", "SELECT 2"), shop, "Which?", "--votes", 2, "--csv")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "No consensus: " in result.stderr
+
+
+@pytest.mark.parametrize("votes", [1, 2])
+def test_the_trace(shop, votes):
+    def script(body):
+        looked = any(message["role"] == "tool" for message in body["messages"])
+        return submits(QUERY) if looked else calls(("run_sql", {"sql": QUERY}), reasoning="Hm.")
+
+    result, _ = run(script, shop, "Which cities?", "--trace", "--json", "--votes", votes)
     assert json.loads(result.stdout)["sql"] == QUERY
-    assert "[user] Which cities?" in result.stderr
-    assert '-> run_sql {"sql": "SELECT name' in result.stderr
-    assert "[end] submit" in result.stderr
+    for number in ["1 ", "2 "] if votes == 2 else [""]:
+        assert f"[{number}user] Which cities?" in result.stderr
+        assert f"[{number}reasoning] Hm." in result.stderr
+        assert f"[{number}end] submit" in result.stderr
+    assert result.stderr.count('-> run_sql {"sql": "SELECT name') == votes
+
+
+def test_steps_appear_on_a_terminal_while_it_works(shop):
+    long = "SELECT name FROM city WHERE name <> '\x1b[2J' ORDER BY name, id, name"
+    script = [calls(("inspect_schema", {})), says("Let me see."), submits(long)]
+    with ScriptedServer(script) as server:
+        done, lines = on_a_terminal(shop, "Which?", "--policy", server.url, "--csv")
+    assert (done.returncode, done.stdout) == (0, "name\nBern\nOslo\nRome\n")
+    steps = [line.split(" s  ", 1)[1] for line in lines[1:]]
+    assert [step.split()[0] for step in steps] == ["inspect_schema", "says", "submit"]
+    assert steps[2].startswith("submit          SELECT name FROM city")
+    assert all(len(line) < 60 for line in lines[1:])
+    assert "\x1b" not in "".join(lines)
+
+
+def test_steps_of_several_rollouts_name_the_rollout(shop):
+    with ScriptedServer(lambda body: submits(QUERY)) as server:
+        _, lines = on_a_terminal(shop, "Which?", "--policy", server.url, "--votes", 2)
+    numbers = sorted(line.split(" s  ", 1)[1].split()[0] for line in lines[1:])
+    assert numbers == ["1", "2"]
+
+
+def test_a_rollouts_steps_appear_before_its_end(shop):
+    """The second request is answered only once the first one's step has been shown."""
+    master, slave = pty.openpty()
+    seen = threading.Event()
+    turns = iter(range(9))
+
+    def script(body):
+        if next(turns) == 0:
+            return calls(("run_sql", {"sql": QUERY}))
+        assert seen.wait(30)
+        return submits(QUERY)
+
+    def watch():
+        shown = b""
+        while b"run_sql" not in shown and (part := _read(master)):
+            shown += part
+        seen.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    with ScriptedServer(script) as server:
+        done = program(shop, "Which?", "--policy", server.url, stderr=slave)
+    os.close(slave)
+    os.close(master)
+    assert done.returncode == 0 and seen.is_set()
+
+
+def test_without_a_terminal_there_are_no_steps(shop):
+    with ScriptedServer([submits(QUERY)]) as server:
+        done = program(shop, "Which?", "--policy", server.url)
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["policy:"]
+
+
+def test_single_turn(shop):
+    result, server = run([says(f"```sql\n{QUERY}\n```")], shop, "Which?", "--single-turn")
+    assert result.exit_code == 0 and f"SQL: {QUERY}" in result.stdout
+    (request,) = server.requests
+    assert "tools" not in request
+    assert "city(id INTEGER PK" in request["messages"][1]["content"]
+
+
+def test_csv(shop):
+    sql = "SELECT 'a,\"b\"' AS t, x'00ff' AS b, NULL AS n, 9e999 AS i, 'x' || char(10) || 'y' AS t"
+    result, _ = run([submits(sql)], shop, "Odd?", "--csv")
+    header, row = csv.reader(io.StringIO(result.stdout))
+    assert header == ["t", "b", "n", "i", "t"]
+    assert row == ['a,"b"', "00ff", "", "Infinity", "x\ny"]
 
 
 def test_values_that_json_and_terminals_do_not_have(shop):
     sql = "SELECT x'00ff' AS b, 9e999 AS i, NULL AS n, 'a' || char(27) || '[2J' AS e, 2 AS b"
     found = json.loads(run([submits(sql)], shop, "Odd?", "--json")[0].stdout)
-    assert found["rows"][0][:3] == ["X'00FF'", "inf", None]
+    assert found["rows"][0][:3] == [{"blob": "00ff"}, "Infinity", None]
     assert found["columns"] == ["b", "i", "n", "e", "b"]
     result, _ = run([submits(sql)], shop, "Odd?")
     assert "\x1b" not in result.stdout
@@ -134,7 +279,11 @@ def test_long_results_are_cut_and_say_so(shop):
     result, _ = run([submits(sql)], shop, "Many?")
     assert "(50 of 5000 rows shown)" in result.stdout
     found = json.loads(run([submits(sql)], shop, "Many?", "--json")[0].stdout)
-    assert (found["row_count"], len(found["rows"])) == (5000, 1000)
+    assert (found["row_count"], len(found["rows"])) == (5000, 5000)
+    many = sql.replace("5000", "100001")
+    result, _ = run([submits(many)], shop, "Many?", "--csv")
+    assert len(result.stdout.splitlines()) == 100_001
+    assert "note: the first 100000 of 100001 rows" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["missing", "empty", "garbage", "folder"])
@@ -156,19 +305,50 @@ def test_an_unusable_database_costs_no_call(tmp_path, kind):
 def test_a_database_that_is_corrupt_inside_is_one_sentence(tmp_path, shop):
     data = bytearray(shop.read_bytes())
     data[100:4000] = b"\xff" * 3900
-    (tmp_path / "corrupt.db").write_bytes(data)
+    (tmp_path / "schema.db").write_bytes(data)
+    damaged_inside(tmp_path / "rows.db")
+    damaged_inside(tmp_path / "cut.db")
+    os.truncate(tmp_path / "cut.db", 8192)
     with ScriptedServer(lambda body: calls(("inspect_schema", {}))) as server:
-        result = program(tmp_path / "corrupt.db", "Which?", "--policy", server.url)
-    assert result.returncode == 1
-    assert len([line for line in result.stderr.splitlines() if line.startswith("error: ")]) == 1
-    assert "Traceback" not in result.stderr
-    assert server.requests == []
+        for name in ("schema.db", "rows.db", "cut.db"):
+            result = program(tmp_path / name, "Which?", "--policy", server.url)
+            assert result.returncode == 1
+            assert result.stderr.startswith(f"error: {tmp_path / name}: the database is damaged")
+            assert len(result.stderr.splitlines()) == 1
+        assert server.requests == []
 
 
-def test_an_empty_question_and_a_policy_that_is_not_there(shop):
-    result, server = run([], shop, "  ")
-    assert isinstance(result.exception, Text2SqlError)
-    assert server.requests == []
+def test_broken_rules_of_the_schema_are_no_damage(tmp_path):
+    script = """
+    CREATE TABLE t (a INT); INSERT INTO t VALUES (NULL), (7);
+    PRAGMA writable_schema = 1;
+    UPDATE sqlite_master SET sql = 'CREATE TABLE t (a INT NOT NULL CHECK (a < 5))';
+    """
+    database = make_database(tmp_path / "loose.db", script)
+    result, _ = run([submits("SELECT a FROM t")], database, "Which?")
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["  "], "error: The question is empty; ask something."),
+        (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
+        (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
+        (["Which?", "--votes", "0"], "0 is not in the range"),
+    ],
+)
+def test_wrong_usage(shop, arguments, words):
+    result = program(shop, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert words in result.stderr
+
+
+def test_a_policy_that_is_not_there(shop, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    result = program(shop, "Which?", "--policy", tmp_path)
+    assert (result.returncode, len(result.stderr.splitlines())) == (1, 1)
+    assert "it has no weights (*.safetensors)" in result.stderr
     result = program(shop, "Which?", "--policy", "/no/such/policy")
     assert (result.returncode, result.stdout) == (1, "")
     assert "There is no policy '/no/such/policy'" in result.stderr
@@ -176,19 +356,86 @@ def test_an_empty_question_and_a_policy_that_is_not_there(shop):
 
 def test_a_server_that_is_down(shop):
     result = program(shop, "Which?", "--policy", "http://127.0.0.1:9/v1")
-    assert result.returncode == 6
+    assert result.returncode == 5
     assert result.stderr.startswith("error: No policy server answers at http://127.0.0.1:9/v1")
 
 
 def test_a_server_that_fails_while_it_answers(shop):
     result, _ = run(lambda body: fails(400, "odd"), shop, "Which?")
     assert "odd" in str(result.exception)
-    assert result.exception.exit_code == 6
+    assert result.exception.exit_code == 5
 
 
 def test_a_model_that_the_server_does_not_have(shop):
     result, _ = run([], shop, "Which?", "--model", "other")
     assert "no model 'other'; it has: scripted" in str(result.exception)
+    assert result.exception.exit_code == 1
+
+
+class _Greeting(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
+def test_a_server_that_speaks_another_protocol(shop):
+    with socketserver.TCPServer(("127.0.0.1", 0), _Greeting) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        result = program(shop, "Which?", "--policy", url)
+        server.shutdown()
+    assert result.returncode == 5
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(f"error: No policy server answers at {url}: ")
+
+
+def test_an_output_that_takes_nothing(shop):
+    with ScriptedServer([submits(QUERY)]) as server, open("/dev/full", "w") as full:
+        result = program(shop, "Which?", "--policy", server.url, "--json", stdout=full)
+    assert result.returncode == 1
+    assert "error: The output: No space left on device." in result.stderr
+
+
+def champion(root: Path, **changes):
+    """Write a champion's record as the promotion does; its weights are not there."""
+    record = {
+        "policy": str(root / "policy"),
+        "revision": "0123456789abcdef",
+        "training_run": "first",
+        "base_revision": "b",
+        "greedy": "56.5 [51.5, 61.4] n=384",
+    }
+    root.mkdir(exist_ok=True)
+    (root / "champion.json").write_text(json.dumps(record | changes))
+
+
+def test_who_answers_without_a_policy(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
+    assert choose(None) == choose("pocket")
+    assert "not for real questions" in choose(None).use
+    assert choose("http://somewhere") == Choice("http://somewhere")
+    champion(tmp_path)
+    with pytest.raises(Text2SqlError, match=r"weights are not at .*champion\.json"):
+        choose(None)
+    (tmp_path / "policy").mkdir()
+    found = choose(None)
+    assert (found.spec, found.revision) == (str(tmp_path / "policy"), "0123456789abcdef")
+    assert "training run first" in found.title and "56.5 [51.5" in found.use
+    assert "pocket" not in found.use
+    champion(tmp_path, base_revision=directory_revision(policy_directory("pocket")))
+    assert "trained from the pocket policy" in choose(None).use
+    (tmp_path / "champion.json").write_text('{"policy": 3}')
+    with pytest.raises(Text2SqlError, match="lacks policy, revision"):
+        choose(None)
+
+
+def test_where_a_project_keeps_its_champion(tmp_path, monkeypatch):
+    monkeypatch.delenv("TEXT2SQL_ROOT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert local_root() == Path(__file__).resolve().parent.parent / "artifacts"
+    (tmp_path / "artifacts").mkdir()
+    assert local_root() == tmp_path / "artifacts"
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "other"))
+    assert local_root() == tmp_path / "other"
 
 
 def test_the_pocket_policy_answers_without_a_server(shop):
@@ -196,6 +443,19 @@ def test_the_pocket_policy_answers_without_a_server(shop):
     if not list(weights.glob("*.safetensors")):
         pytest.skip("the pocket policy's weights are not there")
     pytest.importorskip("torch")
-    result = program(shop, "How many cities are there?", "--json")
+    environment = {**os.environ, "TEXT2SQL_ROOT": str(shop.parent)}
+    result = program(shop, "How many cities are there?", "--json", env=environment)
     assert result.returncode in (0, 4), result.stderr
     assert json.loads(result.stdout)["policy"]
+    assert result.stderr.startswith("policy: the pocket policy (")
+
+
+def test_the_champion_answers(shop, tmp_path):
+    weights = policy_directory("pocket")
+    pytest.importorskip("torch")
+    champion(tmp_path / "root", policy=str(weights))
+    environment = {**os.environ, "TEXT2SQL_ROOT": str(tmp_path / "root")}
+    result = program(shop, "How many cities are there?", "--csv", env=environment)
+    assert result.returncode in (0, 4), result.stderr
+    assert result.stderr.startswith(f"policy: the champion of {tmp_path / 'root'}, training run")
+    assert "warning: the promoted weights were others (0123456789abcdef)" in result.stderr

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from text2sql.agent import Episode
-from text2sql.asking import Answer, answer
-from text2sql.errors import Text2SqlError
+from text2sql.asking import Answer, Follower, Outcome, answer, require_usable
+from text2sql.commands.answer_output import as_csv, as_json, as_text, unanswered
+from text2sql.commands.choice import Choice, choose
+from text2sql.commands.live import Steps, Trace, steps_wanted
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
-from text2sql.policy.open import POCKET, open_policy, policy_directory
+from text2sql.policy.open import open_policy, policy_directory
 from text2sql.questions import Question
-from text2sql.render import neutral, render_cell
 from text2sql.sandbox import Sandbox
-from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 
-_SHOWN_ROWS = 50
-_CELL_CHARS = 60
-NO_ANSWER = 4
+USAGE = 2
+UNREACHABLE = 5
+_EXIT = {Outcome.ANSWERED: 0, Outcome.NO_CONSENSUS: 3, Outcome.NO_ANSWER: 4}
+_SHOWN_ROWS = 1000
+_WRITTEN_ROWS = 100_000
 
 
 @click.command()
 @click.argument("database", type=click.Path(path_type=Path))
 @click.argument("question")
+@click.option("--evidence", default="", help="What the question leaves unsaid.")
 @click.option(
     "--policy",
     "spec",
-    default=POCKET,
-    show_default=True,
-    help="Who answers: 'pocket', a model directory, or the URL of an OpenAI-compatible server.",
+    metavar="DIR|URL|pocket",
+    help="Who answers: a model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
+    "Default: the champion of the project around, else the pocket policy.",
 )
 @click.option("--model", help="The model to ask for, where a server has several.")
 @click.option(
@@ -44,117 +45,120 @@ NO_ANSWER = 4
     show_default=True,
     help="Rollouts that vote; one is greedy.",
 )
-@click.option("--evidence", default="", help="What the question leaves unsaid.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--transcript", is_flag=True, help="Show the conversations on standard error.")
+@click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
+@click.option("--trace", is_flag=True, help="Show the conversation, step by step, as it happens.")
+@click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
+@click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
 def command(
     database: Path,
     question: str,
-    spec: str,
+    evidence: str,
+    spec: str | None,
     model: str | None,
     votes: int,
-    evidence: str,
-    as_json: bool,
-    transcript: bool,
+    single_turn: bool,
+    trace: bool,
+    as_object: bool,
+    as_rows: bool,
 ) -> None:
     """Answer QUESTION on the SQLite file DATABASE.
 
-    Exit status: 0 answered, 4 no answer or no agreement, 1 something to mend, 6 the policy
-    server or a worker failed.
+    Standard output has the answer and nothing else; on a terminal the agent's steps appear on
+    standard error. JSON and CSV have at most 100,000 rows; there a blob is hexadecimal digits.
+
+    \b
+    Exit status:
+      0  answered: the query of the only rollout returned rows, or at least two
+         of several rollouts returned the same rows
+      1  something to mend: the database, the policy, the output
+      2  wrong usage
+      3  no consensus: several rollouts, some returned rows, no two the same
+      4  no answer: no rollout submitted a query that ran and returned rows
+      5  the policy server cannot be reached or fails, or a worker does
     """
+    if as_object and as_rows:
+        raise click.UsageError("Choose one of --json and --csv.")
     if not question.strip():
-        raise Text2SqlError("The question is empty; ask something.")
+        raise _usage("The question is empty; ask something.")
     asked = Question("ask", database.stem, database.absolute(), question, evidence)
+    keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
     with Sandbox() as sandbox:
-        describe(asked.database, sandbox)  # an unusable database is told before a model loads
-        policy = open_policy(spec, model)
-        click.echo(f"policy: {policy.info.name} ({policy.info.revision})", err=True)
-        settings = AgentSettings.for_policy(policy_directory(spec))
-        found = asyncio.run(_ask(asked, policy, sandbox, settings, votes))
-    if transcript:
-        for episode in found.episodes:
-            click.echo(_transcript(episode), err=True)
-    click.echo(json.dumps(_as_json(found, asked, policy)) if as_json else _as_text(found))
-    if found.result is None:
-        click.get_current_context().exit(NO_ANSWER)
+        require_usable(asked.database, sandbox)  # it is told before a model loads
+        policy, settings = _open(choose(spec), model, single_turn)
+        found = _ask(asked, policy, sandbox, settings, votes, keep, _follower(votes, trace))
+    if as_object:
+        click.echo(as_json(found, asked, policy.info))
+    elif as_rows:
+        _print_csv(found)
+    else:
+        click.echo(as_text(found))
+    click.get_current_context().exit(_EXIT[found.outcome])
 
 
-async def _ask(
-    asked: Question, policy: Policy, sandbox: Sandbox, settings: AgentSettings, votes: int
-) -> Answer:
+def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy, AgentSettings]:
+    """Open the policy, and say on standard error which it is and what it is good for."""
+    directory = policy_directory(choice.spec)
+    if model and directory is not None:
+        raise _usage("--model names a model of a server: give the server's URL with --policy.")
     try:
-        return await answer(asked, policy, sandbox, settings, votes)
-    finally:
-        await policy.close()
+        policy = open_policy(choice.spec, model)
+    except InfrastructureError as error:
+        raise _unreachable(error) from error
+    title = choice.title or policy.info.name
+    use = f": {choice.use}" if choice.use else ""
+    click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
+    if choice.revision not in ("", policy.info.revision):
+        click.echo(f"warning: the promoted weights were others ({choice.revision}).", err=True)
+    settings = AgentSettings.for_policy(directory)
+    return policy, replace(settings, mode="single_turn") if single_turn else settings
 
 
-def _as_text(found: Answer) -> str:
-    if found.result is None:
-        return f"No answer: {found.reason}"
-    sql = "\n".join(neutral(line) for line in found.vote.sql.strip().splitlines())
-    agreed = f"{found.vote.votes} of {found.vote.k} ({found.vote.share:.0%})"
-    tie = ", a tie" if found.vote.tie else ""
-    table = format_table(found.result.columns, found.result.rows, found.result.row_count)
-    return f"{table}\n\nSQL: {sql}\nShare: {agreed}{tie}\n{_cost(found)}"
+def _ask(
+    asked: Question,
+    policy: Policy,
+    sandbox: Sandbox,
+    settings: AgentSettings,
+    votes: int,
+    keep_rows: int,
+    follower: Follower,
+) -> Answer:
+    async def ask() -> Answer:
+        try:
+            return await answer(asked, policy, sandbox, settings, votes, keep_rows, follower)
+        finally:
+            await policy.close()
+
+    try:
+        found = asyncio.run(ask())
+    except InfrastructureError as error:
+        raise _unreachable(error) from error
+    if isinstance(follower, Trace):
+        follower.end(found)
+    return found
 
 
-def _cost(found: Answer) -> str:
-    tokens = sum(e.prompt_tokens + e.completion_tokens for e in found.episodes)
-    seconds = max(episode.seconds for episode in found.episodes)
-    turns = sum(episode.turns for episode in found.episodes)
-    return f"Cost: {turns} turns, {tokens:,} tokens, {seconds:.1f} s"
+def _follower(votes: int, trace: bool) -> Follower:
+    if trace:
+        return Trace(votes)
+    return Steps(votes) if steps_wanted() else lambda number, message: None
 
 
-def format_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], total: int) -> str:
-    """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
-    shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:_SHOWN_ROWS]]
-    table = [[neutral(name) for name in columns], *shown]
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    unit = "row" if total == 1 else "rows"
-    count = f"{total} {unit}" if total == len(shown) else f"{len(shown)} of {total} {unit} shown"
-    return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
-
-
-def _as_json(found: Answer, asked: Question, policy: Policy) -> dict[str, Any]:
+def _print_csv(found: Answer) -> None:
+    click.echo(as_csv(found), nl=False)
     result = found.result
-    return {
-        "question": asked.question,
-        "database": str(asked.database),
-        "status": "no_answer" if result is None else "answered",
-        "reason": found.reason,
-        "columns": list(result.columns) if result else [],
-        "rows": [[_plain(value) for value in row] for row in result.rows] if result else [],
-        "row_count": result.row_count if result else 0,
-        "sql": found.vote.sql or None,
-        "share": found.vote.share,
-        "votes": found.vote.votes,
-        "k": found.vote.k,
-        "tie": found.vote.tie,
-        "policy": policy.info.name,
-        "policy_revision": policy.info.revision,
-        "stop_reasons": [episode.stop_reason for episode in found.episodes],
-        "prompt_tokens": sum(episode.prompt_tokens for episode in found.episodes),
-        "completion_tokens": sum(episode.completion_tokens for episode in found.episodes),
-        "seconds": round(max(episode.seconds for episode in found.episodes), 3),
-    }
+    if result is None:
+        click.echo(unanswered(found), err=True)
+    elif len(result.rows) < result.row_count:
+        click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value that JSON has: blobs as SQL's hexadecimal literals, infinities as text."""
-    if isinstance(value, bytes):
-        return f"X'{value.hex().upper()}'"
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+def _usage(sentence: str) -> Text2SqlError:
+    error = Text2SqlError(sentence)
+    error.exit_code = USAGE
+    return error
 
 
-def _transcript(episode: Episode) -> str:
-    """Show a conversation with the calls in it; results of tools were neutralised before."""
-    lines: list[str] = []
-    for message in episode.messages:
-        text = "\n".join(neutral(line) for line in (message.get("content") or "").splitlines())
-        lines += [f"[{message['role']}] {text}".rstrip()]
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            lines.append(f"  -> {neutral(function['name'])} {neutral(function['arguments'])}")
-    return "\n".join([*lines, f"[end] {episode.stop_reason} {episode.error}".rstrip(), ""])
+def _unreachable(cause: InfrastructureError) -> InfrastructureError:
+    error = InfrastructureError(str(cause))
+    error.exit_code = UNREACHABLE
+    return error

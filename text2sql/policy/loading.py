@@ -23,6 +23,11 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
             f"{directory} is not a model directory: it has no config.json; "
             "give a Hugging Face directory with weights and tokenizer."
         )
+    if not any(directory.glob("*.safetensors")):
+        raise Text2SqlError(
+            f"{directory} could not be loaded as a model: it has no weights (*.safetensors); "
+            "give a Hugging Face directory with weights and tokenizer."
+        )
     try:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer

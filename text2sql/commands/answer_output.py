@@ -1,0 +1,112 @@
+"""An answer as text for people, as one JSON object, or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from typing import Any
+
+from text2sql.asking import Answer, Outcome, Tried
+from text2sql.plain import plain_rows
+from text2sql.policy.base import PolicyInfo
+from text2sql.questions import Question
+from text2sql.render import neutral, render_cell
+
+_SHOWN_ROWS = 50
+_CELL_CHARS = 60
+_TITLES = {Outcome.NO_CONSENSUS: "No consensus", Outcome.NO_ANSWER: "No answer"}
+
+
+def as_text(found: Answer) -> str:
+    """Lay an answer out for a terminal: rows, SQL, share and cost, or why there is none."""
+    if found.result is None:
+        lines = [unanswered(found), *_candidates(found.tried)]
+        return "\n".join([*lines, _cost(found)])
+    table = format_table(found.result.columns, found.result.rows, found.result.row_count)
+    agreed = f"{found.vote.votes} of {found.vote.k} ({found.vote.share:.0%})"
+    tie = ", a tie" if found.vote.tie else ""
+    return f"{table}\n\nSQL: {_inert(found.vote.sql)}\nShare: {agreed}{tie}\n{_cost(found)}"
+
+
+def unanswered(found: Answer) -> str:
+    """Say why there is no answer."""
+    return f"{_TITLES[found.outcome]}: {found.reason}"
+
+
+def _candidates(tried: tuple[Tried, ...]) -> list[str]:
+    """List the submitted queries, each once; of several also what became of each."""
+    fates = {one.episode.sql: one.fate for one in tried if one.episode.sql is not None}
+    if len(fates) == 1:
+        return [f"SQL: {_inert(sql)}" for sql in fates]
+    return [f"SQL: {_inert(sql)}\n  {neutral(fate)}" for sql, fate in fates.items()]
+
+
+def _inert(sql: str) -> str:
+    return "\n".join(neutral(line) for line in sql.strip().splitlines())
+
+
+def _cost(found: Answer) -> str:
+    tokens = sum(e.prompt_tokens + e.completion_tokens for e in found.episodes)
+    seconds = max(episode.seconds for episode in found.episodes)
+    turns = sum(episode.turns for episode in found.episodes)
+    return f"Cost: {turns} turns, {tokens:,} tokens, {seconds:.1f} s"
+
+
+def format_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], total: int) -> str:
+    """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
+    shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:_SHOWN_ROWS]]
+    table = [[neutral(name) for name in columns], *shown]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    unit = "row" if total == 1 else "rows"
+    count = f"{total} {unit}" if total == len(shown) else f"{len(shown)} of {total} {unit} shown"
+    return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
+
+
+def as_json(found: Answer, asked: Question, policy: PolicyInfo) -> str:
+    """Write an answer as one JSON object; ``seconds`` is wall clock, ``share`` between 0 and 1."""
+    result = found.result
+    values = {
+        "question": asked.question,
+        "database": str(asked.database),
+        "status": found.outcome.value,
+        "reason": found.reason,
+        "columns": list(result.columns) if result else [],
+        "rows": plain_rows(result.rows) if result else [],
+        "row_count": result.row_count if result else 0,
+        "sql": found.vote.sql if result else None,
+        "share": found.vote.share,
+        "votes": found.vote.votes,
+        "k": found.vote.k,
+        "tie": found.vote.tie,
+        "candidates": [{"sql": one.episode.sql, "fate": one.fate} for one in found.tried],
+        "policy": policy.name,
+        "policy_revision": policy.revision,
+        "stop_reasons": [episode.stop_reason for episode in found.episodes],
+        "prompt_tokens": sum(episode.prompt_tokens for episode in found.episodes),
+        "completion_tokens": sum(episode.completion_tokens for episode in found.episodes),
+        "seconds": round(max(episode.seconds for episode in found.episodes), 3),
+    }
+    return json.dumps(values, allow_nan=False)
+
+
+def as_csv(found: Answer) -> str:
+    """Write an answer's rows below a header; NULL is empty, a blob is hexadecimal digits."""
+    if found.result is None:
+        return ""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(found.result.columns)
+    writer.writerows([_cell(value) for value in row] for row in found.result.rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

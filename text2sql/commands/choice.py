@@ -1,0 +1,52 @@
+"""Who answers where the user named nobody: the local project's champion, or the pocket policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from text2sql.champion import Champion, find_champion, local_root
+from text2sql.policy.open import POCKET, policy_directory
+from text2sql.policy.revision import directory_revision
+
+POCKET_USE = (
+    "it knows template English on small databases; a stand-in, not for real questions: give a "
+    "model with --policy"
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A policy's specification, what to call it, what it is good for, and the revision it must
+    have (empty where any will do)."""
+
+    spec: str
+    title: str = ""
+    use: str = ""
+    revision: str = ""
+
+
+def choose(spec: str | None) -> Choice:
+    """Return what the user named, else the champion of the project around, else the pocket policy.
+
+    Raises Text2SqlError where there is a champion that cannot be used.
+    """
+    if spec == POCKET:
+        return Choice(POCKET, "the pocket policy", POCKET_USE)
+    if spec is not None:
+        return Choice(spec)
+    champion = find_champion(local_root())
+    if champion is None:
+        return Choice(POCKET, "the pocket policy", POCKET_USE)
+    return Choice(str(champion.policy), _title(champion), _use(champion), champion.revision)
+
+
+def _title(champion: Champion) -> str:
+    return f"the champion of {local_root()}, training run {champion.training_run}"
+
+
+def _use(champion: Champion) -> str:
+    use = f"greedy accuracy on its dev questions, in percent: {champion.greedy}"
+    pocket = policy_directory(POCKET)
+    if pocket is not None and directory_revision(pocket) == champion.base_revision:
+        use += f"; trained from the pocket policy: {POCKET_USE}"
+    return use

@@ -106,6 +106,13 @@ class RolloutStore:
             found[place] = rollout
         return list(found.values())
 
+    def scan(self) -> Iterator[Rollout]:
+        """Yield the rollouts one by one as they were written, without transcripts.
+
+        One that was asked again comes again, and the later one holds.
+        """
+        return self._lines(transcripts=False)
+
     def done(self) -> set[tuple[str, int]]:
         """Return the (question key, sample) of every valid rollout."""
         return {(rollout.key, rollout.sample) for rollout in self.read(False) if rollout.valid}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from text2sql.agent import Episode, run_episode
@@ -38,22 +38,24 @@ async def sample_rollouts(
     on_progress: Progress | None = None,
     first_sample: int = 0,
     run_id: str = "",
+    transcripts: bool = True,
 ) -> list[Rollout]:
     """Draw rollouts ``first_sample`` to ``first_sample + samples - 1`` of every question.
 
     Valid rollouts in the store that were drawn by the same policy, prompts and sampling count;
     the rest is asked, and each is stored as it finishes. Returns all of them in order. Without
     ``golds`` submissions are executed and not judged. A rollout that the infrastructure spoilt
-    is returned as such and asked again by the next call. Raises Text2SqlError for a missing
+    is returned as such and asked again by the next call. Without ``transcripts`` the returned
+    ones have no messages and calls: many fit into memory. Raises Text2SqlError for a missing
     database or gold result before anything is asked, and InfrastructureError once nothing but
     failures comes (twice ``concurrency`` in a row).
     """
     _check(questions, golds)
     wanted = {(q.key, s): q for q in questions for s in range(first_sample, first_sample + samples)}
-    work = _Work(golds, policy, sandbox, settings, sampling, store, run_id)
+    work = _Work(golds, policy, sandbox, settings, sampling, store, run_id, transcripts)
     found = {
         (rollout.key, rollout.sample): rollout
-        for rollout in store.read()
+        for rollout in store.read(transcripts)
         if rollout.valid and rollout.drawn_as == work.drawn_as
     }
     work.found = {place: found[place] for place in wanted if place in found}
@@ -93,6 +95,7 @@ class _Work:
         sampling: Sampling,
         store: RolloutStore,
         run_id: str,
+        transcripts: bool,
     ) -> None:
         self.golds = golds
         self.policy = policy
@@ -100,6 +103,7 @@ class _Work:
         self.settings = settings
         self.sampling = sampling
         self.store = store
+        self.transcripts = transcripts
         self.origin = {
             "policy": policy.info.name,
             "policy_revision": policy.info.revision,
@@ -144,7 +148,7 @@ class _Work:
         for (key, sample), question in queue:
             rollout = await self._one(question, sample)
             await asyncio.to_thread(self.store.append, rollout)
-            self.found[key, sample] = rollout
+            self.found[key, sample] = rollout if self.transcripts else _brief(rollout)
             self.failures = 0 if rollout.valid else self.failures + 1
             report()
             if self.failures >= limit:
@@ -161,6 +165,10 @@ class _Work:
         return await asyncio.to_thread(
             judge_episode, episode, question, gold, self.sandbox, self.origin | {"sample": sample}
         )
+
+
+def _brief(rollout: Rollout) -> Rollout:
+    return replace(rollout, messages=[], calls=[])
 
 
 def judge_episode(

@@ -1,20 +1,14 @@
-"""Child programs that end with whoever started them, however that one ends."""
+"""The processes of a Dagster step: its child programs, and the step's own end."""
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
 
-from resources.guard import PR_SET_PDEATHSIG, prctl
+from text2sql.guard import PR_SET_PDEATHSIG, prctl
+from text2sql.processes import GuardedProcess, last_lines
 
-GUARD = Path(__file__).with_name("guard.py")
+__all__ = ["GuardedProcess", "end_with_parent", "last_lines"]
 
 
 def end_with_parent() -> None:
@@ -25,82 +19,3 @@ def end_with_parent() -> None:
     """
     if multiprocessing.parent_process() is not None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def last_lines(log: Path, characters: int = 2000) -> str:
-    """Return the end of a log file, at most ``characters`` long; in whole lines, if it has any."""
-    if not log.is_file():
-        return ""
-    with log.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - characters))
-        text = file.read().decode("utf-8", errors="replace")
-    whole = text.partition("\n")[2] if size > characters else text
-    return (whole or text).strip()
-
-
-class GuardedProcess:
-    """A command in a session of its own, under ``guard.py``; a context manager.
-
-    Leaving the block ends whatever is left of it. The guard notices the death of this process
-    by the heartbeat pipe, whose writing end is held here and nowhere else.
-    """
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        log: Path,
-        environment: Mapping[str, str] | None = None,
-        grace_seconds: float = 10.0,
-    ) -> None:
-        """Start the command; its output and its errors go to ``log``, appended."""
-        self.grace_seconds = grace_seconds
-        self.log = log
-        log.parent.mkdir(parents=True, exist_ok=True)
-        guard = [sys.executable, "-E", "-S", str(GUARD)]
-        reading, self._heartbeat = os.pipe()
-        try:
-            with log.open("ab") as output:
-                self.process = subprocess.Popen(
-                    [*guard, str(reading), str(grace_seconds), *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=dict(environment or os.environ),
-                    pass_fds=(reading,),
-                    start_new_session=True,
-                )
-        finally:
-            os.close(reading)
-
-    @property
-    def pid(self) -> int:
-        """The guard's process id, which is also the id of the session and its group."""
-        return self.process.pid
-
-    def wait(self, seconds: float) -> int | None:
-        """Return the exit status, or None when the command still runs after ``seconds``."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def stop(self) -> None:
-        """End the command and everything that it started, and wait until it is gone."""
-        with contextlib.suppress(OSError):
-            os.close(self._heartbeat)
-        if self.wait(self.grace_seconds + 5) is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-            self.process.wait()
-
-    def __enter__(self) -> GuardedProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

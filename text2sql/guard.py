@@ -41,7 +41,8 @@ def descendants(root: int) -> list[int]:
             state, parent = entry.read_text().rpartition(")")[2].split()[:2]
             if state not in "ZX":
                 parents[int(entry.parent.name)] = int(parent)
-    found, frontier = [], {root}
+    found: list[int] = []
+    frontier = {root}
     while frontier:
         frontier = {pid for pid, parent in parents.items() if parent in frontier}
         found.extend(frontier)

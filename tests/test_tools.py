@@ -181,44 +181,6 @@ def test_a_column_name_that_is_not_utf8(use, tmp_path):
     assert "a column name is not valid UTF-8" in shown[1]
 
 
-def test_300_tables_give_a_useful_overview(use):
-    script = ";".join(
-        f"CREATE TABLE table_number_{i}(identifier INTEGER PRIMARY KEY, some_long_name_{i} TEXT)"
-        for i in range(300)
-    )
-    shown, _ = use(
-        ("inspect_schema", "{}"), ("inspect_schema", {"table": "table_number_299"}), script=script
-    )
-    assert len(shown[0]) <= 8000
-    assert "table_number_0(2 columns) 0 rows" in shown[0]
-    assert "of 300 tables shown; SELECT name FROM sqlite_master lists all" in shown[0]
-    assert "some_long_name_299 TEXT" in shown[1]
-
-
-def test_a_schema_that_nearly_fits_leaves_out_types_first(use):
-    columns = ", ".join(f"a_column_{i} VARCHAR(255)" for i in range(20))
-    script = ";".join(f"CREATE TABLE t{i}({columns})" for i in range(20))
-    text = one(use, "inspect_schema", "{}", script=script)
-    assert len(text) <= 8000
-    assert "t19(a_column_0, a_column_1," in text
-    assert text.splitlines()[-1].startswith("(types and keys left out")
-
-
-def test_a_table_with_2000_columns(use):
-    columns = ", ".join(f"measurement_number_{i} REAL" for i in range(2000))
-    shown, _ = use(
-        ("inspect_schema", "{}"),
-        ("inspect_schema", {"table": "wide"}),
-        ("run_sql", {"sql": "SELECT count(*) FROM pragma_table_info('wide')"}),
-        script=f"CREATE TABLE wide({columns})",
-    )
-    assert "wide(2000 columns) 0 rows" in shown[0]
-    assert len(shown[1]) <= 8000
-    assert "  measurement_number_0: REAL" in shown[1]
-    assert "of 2000 columns shown; SELECT name FROM pragma_table_info('wide')" in shown[1]
-    assert "2000" in shown[2]
-
-
 def test_an_empty_database(use):
     assert "no tables" in one(use, "inspect_schema", "{}", script="CREATE TABLE t(a); DROP TABLE t")
 

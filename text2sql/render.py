@@ -117,12 +117,17 @@ class Column:
 
 def render_table(name: str, columns: Sequence[Column], row_count: int | None) -> str:
     """Show one table on one line: ``team(id INTEGER PK, city_id INTEGER -> city.id) 12 rows``."""
-    body = ", ".join(_column(column) for column in columns)
+    return render_outline(name, ", ".join(map(render_column, columns)), row_count)
+
+
+def render_outline(name: str, body: str, row_count: int | None) -> str:
+    """Show one table on one line with this text for its columns."""
     count = "" if row_count is None else f" {row_count} row{'' if row_count == 1 else 's'}"
     return f"{quote_name(name)}({body}){count}"
 
 
-def _column(column: Column) -> str:
+def render_column(column: Column) -> str:
+    """Show one column: name, type, and what key it is."""
     parts = [quote_name(column.name), column.type]
     parts += ["PK"] if column.primary_key else []
     parts += [f"-> {column.references}"] if column.references else []

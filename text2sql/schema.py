@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from text2sql.descriptions import Descriptions, read_descriptions
@@ -14,7 +16,9 @@ from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
 _QUERY = Limits(seconds=30.0, keep_rows=100_000, max_rows=100_000)
 _COUNT = Limits(seconds=5.0, keep_rows=1)
+_COUNT_SECONDS = 30.0
 _MOST_KNOWN = 256
+_LIKELY = 20
 _HIDDEN_COLUMN = 1
 
 
@@ -22,8 +26,8 @@ _HIDDEN_COLUMN = 1
 class Table:
     """A table or view; ``error`` says why a broken one has no columns.
 
-    ``row_count`` is None for views and where counting took more than five seconds; ``notes``
-    maps a column to its description.
+    ``row_count`` is None for views and where counting took more than five seconds, or thirty for
+    the tables so far; ``notes`` maps a column to its description.
     """
 
     name: str
@@ -49,6 +53,18 @@ class DatabaseSchema:
                 if table.name.lower() == candidate.lower():
                     return table
         return None
+
+    def names_like(self, name: str) -> list[str]:
+        """Return the names of all tables, those that look like ``name`` first."""
+        wanted = _unquoted(name.strip()).lower()
+
+        def rank(name: str) -> tuple[bool, float]:
+            known = name.lower()
+            return wanted not in known, -SequenceMatcher(None, wanted, known).ratio()
+
+        names = [table.name for table in self.tables]
+        likely = sorted(names, key=rank)[:_LIKELY] if len(names) > _LIKELY else []
+        return list(dict.fromkeys([*likely, *names]))
 
     @property
     def odd_names(self) -> list[str]:
@@ -113,16 +129,26 @@ def _describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
         for name, kind in listing
         if name not in shadows and not str(name).lower().startswith("sqlite_")
     ]
+    counts = _counts(sandbox, database, tables)
     notes = read_descriptions(
         database, {table.name: [column.name for column in table.columns] for table in tables}
     )
-    return DatabaseSchema(
-        tuple(replace(table, notes=notes.columns.get(table.name, {})) for table in tables), notes
-    )
+    described = [
+        replace(table, row_count=count, notes=notes.columns.get(table.name, {}))
+        for table, count in zip(tables, counts, strict=True)
+    ]
+    return DatabaseSchema(tuple(described), notes)
+
+
+def _run(sandbox: Sandbox, database: Path, sql: str, limits: Limits = _QUERY) -> QueryResult:
+    result = sandbox.execute(database, sql, limits)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"The tables of {database} cannot be read: {result.error}.")
+    return result
 
 
 def _rows(sandbox: Sandbox, database: Path, sql: str) -> tuple[tuple[object, ...], ...]:
-    result = sandbox.execute(database, sql, _QUERY)
+    result = _run(sandbox, database, sql)
     if result.status is not Status.OK:
         raise InfrastructureError(
             f"The tables of {database} cannot be listed: {result.error or result.status}."
@@ -131,10 +157,10 @@ def _rows(sandbox: Sandbox, database: Path, sql: str) -> tuple[tuple[object, ...
 
 
 def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
-    columns = sandbox.execute(database, f"PRAGMA table_xinfo({_quoted(name)})", _QUERY)
+    columns = _run(sandbox, database, f"PRAGMA table_xinfo({_quoted(name)})")
     if columns.status is not Status.OK or not columns.rows:
         return Table(name, is_view, error=columns.error or "its columns cannot be read")
-    keys = sandbox.execute(database, f"PRAGMA foreign_key_list({_quoted(name)})", _QUERY)
+    keys = _run(sandbox, database, f"PRAGMA foreign_key_list({_quoted(name)})")
     references = _references(sandbox, database, keys)
     return Table(
         name,
@@ -144,7 +170,6 @@ def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
             for row in columns.rows
             if row[6] != _HIDDEN_COLUMN
         ),
-        None if is_view else _count(sandbox, database, name),
     )
 
 
@@ -162,12 +187,23 @@ def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str
 
 
 def _primary_key(sandbox: Sandbox, database: Path, table: str) -> Sequence[str]:
-    result = sandbox.execute(database, f"PRAGMA table_xinfo({_quoted(table)})", _QUERY)
+    result = _run(sandbox, database, f"PRAGMA table_xinfo({_quoted(table)})")
     return [str(row[1]) for row in sorted(result.rows, key=lambda row: row[5]) if row[5]]
 
 
+def _counts(sandbox: Sandbox, database: Path, tables: Sequence[Table]) -> list[int | None]:
+    """Count the rows of each table while there is time; views and broken tables are not counted."""
+    deadline = time.monotonic() + _COUNT_SECONDS
+    return [
+        None
+        if table.is_view or table.error or time.monotonic() > deadline
+        else _count(sandbox, database, table.name)
+        for table in tables
+    ]
+
+
 def _count(sandbox: Sandbox, database: Path, name: str) -> int | None:
-    result = sandbox.execute(database, f"SELECT count(*) FROM {_quoted(name)}", _COUNT)
+    result = _run(sandbox, database, f"SELECT count(*) FROM {_quoted(name)}", _COUNT)
     return int(result.rows[0][0]) if result.status is Status.OK and result.rows else None
 
 

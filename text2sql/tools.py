@@ -16,7 +16,7 @@ from text2sql.questions import Question
 from text2sql.render import neutral, render_rows
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, classify, clean_sql
 from text2sql.schema import DatabaseSchema, Table, describe
-from text2sql.schema_text import render_detail, render_overview
+from text2sql.schema_text import render_detail, render_matching, render_overview
 from text2sql.settings import AgentSettings
 
 _COUNTED_ROWS = 100_000
@@ -138,9 +138,14 @@ class Tools:
         schema = await self._describe()
         if name is None or (_is_null(name) and not schema.find(name)):
             return render_overview(schema, self._settings.budget)
-        table = _find(schema, name)
+        table, word = _find_part(schema, name)
         rows = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {_DETAIL_ROWS}")
-        return render_detail(table, rows.columns, rows.rows, self._settings.budget)
+        if not word:
+            return render_detail(table, rows.columns, rows.rows, self._settings.budget)
+        text = render_matching(table, word, rows.columns, rows.rows, self._settings.budget)
+        if not text:
+            raise _Mistake(f"no column of {_short(table.name)} has {_short(word)!r} in it")
+        return text
 
     async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
         count = _row_limit(limit, self._settings)
@@ -255,9 +260,18 @@ def _is_null(value: Any) -> bool:
 def _find(schema: DatabaseSchema, name: str) -> Table:
     table = schema.find(name)
     if table is None:
-        names = ", ".join(neutral(table.name) for table in schema.tables)
+        names = ", ".join(neutral(other) for other in schema.names_like(name))
         raise _Mistake(f"no table named {_short(name)}; tables: {names[:_MESSAGE_CHARS]}")
     return table
+
+
+def _find_part(schema: DatabaseSchema, name: str) -> tuple[Table, str]:
+    """Find a table, or with ``table.word`` the table and the word to look for in its columns."""
+    head, _, word = name.rpartition(".")
+    owner = schema.find(head) if head and schema.find(name) is None else None
+    if owner is None:
+        return _find(schema, name), ""
+    return owner, word.strip(' "`[]')
 
 
 def _quoted(table: Table) -> str:

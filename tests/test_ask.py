@@ -438,24 +438,20 @@ def test_where_a_project_keeps_its_champion(tmp_path, monkeypatch):
     assert local_root() == tmp_path / "other"
 
 
-def test_the_pocket_policy_answers_without_a_server(shop):
-    weights = Path(__file__).parent.parent / "text2sql" / "datasets" / "pocket" / "policy"
-    if not list(weights.glob("*.safetensors")):
-        pytest.skip("the pocket policy's weights are not there")
+def test_the_pocket_policy_answers_without_a_server(shop, monkeypatch):
     pytest.importorskip("torch")
-    environment = {**os.environ, "TEXT2SQL_ROOT": str(shop.parent)}
-    result = program(shop, "How many cities are there?", "--json", env=environment)
-    assert result.returncode in (0, 4), result.stderr
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(shop.parent))
+    result = CliRunner().invoke(cli, ["ask", str(shop), "How many cities are there?", "--json"])
+    assert result.exit_code in (0, 4), result.stderr
     assert json.loads(result.stdout)["policy"]
     assert result.stderr.startswith("policy: the pocket policy (")
 
 
-def test_the_champion_answers(shop, tmp_path):
-    weights = policy_directory("pocket")
+def test_the_champion_answers(shop, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    champion(tmp_path / "root", policy=str(weights))
-    environment = {**os.environ, "TEXT2SQL_ROOT": str(tmp_path / "root")}
-    result = program(shop, "How many cities are there?", "--csv", env=environment)
-    assert result.returncode in (0, 4), result.stderr
+    champion(tmp_path / "root", policy=str(policy_directory("pocket")))
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    result = CliRunner().invoke(cli, ["ask", str(shop), "How many cities are there?", "--csv"])
+    assert result.exit_code in (0, 4), result.stderr
     assert result.stderr.startswith(f"policy: the champion of {tmp_path / 'root'}, training run")
     assert "warning: the promoted weights were others (0123456789abcdef)" in result.stderr

@@ -14,6 +14,7 @@ from text2sql.judge import execute_submission
 from text2sql.policy.base import Message, Policy, Sampling
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
+from text2sql.sandbox.connection import DAMAGED
 from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 from text2sql.voting import Candidate, Vote, vote
@@ -154,19 +155,19 @@ def _fates(valid: Sequence[Tried]) -> str:
 
 
 def require_usable(database: Path, sandbox: Sandbox) -> None:
-    """Read a database's schema and let SQLite look through its pages, for two seconds at most.
+    """Let SQLite look through a database's pages, for two seconds at most, and read its schema.
 
     Broken rules of the schema (a NULL where none may be) are no damage. Raises Text2SqlError
     where the database cannot be read or is damaged.
     """
+    found = sandbox.execute(database, f"PRAGMA quick_check({_CHECK.keep_rows})", _CHECK)
+    if found.status is Status.INFRASTRUCTURE:
+        raise Text2SqlError(f"{found.error}.")
+    damage = [str(row[0]) for row in found.rows if str(row[0]).startswith("***")]
+    if damage:
+        first = damage[0].splitlines()[1:2] or damage
+        raise Text2SqlError(f"{database}: {DAMAGED} ({first[0]}).")
     try:
         describe(database, sandbox)
     except InfrastructureError as error:
         raise Text2SqlError(str(error)) from error
-    found = sandbox.execute(database, f"PRAGMA quick_check({_CHECK.keep_rows})", _CHECK)
-    damage = [str(row[0]) for row in found.rows if str(row[0]).startswith("***")]
-    if damage:
-        first = damage[0].splitlines()[1:2] or damage
-        raise Text2SqlError(f"{database}: the database is damaged; get a fresh copy ({first[0]}).")
-    if found.status is Status.INFRASTRUCTURE:
-        raise Text2SqlError(f"{found.error}.")

@@ -1,8 +1,7 @@
 """The difficulty filter: what the base policy solves sometimes is what it can learn from."""
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,30 @@ import pandas as pd
 from pydantic import Field
 
 from assets.data import load_current, load_golds, load_questions, write_json, write_rows
-from assets.expectations import Outcome, check_result, great_expectations, validate
+from assets.difficulty_view import describe_prompts
+from assets.expectations import check_result, merge
 from assets.partitions import require_training_run
-from assets.plots import draw_histogram, plot, records
+from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
 from assets.sampling import (
     SAMPLING_CODE,
-    RolloutSet,
     SamplingConfig,
     describe_rollouts,
     plan_shards,
-    read_rollouts,
     require_valid,
-    rollout_set,
     sample_shard,
 )
-from assets.versions import code_version, file_version
+from assets.suites import check_prompts, check_ratings
+from assets.versions import code_version, fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.difficulty import Difficulty, Kind, rate_questions, usable
+from text2sql.difficulty import Bounds, Difficulty, rate, select, usable
+from text2sql.judge import GoldResult
+from text2sql.questions import Question
 
 POINTER = "base_rollouts.json"
 FILTER_CODE = ("assets/difficulty.py", "text2sql/difficulty.py")
+PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
+ABOUT = "about.json"
 
 
 class BaseRolloutsConfig(SamplingConfig):
@@ -50,15 +52,15 @@ def base_rollouts_config(config: BaseRolloutsConfig) -> dict[str, Any]:
 
 @dg.op(
     ins={"gold_results": dg.In(dg.Nothing)},
-    out={"shards": dg.DynamicOut(dict), "sets": dg.Out(list)},
+    out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
 def plan_base_rollouts(
     context: dg.OpExecutionContext,
     config: BaseRolloutsConfig,
     root: ArtifactRoot,
     policy: PolicyResource,
-) -> Iterator[dg.Output[list[dict[str, Any]]] | dg.DynamicOutput[dict[str, Any]]]:
-    """Find out which rollouts are missing and divide them among the shards."""
+) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
+    """Find out which rollouts are missing, say what they cost, and divide them into shards."""
     require_training_run(context)
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
@@ -67,18 +69,21 @@ def plan_base_rollouts(
     wanted = rollout_set(
         policy, None, dataset, "train", questions, config.sampled(), config.samples
     )
-    yield dg.Output([wanted.to_dict()], output_name="sets")
+    cost = estimate_cost(root.path, wanted)
+    context.log.info(f"Base rollouts: {cost}")
+    context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
+    yield dg.Output({"set": wanted.to_dict(), "estimate": str(cost)}, output_name="plan")
     yield from plan_shards(root.path, [wanted], config)
 
 
 @dg.op
-def collect_base_rollouts(sets: list, shards: list, root: ArtifactRoot) -> dg.Output[None]:
+def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
     """Say what was sampled, and point at it."""
-    (wanted,) = map(RolloutSet.from_dict, sets)
-    rollouts = read_rollouts(root.path, wanted)
-    require_valid(rollouts)
+    wanted = RolloutSet.from_dict(plan["set"])
+    tally = tally_rollouts(root.path, wanted)
+    require_valid(tally)
     write_json(root.folder("rollouts") / POINTER, wanted.to_dict())
-    return describe_rollouts(root.path, {"base": (wanted, rollouts)}, shards)
+    return describe_rollouts(root.path, {"base": (wanted, tally)}, shards, plan["estimate"])
 
 
 @dg.graph_asset(
@@ -91,19 +96,32 @@ def collect_base_rollouts(sets: list, shards: list, root: ArtifactRoot) -> dg.Ou
 )
 def base_rollouts(gold_results: Any) -> Any:
     """Sample the base policy on the training questions, in shards."""
-    shards, sets = plan_base_rollouts(gold_results=gold_results)
-    return collect_base_rollouts(sets, shards.map(sample_shard).collect())
+    shards, plan = plan_base_rollouts(gold_results=gold_results)
+    return collect_base_rollouts(plan, shards.map(sample_shard).collect())
 
 
 class TrainingPromptsConfig(dg.Config):
     """What makes a question fit for training."""
 
+    least_solved: int = Field(default=1, ge=1, le=128, description="Solved at least so often.")
+    most_solved: int | None = Field(
+        default=None,
+        ge=1,
+        le=128,
+        description="Solved at most so often; empty means all but always (1 to 7 of 8). "
+        "A question that is always solved is never kept.",
+    )
     minimum_valid: int = Field(
         default=6, ge=2, le=128, description="With fewer valid rollouts a question is unknown."
     )
     minimum_prompts: int = Field(
         default=16, ge=1, description="With fewer questions there is nothing to train on."
     )
+    seed: int = Field(default=1, ge=0, description="Of the order of the prompts.")
+
+    def bounds(self) -> Bounds:
+        """Return the bounds of the filter."""
+        return Bounds(self.least_solved, self.most_solved, self.minimum_valid)
 
 
 def prompts_folder(root: ArtifactRoot) -> Path:
@@ -118,80 +136,86 @@ def prompts_folder(root: ArtifactRoot) -> Path:
     kinds={"jsonl"},
 )
 def training_prompts(config: TrainingPromptsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
-    """The training questions that the base policy solves sometimes, but not always."""
+    """The training questions that the base policy solves sometimes, but not always.
+
+    ``prompts.jsonl`` is what every trainer reads: the questions in the order of the seed.
+    """
     pointer = json.loads((root.folder("rollouts") / POINTER).read_text(encoding="utf-8"))
     wanted = RolloutSet.from_dict(pointer)
     golds = load_golds(root.path, "train")
     questions = load_questions(root.path, "train")
-    asked = [question for question in questions if question.key in set(wanted.keys)]
-    ratings = rate_questions(asked, golds, read_rollouts(root.path, wanted), config.minimum_valid)
-    kept = {rating.key for rating in ratings if rating.kind is Kind.TRAINABLE}
+    keys = set(wanted.keys)
+    asked = [question for question in questions if question.key in keys]
+    ratings = rate(asked, golds, tally_rollouts(root.path, wanted), config.bounds())
+    prompts = select(asked, ratings, config.seed)
     folder = prompts_folder(root)
-    write_rows(folder / "difficulty.jsonl", (rating.to_dict() for rating in ratings))
-    write_rows(folder / "golds.jsonl", (golds[key].to_dict() for key in sorted(kept)))
-    prompts = write_rows(folder / "prompts.jsonl", (q.to_dict() for q in asked if q.key in kept))
-    about = {"minimum_prompts": config.minimum_prompts, "policy_revision": wanted.policy_revision}
-    write_json(folder / "about.json", about | {"kept": len(kept), "asked": len(asked)})
+    about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
+    _write(folder, prompts, golds, ratings, about)
+    unusable = sum(not usable(question, golds) for question in questions)
     return dg.MaterializeResult(
-        metadata=_describe(folder, ratings, wanted, len(questions)),
-        data_version=dg.DataVersion(file_version(prompts, folder / "golds.jsonl")),
+        metadata=describe_prompts(folder, questions, ratings, about, unusable),
+        data_version=dg.DataVersion(about["fingerprint"]),
     )
 
 
-def _describe(
-    folder: Path, ratings: Sequence[Difficulty], wanted: RolloutSet, questions: int
+def _about(
+    config: TrainingPromptsConfig,
+    wanted: RolloutSet,
+    prompts: Sequence[Question],
+    golds: Mapping[str, GoldResult],
 ) -> dict[str, Any]:
-    kinds = Counter(str(rating.kind) for rating in ratings)
-    solved = Counter(rating.solved for rating in ratings if rating.valid)
-    counts = [solved[number] for number in range(wanted.samples + 1)]
-    drawing = draw_histogram(counts, range(1, wanted.samples))
-    rows = [{"kind": str(kind), "questions": kinds[kind]} for kind in Kind]
-    rows[-1]["questions"] += questions - len(ratings)
-    return {
-        "prompts": kinds[Kind.TRAINABLE],
-        "kinds": records(rows),
-        "solved": plot(folder / "solved.png", drawing),
-        "policy revision": wanted.policy_revision,
-        "path": dg.MetadataValue.path(folder),
+    """Return what the prompts depend on, and a fingerprint of what they say, wherever they lie."""
+    content = [
+        [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
+    ]
+    return config.model_dump() | {
+        "fingerprint": fingerprint(dataset=wanted.dataset, prompts=content),
+        "dataset": wanted.dataset,
+        "policy_revision": wanted.policy_revision,
+        "prompt_revision": wanted.prompt_revision,
+        "samples": wanted.samples,
+        "temperature": wanted.sampling.temperature,
+        "kept": len(prompts),
     }
+
+
+def _write(
+    folder: Path,
+    prompts: Sequence[Question],
+    golds: Mapping[str, GoldResult],
+    ratings: Sequence[Difficulty],
+    about: Mapping[str, Any],
+) -> None:
+    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
+    kept = sorted(question.key for question in prompts)
+    write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
+    write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
+    write_json(folder / ABOUT, about)
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)
 def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
-    """There are enough prompts, each once, and each is solved sometimes but not always."""
+    """There are enough prompts, each once, with a gold result, and solved neither never nor always.
+
+    Warns of questions that could not be rated, since too few of their rollouts are valid.
+    """
     folder = prompts_folder(root)
-    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    prompts = _rows(folder / "prompts.jsonl", ["key"])
-    ratings = _rows(folder / "difficulty.jsonl", ["key", "solved", "valid", "kind"])
-    frame = prompts[["key"]].merge(ratings, on="key", how="left")
-    return check_result("prompts_can_teach", check_prompts(frame, about["minimum_prompts"]))
+    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    ratings = _rows(folder / RATINGS, ["key", "solved", "valid", "kind"])
+    prompts = _rows(folder / PROMPTS, ["key", "db_id", "database", "question"])
+    golds = _rows(folder / GOLDS, ["key", "status", "row_count"])
+    prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
+    frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
+    most = about["most_solved"] or about["samples"]
+    outcome = merge(
+        [
+            check_prompts(frame, about["minimum_prompts"], about["least_solved"], most),
+            check_ratings(ratings),
+        ]
+    )
+    return check_result("prompts_can_teach", outcome)
 
 
 def _rows(path: Path, columns: list[str]) -> pd.DataFrame:
     lines = path.read_text(encoding="utf-8").splitlines()
     return pd.DataFrame([json.loads(line) for line in lines], columns=columns)
-
-
-def check_prompts(frame: pd.DataFrame, minimum: int) -> Outcome:
-    """Check the prompts' ratings: ``key``, ``solved`` and ``valid``, a row a prompt."""
-    e = great_expectations().expectations
-    expectations = [
-        e.ExpectTableRowCountToBeBetween(
-            min_value=minimum,
-            severity="critical",
-            description=f"at least {minimum:,} questions are solved sometimes but not always",
-        ),
-        e.ExpectColumnValuesToBeUnique(
-            column="key", severity="critical", description="no prompt occurs twice"
-        ),
-        e.ExpectColumnValuesToBeBetween(
-            column="solved", min_value=1, severity="critical", description="each is solved once"
-        ),
-        e.ExpectColumnPairValuesAToBeGreaterThanB(
-            column_A="valid",
-            column_B="solved",
-            severity="critical",
-            description="none is always solved",
-        ),
-    ]
-    return validate(frame, expectations, ("key", "solved", "valid"))

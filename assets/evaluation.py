@@ -10,15 +10,13 @@ from pydantic import Field
 from assets.data import load_current, load_questions, write_json
 from assets.partitions import training_runs
 from assets.plots import draw_scores, plot, records
+from assets.rollout_sets import RolloutSet, read_rollouts, rollout_set, tally_rollouts
 from assets.sampling import (
     SAMPLING_CODE,
-    RolloutSet,
     SamplingConfig,
     describe_rollouts,
     plan_shards,
-    read_rollouts,
     require_valid,
-    rollout_set,
     sample_shard,
 )
 from assets.training import read_training
@@ -102,7 +100,7 @@ def collect_dev_rollouts(
     found = {}
     for name, row in sets.items():
         wanted = RolloutSet.from_dict(row)
-        found[name] = (wanted, read_rollouts(root.path, wanted))
+        found[name] = (wanted, tally_rollouts(root.path, wanted))
         require_valid(found[name][1])
     write_json(evaluation_folder(root, context.partition_key) / "rollouts.json", sets)
     return describe_rollouts(root.path, found, shards)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,13 @@ LIMIT = 48_000
 """Bytes of a picture that metadata may hold; a larger one is shown by its path."""
 
 
-def plot(path: Path, draw: Callable[[Axes], None], width: float = 6.0) -> dg.MetadataValue:
-    """Draw a picture into ``path`` and return metadata that shows it."""
+def plot(
+    path: Path, draw: Callable[[Axes], None], width: float = 6.0, height: float = 3.2
+) -> dg.MetadataValue:
+    """Draw a picture of so many inches into ``path`` and return metadata that shows it."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, 3.2), dpi=80, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=80, layout="constrained")
     draw(figure.subplots())
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
@@ -72,6 +74,25 @@ def draw_histogram(counts: Sequence[int], kept: range) -> Callable[[Axes], None]
         axes.set_xticks(range(len(counts)))
         axes.set_xlabel("rollouts that match the gold result")
         axes.set_ylabel("questions")
+
+    return draw
+
+
+def draw_parts(parts: Mapping[str, tuple[int, int]], more: int = 0) -> Callable[[Axes], None]:
+    """Return a drawing of the kept share of each part: (kept, asked), the first on top.
+
+    ``more`` parts are not shown, and the drawing says so.
+    """
+
+    def draw(axes: Axes) -> None:
+        shares = [kept / asked for kept, asked in parts.values()]
+        bars = axes.barh(range(len(parts)), shares, color="tab:blue")
+        labels = [f"{kept:,} of {asked:,}" for kept, asked in parts.values()]
+        axes.bar_label(bars, labels, fontsize=8, padding=3)
+        axes.set_yticks(range(len(parts)), list(parts), fontsize=8)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1.15)
+        axes.set_xlabel("share kept" + (f" ({more} more are not shown)" if more else ""))
 
     return draw
 

@@ -1,0 +1,114 @@
+"""Sets of rollouts: what one policy did on one split with one way of sampling.
+
+A set's folder is named by all that it depends on, so equal work is found and never done twice.
+In the folder each shard that sampled has a store of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from assets.versions import fingerprint
+from resources.policy import PolicyResource
+from text2sql.difficulty import Tally
+from text2sql.policy.base import Sampling
+from text2sql.questions import Question
+from text2sql.rollouts import Rollout, RolloutStore
+from text2sql.sampling_cost import Estimate, estimate
+
+
+@dataclass(frozen=True)
+class RolloutSet:
+    """One set of rollouts: what it depends on, how many there are, and where they lie."""
+
+    policy: str
+    policy_revision: str
+    prompt_revision: str
+    split: str
+    dataset: str
+    sampling: Sampling
+    samples: int
+    keys: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """The folder's name under ``rollouts``, which says what the rollouts depend on."""
+        version = fingerprint(
+            prompt=self.prompt_revision, dataset=self.dataset, sampling=asdict(self.sampling)
+        )
+        kind = "sampled" if self.sampling.temperature else "greedy"
+        return f"{self.split}-{kind}-{self.policy_revision}-{version}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the set as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> RolloutSet:
+        """Read what ``to_dict`` wrote."""
+        sampling = Sampling(**row["sampling"])
+        return cls(**{**row, "sampling": sampling, "keys": tuple(row["keys"])})
+
+
+def rollout_set(
+    policy: PolicyResource,
+    spec: str | Path | None,
+    dataset: str,
+    split: str,
+    questions: Sequence[Question],
+    sampling: Sampling,
+    samples: int,
+) -> RolloutSet:
+    """Describe the rollouts that a policy should have on some questions of a split."""
+    from text2sql.prompts import prompt_revision
+
+    return RolloutSet(
+        policy=str(spec or policy.base),
+        policy_revision=policy.revision(spec),
+        prompt_revision=prompt_revision(policy.settings(spec)),
+        split=split,
+        dataset=dataset,
+        sampling=sampling,
+        samples=samples,
+        keys=tuple(question.key for question in questions),
+    )
+
+
+def read_rollouts(root: Path, wanted: RolloutSet) -> list[Rollout]:
+    """Return the set's rollouts as far as they are there, each (question, sample) once.
+
+    One that the infrastructure spoilt is returned only where no valid one followed.
+    """
+    found: dict[tuple[str, int], Rollout] = {}
+    keys = set(wanted.keys)
+    for path in sorted((root / "rollouts" / wanted.folder).glob("*.jsonl")):
+        for rollout in RolloutStore(path).read(transcripts=False):
+            place = (rollout.key, rollout.sample)
+            known = found.get(place)
+            if rollout.key not in keys or rollout.sample >= wanted.samples:
+                continue
+            if known is None or not known.valid:
+                found[place] = rollout
+    return list(found.values())
+
+
+def tally_rollouts(root: Path, wanted: RolloutSet) -> Tally:
+    """Count what became of the set's rollouts; they are read one by one and not kept."""
+    tally, keys = Tally(), set(wanted.keys)
+    for path in sorted((root / "rollouts" / wanted.folder).glob("*.jsonl")):
+        for rollout in RolloutStore(path).scan():
+            if rollout.key in keys and rollout.sample < wanted.samples:
+                tally.take(rollout)
+    return tally
+
+
+def estimate_cost(root: Path, wanted: RolloutSet) -> Estimate:
+    """Estimate what the missing rollouts cost, from what this policy's rollouts have cost."""
+    tally = tally_rollouts(root, wanted)
+    missing = len(wanted.keys) * wanted.samples - (len(tally) - tally.invalid)
+    mark = f"-{wanted.policy_revision}-"
+    folders = [folder for folder in sorted(root.glob("rollouts/*")) if mark in folder.name]
+    return estimate(missing, folders)

@@ -181,6 +181,7 @@ def _open_alone(path: Path) -> int:
     """Open for appending, refuse a second writer, and drop a torn last line."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise Text2SqlError(f"{path} cannot be opened: {error.strerror}.") from error
@@ -190,7 +191,18 @@ def _open_alone(path: Path) -> int:
         os.close(file)
         raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
     os.ftruncate(file, _whole_length(file))
+    if new:
+        _sync_folder(path.parent)
     return file
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make sure that the name of a new file is on the disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _whole_length(file: int) -> int:

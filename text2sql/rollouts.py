@@ -11,6 +11,7 @@ from text2sql.agent import Episode, run_episode
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import REWARD, GoldResult, Verdict, execute_submission, verdict_of
 from text2sql.policy.base import Policy, Sampling
+from text2sql.progress import Progress
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.rollout_store import Rollout, RolloutStore, drawn_as
@@ -18,9 +19,6 @@ from text2sql.sandbox import QueryResult, Sandbox, Status, check_database
 from text2sql.settings import AgentSettings
 
 __all__ = ["Rollout", "RolloutStore", "collect", "sample_rollouts"]
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished rollouts and of all, at the start and after each."""
 
 _FAILURES_IN_A_ROW = 2
 
@@ -67,9 +65,22 @@ async def sample_rollouts(
     return [work.found[place] for place in wanted]
 
 
-def collect(*arguments: Any, **options: Any) -> list[Rollout]:
-    """Do what ``sample_rollouts`` does, from code that is not async; same arguments."""
-    return asyncio.run(sample_rollouts(*arguments, **options))
+def collect(
+    questions: Sequence[Question],
+    golds: Mapping[str, GoldResult] | None,
+    policy: Policy,
+    *arguments: Any,
+    **options: Any,
+) -> list[Rollout]:
+    """Do what ``sample_rollouts`` does, from code that is not async, and close the policy."""
+
+    async def draw() -> list[Rollout]:
+        try:
+            return await sample_rollouts(questions, golds, policy, *arguments, **options)
+        finally:
+            await policy.close()
+
+    return asyncio.run(draw())
 
 
 def _check(questions: Sequence[Question], golds: Mapping[str, GoldResult] | None) -> None:

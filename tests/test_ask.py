@@ -18,8 +18,8 @@ from scripted_server import ScriptedServer, calls, fails, says, submits
 
 from text2sql.champion import local_root
 from text2sql.cli import cli
-from text2sql.commands.choice import Choice, choose
 from text2sql.errors import Text2SqlError
+from text2sql.policy.choice import Choice, choose
 from text2sql.policy.open import policy_directory
 from text2sql.policy.revision import directory_revision
 

@@ -10,10 +10,10 @@ import click
 
 from text2sql.asking import Answer, Follower, Outcome, answer, require_usable
 from text2sql.commands.answer_output import as_csv, as_json, as_text, unanswered
-from text2sql.commands.choice import Choice, choose
 from text2sql.commands.live import Steps, Trace, steps_wanted
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
+from text2sql.policy.choice import Choice, choose
 from text2sql.policy.open import open_policy, policy_directory
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox

@@ -1,0 +1,58 @@
+"""Programs with environments of their own: vLLM and prime-rl. Neither is ever imported."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from text2sql.doctor.finding import Finding, State
+from text2sql.errors import Text2SqlError
+from text2sql.policy.gpu import visible_gpus
+from text2sql.policy.vllm_python import INSTALL, PYTHON_VARIABLE, find_vllm
+
+PRIME_RL_VARIABLE = "PRIME_RL_DIR"
+
+
+def check_vllm() -> Iterable[Finding]:
+    """Look for the environment that has vLLM, and ask its Python for the version."""
+    gpus = bool(visible_gpus())
+    try:
+        found = find_vllm(gpu=gpus)
+    except Text2SqlError as error:
+        named = PYTHON_VARIABLE in os.environ
+        found_out = str(error).partition(f": {INSTALL}")[0]
+        yield Finding("vllm", State.FAIL if named else State.WARN, found_out, INSTALL)
+        return
+    text = f"{found.distribution} {found.version} ({found.path})"
+    if gpus and found.cpu:
+        yield Finding("vllm", State.WARN, f"{text} does not use the GPU", INSTALL)
+    elif not gpus and not found.cpu:
+        yield Finding("vllm", State.WARN, f"{text} needs a GPU, and none is there", INSTALL)
+    else:
+        yield Finding("vllm", State.OK, text)
+
+
+def check_prime_rl() -> Iterable[Finding]:
+    """Look for prime-rl's checkout and the environment in it."""
+    named = os.environ.get(PRIME_RL_VARIABLE)
+    if not named:
+        yield Finding(
+            "prime-rl",
+            State.WARN,
+            "not installed; GRPO runs on one machine, through TRL",
+            "to train on GPUs, on Linux with at least two of them: git clone "
+            "https://github.com/PrimeIntellect-ai/prime-rl, run uv sync in it, and name the "
+            f"folder with {PRIME_RL_VARIABLE}",
+        )
+        return
+    program = Path(named).expanduser() / ".venv" / "bin" / "rl"
+    mend = f"run uv sync in it, or let {PRIME_RL_VARIABLE} name prime-rl's checkout"
+    if not program.is_file():
+        yield Finding("prime-rl", State.FAIL, f"{program} is not there", mend)
+    elif shutil.which("uv") is None:
+        mend = "install uv (pip install uv), which starts it"
+        yield Finding("prime-rl", State.WARN, f"{program}, but there is no uv", mend)
+    else:
+        yield Finding("prime-rl", State.OK, str(program))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
 from text2sql.judge import Verdict
+from text2sql.known_issues import Correction, judge_again
+from text2sql.parts import CORRECTED, Part, Strengths, parts_of
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.statistics import Proportion, mcnemar
@@ -35,8 +37,9 @@ class PolicyRollouts:
 class Score:
     """One number: a policy's share of right answers in one setting on one part of a split.
 
-    ``part`` is ``all``, ``subset`` or ``difficulty``, ``name`` says which one; ``low`` and
-    ``high`` end its 95 % interval; ``n`` counts questions.
+    ``part`` is one of ``text2sql.parts.PARTS``, ``name`` says which one; ``low`` and ``high`` end
+    its 95 % interval; ``n`` counts questions. ``corrected`` is judged by the known issues'
+    gold queries, without flagged questions; everything else is official.
     """
 
     policy: str
@@ -73,7 +76,9 @@ class Scores:
 
     ``questions`` counts the split's questions, answered or not; ``verdicts`` counts the greedy
     rollouts' verdicts; ``write_rate`` is the share of all rollouts that tried to write;
-    ``missing`` counts questions without a valid result.
+    ``missing`` counts questions without a valid result. ``strong`` is the reward strength from
+    which a question is strong, None where strength was not looked at; ``issues`` counts the
+    split's known issues by kind.
     """
 
     k: int
@@ -85,6 +90,8 @@ class Scores:
     write_rate: dict[str, float]
     missing: dict[str, int]
     provenance: dict[str, str] = field(default_factory=dict)
+    strong: float | None = None
+    issues: dict[str, int] = field(default_factory=dict)
 
     def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
         """Return one score, None where there is none."""
@@ -112,30 +119,62 @@ def score_policies(
     trained: PolicyRollouts,
     k: int,
     provenance: Mapping[str, str] | None = None,
+    strengths: Strengths | None = None,
+    corrections: Mapping[str, Correction] | None = None,
 ) -> Scores:
     """Score two policies on the same questions, everywhere with 95 % intervals.
 
     Rollouts that the infrastructure spoilt count nowhere; a question without enough valid
-    ones is missing in that setting, never wrong.
+    ones is missing in that setting, never wrong. With ``strengths`` strong and weak questions
+    are scored apart; with ``corrections`` corrected accuracy stands beside the official one.
     """
-    outcomes = {policy.name: outcomes_of(policy, k) for policy in (base, trained)}
-    parts = list(_parts(questions))
+    policies = (base, trained)
+    views = [_view(policies, parts_of(questions, strengths), k)]
+    if corrections:
+        judged = tuple(_corrected(policy, corrections) for policy in policies)
+        views.append(_view(judged, [_corrected_part(questions, corrections)], k))
+    kinds = Counter(correction.issue.kind for correction in (corrections or {}).values())
     return Scores(
         k=k,
         questions=len(questions),
-        revisions={policy.name: policy.revision for policy in (base, trained)},
-        scores=[
-            _score(policy, setting, part, name, [found[key] for key in keys if key in found])
-            for policy, settings in outcomes.items()
-            for setting, found in settings.items()
-            for part, name, keys in parts
-        ],
-        comparisons=_compare(outcomes[base.name], outcomes[trained.name], parts, k),
-        verdicts={policy.name: _verdicts(policy.greedy) for policy in (base, trained)},
-        write_rate={policy.name: _write_rate(policy) for policy in (base, trained)},
-        missing={policy.name: _missing(policy, questions, k) for policy in (base, trained)},
+        revisions={policy.name: policy.revision for policy in policies},
+        scores=[score for scores, _ in views for score in scores],
+        comparisons=[one for _, comparisons in views for one in comparisons],
+        verdicts={policy.name: _verdicts(policy.greedy) for policy in policies},
+        write_rate={policy.name: _write_rate(policy) for policy in policies},
+        missing={policy.name: _missing(policy, questions, k) for policy in policies},
         provenance=dict(provenance or {}),
+        strong=strengths.bound if strengths else None,
+        issues=dict(kinds),
     )
+
+
+def _view(
+    policies: Sequence[PolicyRollouts], parts: Sequence[Part], k: int
+) -> tuple[list[Score], list[Comparison]]:
+    """Score parts of a split, and compare the second policy with the first."""
+    outcomes = {policy.name: outcomes_of(policy, k) for policy in policies}
+    scores = [
+        _score(policy, setting, part, [found[key] for key in part.keys if key in found])
+        for policy, settings in outcomes.items()
+        for setting, found in settings.items()
+        for part in parts
+    ]
+    base, trained = outcomes.values()
+    return scores, _compare(base, trained, parts, k)
+
+
+def _corrected(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
+    return replace(
+        policy,
+        greedy=judge_again(policy.greedy, corrections),
+        sampled=judge_again(policy.sampled, corrections),
+    )
+
+
+def _corrected_part(questions: Sequence[Question], corrections: Mapping[str, Correction]) -> Part:
+    flagged = {key for key, one in corrections.items() if one.issue.kind == "flagged"}
+    return Part(CORRECTED, CORRECTED, [q.key for q in questions if q.key not in flagged])
 
 
 def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
@@ -177,20 +216,11 @@ def _vote_is_right(group: Sequence[Rollout]) -> float:
     return max((_right(rollout) for rollout in group if rollout.sample == winner), default=0.0)
 
 
-def _parts(questions: Sequence[Question]) -> Iterable[tuple[str, str, list[str]]]:
-    """Yield the whole split, then its subsets and difficulties, with their questions' keys."""
-    yield "all", "", [question.key for question in questions]
-    for part in ("subset", "difficulty"):
-        names = dict.fromkeys(getattr(question, part) for question in questions)
-        for name in filter(None, names):
-            yield part, name, [q.key for q in questions if getattr(q, part) == name]
-
-
-def _score(policy: str, setting: str, part: str, name: str, values: Sequence[float]) -> Score:
+def _score(policy: str, setting: str, part: Part, values: Sequence[float]) -> Score:
     value = fmean(values) if values else 0.0
     binary = all(value in (0.0, 1.0) for value in values) and not setting.startswith("mean")
     low, high = Proportion(int(sum(values)), len(values)).interval if binary else _normal(values)
-    return Score(policy, setting, part, name, value, low, high, len(values))
+    return Score(policy, setting, part.part, part.name, value, low, high, len(values))
 
 
 def _normal(values: Sequence[float]) -> tuple[float, float]:
@@ -204,14 +234,14 @@ def _normal(values: Sequence[float]) -> tuple[float, float]:
 def _compare(
     base: Mapping[str, Outcomes],
     trained: Mapping[str, Outcomes],
-    parts: Sequence[tuple[str, str, list[str]]],
+    parts: Sequence[Part],
     k: int,
 ) -> list[Comparison]:
     settings = [name for name in ("greedy", f"vote@{k}") if name in base and name in trained]
     return [
-        compare(setting, part, name, base[setting], trained[setting], keys)
+        compare(setting, part.part, part.name, base[setting], trained[setting], part.keys)
         for setting in settings
-        for part, name, keys in parts
+        for part in parts
     ]
 
 

@@ -13,6 +13,7 @@ NAMED = {
     "prompt_revision": "prompt revision",
     "code_version": "code version",
     "sampling": "sampling",
+    "known_issues": "known issues",
     "dagster_run": "Dagster run",
 }
 
@@ -54,7 +55,7 @@ Execution accuracy by BIRD's official rule (results as sets of rows), in percent
 intervals. *greedy* is one reply at temperature 0; *vote@{scores.k}* the answer that most of
 {scores.k} sampled rollouts agree on; *pass@{scores.k}* whether any of them is right;
 *mean@{scores.k}* their average. *won* and *lost* count questions that only the trained or only the
-base policy answers; *p* is McNemar's exact test.
+base policy answers; *p* is McNemar's exact test.{_about_parts(scores)}
 
 {rows}
 
@@ -70,3 +71,21 @@ equal queries: a wrong operator that returns the same rows counts as right.
 
 {named}
 """
+
+
+def _about_parts(scores: Scores) -> str:
+    """Say what strong, weak and corrected mean, where there are such rows."""
+    text = ""
+    if scores.strong is not None:
+        text += f"""
+
+*strong* are questions whose reward strength is at least {scores.strong:g}: the share of the gold
+query's near-misses that return something else on this database. *weak* are the others with a
+score."""
+    if scores.issues:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(scores.issues.items()))
+        text += f"""
+
+*corrected* is judged by the list of known issues ({kinds}), without flagged questions. Everything
+else is official."""
+    return text

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from text2sql.evaluation import BASE, TRAINED, Comparison, Scores
+from text2sql.parts import PARTS
 
 Row = dict[str, str]
 
 
-def score_rows(scores: Scores, parts: Sequence[str] = ("all", "subset", "difficulty")) -> list[Row]:
+def score_rows(scores: Scores, parts: Sequence[str] = PARTS) -> list[Row]:
     """Return a row for each part of the split, setting and the two policies side by side.
+
+    ``corrected`` stands below ``all``, the official accuracy, where there are known issues.
 
     Each share is percent with its 95 % interval and n; won and lost count the questions that
     the trained policy answers and the base does not, and the reverse.
     """
     rows = []
     compared = {(c.setting, c.part, c.name): c for c in scores.comparisons}
-    for base in scores.scores:
-        if base.policy != BASE or base.part not in parts or not base.n:
-            continue
+    shown = [s for s in scores.scores if s.policy == BASE and s.part in parts and s.n]
+    names = list(dict.fromkeys((score.part, score.name) for score in shown))
+    names.sort(key=lambda name: PARTS.index(name[0]))
+    for base in sorted(shown, key=lambda score: names.index((score.part, score.name))):
         trained = scores.find(TRAINED, base.setting, base.part, base.name)
         row = {
             "questions": (base.name or "all").replace("_", " "),
@@ -28,19 +32,13 @@ def score_rows(scores: Scores, parts: Sequence[str] = ("all", "subset", "difficu
             "trained": str(trained) if trained else "",
         }
         rows.append(row | _won_and_lost(compared.get((base.setting, base.part, base.name))))
-    return sorted(rows, key=lambda row: _order(scores, row["questions"]))
+    return rows
 
 
 def _won_and_lost(comparison: Comparison | None) -> Row:
     if comparison is None:
         return {"won": "", "lost": "", "p": ""}
     return {"won": str(comparison.won), "lost": str(comparison.lost), "p": f"{comparison.p:.2g}"}
-
-
-def _order(scores: Scores, questions: str) -> int:
-    """Keep the rows of one part together, in the order in which the parts were scored."""
-    names = list(dict.fromkeys((s.name or "all").replace("_", " ") for s in scores.scores))
-    return names.index(questions)
 
 
 def text_table(rows: Sequence[Row]) -> str:

@@ -6,10 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from text2sql.judge import NOTHING_SUBMITTED, Rule, Verdict, gold_result, verdict_of
+from text2sql.judge import (
+    NOTHING_SUBMITTED,
+    GoldResult,
+    Rule,
+    Verdict,
+    gold_result,
+    verdict_of,
+)
+from text2sql.known_issues import Correction
 from text2sql.known_results import KnownResults, execute_known
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, Sandbox, cut_suffix
+from text2sql.sandbox import Limits, QueryResult, Sandbox, cut_suffix
 
 
 @dataclass(frozen=True)
@@ -26,17 +34,20 @@ class PredictionScores:
 
     A question without a prediction counts as not matched. One whose verdict is
     ``infrastructure`` says nothing about its prediction and is left out of the accuracy.
+    ``corrected`` are the verdicts by the known issues, without flagged questions; None where no
+    issues were given.
     """
 
     rule: Rule
     scored: tuple[ScoredPrediction, ...]
+    corrected: tuple[ScoredPrediction, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as plain JSON values; accuracies are shares between 0 and 1."""
         return {
             "rule": self.rule,
-            "execution_accuracy": accuracy(self.scored),
-            "count": len(self.scored),
+            **_share(self.scored),
+            **({} if self.corrected is None else {"corrected": _share(self.corrected)}),
             "by_difficulty": self._by(lambda question: question.difficulty or "unknown"),
             "by_database": self._by(lambda question: question.db_id),
             "verdicts": [
@@ -49,10 +60,11 @@ class PredictionScores:
         parts: dict[str, list[ScoredPrediction]] = {}
         for item in self.scored:
             parts.setdefault(part(item.question), []).append(item)
-        return {
-            name: {"count": len(items), "execution_accuracy": accuracy(items)}
-            for name, items in parts.items()
-        }
+        return {name: _share(items) for name, items in parts.items()}
+
+
+def _share(scored: Sequence[ScoredPrediction]) -> dict[str, Any]:
+    return {"execution_accuracy": accuracy(scored), "count": len(scored)}
 
 
 def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
@@ -74,15 +86,17 @@ def score_predictions(
     limits: Limits = Limits(),  # noqa: B008 - immutable
     rule: Rule = "official",
     known: KnownResults | None = None,
+    corrections: Mapping[str, Correction] | None = None,
 ) -> PredictionScores:
     """Judge ``predictions`` (SQL by question key) with all of the sandbox's workers.
 
     Predictions are run as they are written, fences and all, as the official evaluator does.
     ``limits`` hold for a prediction and for its gold query each. Equal queries run once, and
-    those that are ``known`` not at all. Raises Text2SqlError when a database cannot be read
-    at all.
+    those that are ``known`` not at all. With ``corrections`` (by question key, already run)
+    the corrected verdicts stand beside the official ones. Raises Text2SqlError when a database
+    cannot be read at all.
     """
-    return score_many(questions, [predictions], sandbox, limits, rule, known)[0]
+    return score_many(questions, [predictions], sandbox, limits, rule, known, corrections)[0]
 
 
 def score_many(
@@ -92,25 +106,39 @@ def score_many(
     limits: Limits = Limits(),  # noqa: B008 - immutable
     rule: Rule = "official",
     known: KnownResults | None = None,
+    corrections: Mapping[str, Correction] | None = None,
 ) -> list[PredictionScores]:
     """Do what ``score_predictions`` does for the predictions of several models at once."""
-    places = [
-        (question, cut_suffix(sql.get(question.key))) for sql in files for question in questions
-    ]
+    texts = [[cut_suffix(sql.get(question.key)) for question in questions] for sql in files]
     golds = [(question.database, question.sql) for question in questions]
-    submitted = [(question.database, text) for question, text in places if text]
+    submitted = [
+        (q.database, text) for row in texts for q, text in zip(questions, row, strict=True) if text
+    ]
     results = execute_known([*golds, *submitted], sandbox, limits, known)
+    judged = [gold_result(q.key, result) for q, result in zip(questions, results, strict=False)]
     answers = iter(results[len(golds) :])
-    judged = [
-        gold_result(question.key, result)
-        for question, result in zip(questions, results, strict=False)
-    ]
-    scored = []
-    for (question, text), gold in zip(places, judged * len(files), strict=True):
-        result = next(answers) if text else NOTHING_SUBMITTED
+    scores = []
+    for row in texts:
+        ran = [next(answers) if text else NOTHING_SUBMITTED for text in row]
+        scores.append(_judge(questions, ran, judged, rule, corrections))
+    return scores
+
+
+def _judge(
+    questions: Sequence[Question],
+    results: Sequence[QueryResult],
+    golds: Sequence[GoldResult],
+    rule: Rule,
+    corrections: Mapping[str, Correction] | None,
+) -> PredictionScores:
+    """Judge the results of one model's predictions, one a question."""
+    scored, corrected = [], []
+    for question, result, gold in zip(questions, results, golds, strict=True):
         scored.append(ScoredPrediction(question, verdict_of(result, gold, rule)))
-    count = len(questions)
-    return [
-        PredictionScores(rule, tuple(scored[at * count : (at + 1) * count]))
-        for at in range(len(files))
-    ]
+        correction = (corrections or {}).get(question.key)
+        accepted = correction.accepted(gold) if correction else (gold,)
+        if accepted:
+            verdicts = [verdict_of(result, one, rule) for one in accepted]
+            best = Verdict.MATCH if Verdict.MATCH in verdicts else verdicts[0]
+            corrected.append(ScoredPrediction(question, best))
+    return PredictionScores(rule, tuple(scored), None if corrections is None else tuple(corrected))

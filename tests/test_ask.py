@@ -198,18 +198,19 @@ def test_steps_appear_on_a_terminal_while_it_works(shop):
     script = [calls(("inspect_schema", {})), says("Let me see."), submits(long)]
     with ScriptedServer(script) as server:
         done, lines = on_a_terminal(shop, "Which?", "--policy", server.url, "--csv")
+    assert lines[0] == f"opening {server.url} ..."
     assert (done.returncode, done.stdout) == (0, "name\nBern\nOslo\nRome\n")
-    steps = [line.split(" s  ", 1)[1] for line in lines[1:]]
+    steps = [line.split(" s  ", 1)[1] for line in lines[2:]]
     assert [step.split()[0] for step in steps] == ["inspect_schema", "says", "submit"]
     assert steps[2].startswith("submit          SELECT name FROM city")
-    assert all(len(line) < 60 for line in lines[1:])
+    assert all(len(line) < 60 for line in lines[2:])
     assert "\x1b" not in "".join(lines)
 
 
 def test_steps_of_several_rollouts_name_the_rollout(shop):
     with ScriptedServer(lambda body: submits(QUERY)) as server:
         _, lines = on_a_terminal(shop, "Which?", "--policy", server.url, "--votes", 2)
-    numbers = sorted(line.split(" s  ", 1)[1].split()[0] for line in lines[1:])
+    numbers = sorted(line.split(" s  ", 1)[1].split()[0] for line in lines[2:])
     assert numbers == ["1", "2"]
 
 

@@ -100,6 +100,8 @@ def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy,
     directory = policy_directory(choice.spec)
     if model and directory is not None:
         raise _usage("--model names a model of a server: give the server's URL with --policy.")
+    if steps_wanted():
+        click.echo(f"opening {choice.title or choice.spec} ...", err=True)
     try:
         policy = open_policy(choice.spec, model)
     except InfrastructureError as error:

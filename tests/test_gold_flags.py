@@ -1,0 +1,188 @@
+"""Gold queries whose answer the data does not determine, found on real databases."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from text2sql.datasets.gold_casts import affinity, unknown_casts
+from text2sql.datasets.gold_flags import Flag, GoldFlag, flag_golds
+from text2sql.datasets.limits import Unreadable, cuts_of
+from text2sql.judge import run_gold
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, Sandbox
+
+SCRIPT = """
+CREATE TABLE player(id INTEGER, name TEXT, score INTEGER, born TEXT, speed TEXT, team INTEGER);
+INSERT INTO player VALUES
+  (1, 'Ann', 9, NULL,   '9',   1),
+  (2, 'Bob', 9, '1990', '10',  1),
+  (3, 'Cem', 7, '1985', '100', 2),
+  (4, 'Dee', 5, '1985', '20',  2),
+  (5, 'Cem', 5, '1970', '30',  3);
+CREATE TABLE team(id INTEGER, title TEXT, points REAL);
+INSERT INTO team VALUES (1, 'red', 2.5), (2, 'blue', 2.5), (3, 'grey', 1.0);
+"""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "games.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(SCRIPT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(2) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def flags_of(database: Path, sandbox: Sandbox):
+    def run(*queries: str) -> list[GoldFlag]:
+        questions = [
+            Question(f"dev/{n}", "games", database, "?", sql=sql) for n, sql in enumerate(queries)
+        ]
+        golds = {question.key: run_gold(question, sandbox) for question in questions}
+        return flag_golds(questions, golds, sandbox, Limits(seconds=10))
+
+    return run
+
+
+DETERMINED = [
+    "SELECT name FROM player ORDER BY score DESC, id LIMIT 1",
+    "SELECT name FROM player ORDER BY score DESC LIMIT 2",
+    "SELECT score FROM player ORDER BY score DESC LIMIT 1",
+    "SELECT DISTINCT score FROM player ORDER BY score DESC LIMIT 1",
+    "SELECT born FROM player WHERE born IS NOT NULL ORDER BY born LIMIT 1",
+    "SELECT born FROM player ORDER BY born DESC LIMIT 1",
+    "SELECT born FROM player ORDER BY born ASC NULLS LAST LIMIT 1",
+    "SELECT speed FROM player ORDER BY CAST(speed AS REAL) DESC LIMIT 1",
+    "SELECT team, COUNT(*) AS n FROM player GROUP BY team ORDER BY n, team LIMIT 1",
+    "SELECT COUNT(*) FROM player LIMIT 1",
+    "SELECT name FROM player LIMIT 100",
+    "SELECT name FROM player ORDER BY born LIMIT -1",
+    "SELECT name FROM player ORDER BY score DESC LIMIT 1 OFFSET 2",
+    "SELECT name FROM player ORDER BY score LIMIT 10",
+    "SELECT name FROM player WHERE score = (SELECT MAX(score) FROM player)",
+    "SELECT name FROM player WHERE id = 1 UNION SELECT title FROM team ORDER BY name LIMIT 1",
+    "SELECT 'LIMIT', name FROM player",
+]
+
+
+@pytest.mark.parametrize("sql", DETERMINED)
+def test_a_determined_answer_has_no_flag(flags_of, sql: str) -> None:
+    assert flags_of(sql) == []
+
+
+FLAGGED = [
+    (Flag.LIMIT_CUTS_TIE, "SELECT name FROM player ORDER BY score DESC LIMIT 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT name, score AS s FROM player ORDER BY s DESC LIMIT 1;"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT name, score FROM player ORDER BY 2 DESC LIMIT 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT * FROM player ORDER BY 3 DESC LIMIT 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT name FROM player ORDER BY score DESC LIMIT 1, 2"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT name FROM player ORDER BY score DESC LIMIT 1 OFFSET 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT team FROM player GROUP BY team ORDER BY COUNT(*) DESC LIMIT 1"),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "SELECT T1.name FROM player AS T1 INNER JOIN team AS T2 ON T1.team = "
+        "T2.id ORDER BY T2.points DESC LIMIT 1",
+    ),
+    (Flag.LIMIT_CUTS_TIE, "SELECT DISTINCT name FROM player ORDER BY score DESC LIMIT 1"),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "SELECT title, points FROM team UNION ALL SELECT 'x', 0 ORDER BY points DESC LIMIT 1",
+    ),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "WITH best AS (SELECT * FROM team) SELECT title FROM best ORDER BY points DESC LIMIT 1",
+    ),
+    (Flag.LIMIT_WITHOUT_ORDER, "SELECT name FROM player LIMIT 2"),
+    (Flag.NULL_SORTS_FIRST, "SELECT born FROM player ORDER BY born ASC LIMIT 1"),
+    (Flag.NULL_SORTS_FIRST, "SELECT name FROM player ORDER BY born LIMIT 1"),
+    (Flag.NULL_SORTS_FIRST, "SELECT name FROM player ORDER BY born DESC NULLS FIRST LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT speed FROM player ORDER BY speed DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT name, speed FROM player ORDER BY 2 LIMIT 2"),
+    (Flag.UNKNOWN_CAST_TYPE, "SELECT CAST(2 AS REL) * 100 / 3"),
+    (Flag.UNKNOWN_CAST_TYPE, "SELECT AVG(CAST(born AS DATETIME)) FROM player"),
+]
+
+
+@pytest.mark.parametrize(("flag", "sql"), FLAGGED)
+def test_an_undetermined_answer_has_just_its_flag(flags_of, flag: Flag, sql: str) -> None:
+    assert [found.flag for found in flags_of(sql)] == [flag]
+
+
+def test_a_flag_says_what_was_found(flags_of) -> None:
+    tie, null, text = flags_of(
+        "SELECT name FROM player ORDER BY score DESC LIMIT 1",
+        "SELECT name FROM player ORDER BY born LIMIT 1",
+        "SELECT speed FROM player ORDER BY speed DESC LIMIT 1",
+    )
+    assert tie.detail == "2 rows sort as (9), such as ('Ann') and ('Bob')"
+    assert null.detail == "NULL puts ('Ann') first"
+    assert text.detail == "'9' comes first as text, 100 as a number"
+    assert [flag.key for flag in (tie, null, text)] == ["dev/0", "dev/1", "dev/2"]
+    assert GoldFlag.from_dict(tie.to_dict()) == tie
+
+
+def test_a_query_inside_is_looked_into(flags_of) -> None:
+    (flag,) = flags_of(
+        "WITH few AS (SELECT * FROM team) SELECT name FROM player WHERE team = "
+        "(SELECT id FROM few ORDER BY points DESC LIMIT 1)"
+    )
+    assert flag.flag is Flag.LIMIT_CUTS_TIE
+    assert flag.detail.startswith("in a query inside: 2 rows sort as (2.5)")
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT name FROM player ORDER BY score LIMIT 1 + 1", "no plain number"),
+        ("SELECT name FROM player ORDER BY score LIMIT 5000", "beyond 1,000 rows"),
+        ("SELECT CAST(id AS REL) FROM player ORDER BY id LIMIT 1", "would change a cast"),
+        (
+            "SELECT name FROM player AS p WHERE id = (SELECT id FROM team WHERE team.id = p.team "
+            "ORDER BY points LIMIT 1)",
+            "in a query inside: no such column",
+        ),
+        (
+            'SELECT name FROM player AS p WHERE id = (SELECT id FROM team WHERE id = "born" '
+            "ORDER BY points LIMIT 1)",
+            "not a column",
+        ),
+    ],
+)
+def test_what_cannot_be_looked_into_is_said(flags_of, sql: str, reason: str) -> None:
+    (flag,) = [found for found in flags_of(sql) if found.flag is not Flag.UNKNOWN_CAST_TYPE]
+    assert flag.flag is Flag.UNCHECKED
+    assert reason in flag.detail
+
+
+def test_equal_queries_are_looked_into_once_and_failing_ones_not_at_all(flags_of) -> None:
+    tie = "SELECT name FROM player ORDER BY score DESC LIMIT 1"
+    flags = flags_of(tie, "SELECT nothing FROM player ORDER BY 1 LIMIT 1", tie)
+    assert [flag.key for flag in flags] == ["dev/0", "dev/2"]
+
+
+def test_casts_are_read_as_sqlite_reads_them() -> None:
+    assert unknown_casts("SELECT CAST(x AS FLOATT), CAST( y as  datetime )") == [
+        "FLOATT is REAL to SQLite",
+        "DATETIME is NUMERIC to SQLite",
+    ]
+    for known in ("REAL", "decimal(10, 2)", "DOUBLE PRECISION", "varchar(9)", '"TEXT"'):
+        assert unknown_casts(f"SELECT CAST(CAST(a AS INT) AS {known}) + (b) AS date") == []
+    assert unknown_casts("SELECT 'CAST(x AS REL)', cast FROM t -- CAST(x AS REL)") == []
+    with sqlite3.connect(":memory:") as connection:
+        for name in ("REL", "FLOATT", "DATETIME", "STRING", "POINT", "NCHAR(5)"):
+            (value,) = connection.execute(f"SELECT typeof(CAST('7.5' AS {name}))").fetchone()
+            kinds = {"NUMERIC": "real", "REAL": "real", "INTEGER": "integer", "TEXT": "text"}
+            assert value == kinds[affinity(name)]
+
+
+@pytest.mark.parametrize("sql", ["SELECT (", "SELECT 1 FROM t LIMIT x", "SELECT " + "(" * 5000])
+def test_no_query_breaks_the_reader(sql: str) -> None:
+    with pytest.raises(Unreadable):
+        cuts_of(sql)

@@ -1,0 +1,173 @@
+"""What lies beyond a LIMIT, and whether that leaves a gold query's answer undetermined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+from text2sql.datasets.limits import MORE, Cut, Key
+from text2sql.sandbox import QueryResult, Status
+from text2sql.sandbox.results import ResultDigest
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\Z")
+
+Row = tuple[Any, ...]
+
+
+class Flag(StrEnum):
+    """What may be wrong with a gold query."""
+
+    LIMIT_CUTS_TIE = "limit_cuts_tie"
+    """Rows that sort alike stand on both sides of the LIMIT, and they differ."""
+    LIMIT_WITHOUT_ORDER = "limit_without_order"
+    """There are more rows than the LIMIT takes, and nothing says which."""
+    NULL_SORTS_FIRST = "null_sorts_first"
+    """A row that the LIMIT takes is there because its sort key is NULL."""
+    TEXT_SORTED_AS_NUMBER = "text_sorted_as_number"
+    """The sort key is text that reads as numbers, and as numbers other rows come first."""
+    UNKNOWN_CAST_TYPE = "unknown_cast_type"
+    """A cast names a type that SQLite does not know and takes for another."""
+    UNCHECKED = "unchecked"
+    """The query's LIMIT could not be looked into; the detail says why."""
+
+
+Finding = tuple[Flag, str]
+"""A flag, and what was found, in words."""
+
+
+def findings_of(
+    cut: Cut, result: QueryResult, digest: str, run: Callable[[str], QueryResult]
+) -> list[Finding]:
+    """Return what a probe's result says of its LIMIT.
+
+    ``digest`` is that of the gold query's result; ``run`` runs another probe on its database.
+    """
+    if result.status is not Status.OK or result.warnings:
+        return [(Flag.UNCHECKED, _where(cut, result.error or "; ".join(result.warnings)))]
+    view = _View(cut, result)
+    if view.broken:
+        return [(Flag.UNCHECKED, _where(cut, view.broken))]
+    tie = _tie(view)
+    if tie is None and cut.outermost and _digest(view.taken) != digest:
+        return [(Flag.UNCHECKED, "the query that looks beyond the LIMIT gave other rows")]
+    found = [tie, _null_first(view), _as_text(view, run)]
+    return [finding for finding in found if finding is not None]
+
+
+class _View:
+    """A probe's rows, divided into the query's own columns and the sort keys."""
+
+    def __init__(self, cut: Cut, result: QueryResult) -> None:
+        self.cut = cut
+        self.columns = [_column(key, result.columns) for key in cut.keys]
+        width = len(result.columns)
+        self.broken = ""
+        if any(column is None or not -width <= column < width for column in self.columns):
+            self.broken = "a sort key is no column of the result"
+        self.rows = result.rows
+        self.own = [row[: len(row) - cut.extra] for row in result.rows]
+
+    @property
+    def taken(self) -> list[Row]:
+        """The rows that the LIMIT lets through."""
+        return self.own[self.cut.skip : self.cut.skip + self.cut.take]
+
+    def keys(self, at: int) -> Row:
+        """The sort keys of a row."""
+        return tuple(self.rows[at][column] for column in self.columns if column is not None)
+
+    def taken_keys(self) -> list[Row]:
+        """The sort keys of the rows that the LIMIT lets through."""
+        end = min(len(self.rows), self.cut.skip + self.cut.take)
+        return [self.keys(at) for at in range(self.cut.skip, end)]
+
+
+def _column(key: Key, names: Sequence[str]) -> int | None:
+    if isinstance(key.column, int):
+        return key.column
+    folded = [name.lower() for name in names]
+    return folded.index(key.column.lower()) if key.column.lower() in folded else None
+
+
+def _digest(rows: Iterable[Row]) -> str:
+    digest = ResultDigest()
+    for row in rows:
+        digest.add(row)
+    return digest.digests()[0]
+
+
+def _tie(view: _View) -> Finding | None:
+    """Find rows that sort alike on both sides of where the LIMIT begins or ends."""
+    for edge in {view.cut.skip, view.cut.skip + view.cut.take}:
+        if not 0 < edge < len(view.rows) or view.keys(edge - 1) != view.keys(edge):
+            continue
+        tied = [at for at in range(len(view.rows)) if view.keys(at) == view.keys(edge)]
+        if len({_digest([view.own[at]]) for at in tied}) > 1:
+            return _tie_finding(view, edge, tied)
+    return None
+
+
+def _tie_finding(view: _View, edge: int, tied: Sequence[int]) -> Finding:
+    reached = tied[-1] == len(view.rows) - 1 and len(tied) > 1
+    count = f"at least {len(tied)}" if reached and len(view.rows) > MORE else str(len(tied))
+    shown = f"{_show(view.own[edge - 1])} and {_show(view.own[edge])}"
+    if not view.cut.keys:
+        detail = f"more rows than the LIMIT takes and no ORDER BY, such as {shown}"
+        return Flag.LIMIT_WITHOUT_ORDER, _where(view.cut, detail)
+    detail = f"{count} rows sort as {_show(view.keys(edge))}, such as {shown}"
+    return Flag.LIMIT_CUTS_TIE, _where(view.cut, detail)
+
+
+def _null_first(view: _View) -> Finding | None:
+    for keys, row in zip(view.taken_keys(), view.taken, strict=True):
+        nulls = [at for at, value in enumerate(keys) if value is None]
+        if any(view.cut.keys[at].nulls_first for at in nulls):
+            return Flag.NULL_SORTS_FIRST, _where(view.cut, f"NULL puts {_show(row)} first")
+    return None
+
+
+def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
+    """Sort by number what was sorted as text, and see whether other rows come first."""
+    at = _numeric_text(view)
+    text = view.cut.numeric_probe(at) if at is not None else None
+    if at is None or text is None or len(view.rows) < 2:
+        return None
+    result = run(text)
+    other = _View(view.cut, result)
+    if result.status is not Status.OK or _digest(other.taken) == _digest(view.taken):
+        return None
+    sorted_as_text, as_number = view.taken_keys()[0][at], _first_number(view, at, other)
+    if as_number is None:
+        return None
+    detail = f"'{sorted_as_text}' comes first as text, {as_number:g} as a number"
+    return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
+
+
+def _numeric_text(view: _View) -> int | None:
+    """Return the first sort key whose values, as far as they were read, are numbers in text."""
+    everything = [view.keys(at) for at in range(len(view.rows))]
+    for at in range(len(view.cut.keys)):
+        values = [keys[at] for keys in everything if keys[at] is not None]
+        if values and all(isinstance(value, str) and _NUMBER.match(value) for value in values):
+            return at
+    return None
+
+
+def _first_number(view: _View, at: int, other: _View) -> float | None:
+    """Return the number that comes first; None where it is a text that only counts as 0."""
+    column = view.columns[at]
+    if column is None or not other.taken:
+        return None
+    value = other.rows[view.cut.skip][column]
+    return float(value) if _NUMBER.match(str(value)) else None
+
+
+def _where(cut: Cut, detail: str) -> str:
+    return detail if cut.outermost else f"in a query inside: {detail}"
+
+
+def _show(row: Row) -> str:
+    text = ", ".join("NULL" if value is None else repr(value) for value in row)
+    return f"({text[:80]}…)" if len(text) > 80 else f"({text})"

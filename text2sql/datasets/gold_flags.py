@@ -1,0 +1,121 @@
+"""What a gold query leaves undetermined: flags that tell a person to look, and change nothing.
+
+A correct query may get no reward where gold's LIMIT cuts a tie, takes a NULL for the smallest
+value, or sorts numbers as text; and a cast to an unknown type rarely means what was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from text2sql.datasets.gold_casts import unknown_casts
+from text2sql.datasets.gold_findings import Finding, Flag, findings_of
+from text2sql.datasets.limits import MORE, MOST, Cut, Unreadable, cuts_of
+from text2sql.judge import GoldResult
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, Sandbox
+
+_BATCH = 256
+_DETAIL_CHARS = 300
+_LIMIT = re.compile(r"\blimit\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class GoldFlag:
+    """One flag of one question's gold query, and what was found, in words."""
+
+    key: str
+    flag: Flag
+    detail: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the flag as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> GoldFlag:
+        """Read what ``to_dict`` wrote."""
+        return cls(row["key"], Flag(row["flag"]), row["detail"])
+
+
+def flag_golds(
+    questions: Sequence[Question],
+    golds: Mapping[str, GoldResult],
+    sandbox: Sandbox,
+    limits: Limits,
+) -> list[GoldFlag]:
+    """Return the flags of every gold query that ran, in the order of the questions.
+
+    Each distinct query with a LIMIT is run once more, to see what lies beyond; one that sorts
+    numeric text a second time. Raises Text2SqlError when a database cannot be read at all.
+    """
+    ran = [q for q in questions if q.key in golds and golds[q.key].usable]
+    probes = _probes(ran, golds)
+    found = {place: _cast_findings(place[1]) for place in map(_place, ran)}
+    for place, findings in _look(probes, sandbox, limits):
+        found[place] += findings
+    return [
+        GoldFlag(question.key, flag, detail[:_DETAIL_CHARS])
+        for question in ran
+        for flag, detail in dict.fromkeys(found[_place(question)])
+    ]
+
+
+Place = tuple[Path, str]
+
+
+def _place(question: Question) -> Place:
+    return question.database, question.sql
+
+
+def _cast_findings(sql: str) -> list[Finding]:
+    return [(Flag.UNKNOWN_CAST_TYPE, sentence) for sentence in unknown_casts(sql)]
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """One LIMIT to look into, or the reason why it cannot be."""
+
+    place: Place
+    digest: str
+    cut: Cut | None
+    reason: str = ""
+
+
+def _probes(questions: Iterable[Question], golds: Mapping[str, GoldResult]) -> list[_Probe]:
+    probes: list[_Probe] = []
+    seen: set[Place] = set()
+    for question in questions:
+        place = _place(question)
+        if place in seen or not _LIMIT.search(question.sql):
+            continue
+        seen.add(place)
+        digest = golds[question.key].digest
+        try:
+            probes += [_Probe(place, digest, cut) for cut in cuts_of(question.sql)]
+        except Unreadable as error:
+            probes.append(_Probe(place, digest, None, str(error)))
+    return probes
+
+
+def _look(
+    probes: Sequence[_Probe], sandbox: Sandbox, limits: Limits
+) -> Iterable[tuple[Place, list[Finding]]]:
+    """Run the probes in batches, so that rows are held of a few at a time only."""
+    bounds = Limits(seconds=limits.seconds, keep_rows=MOST + MORE)
+    for probe in probes:
+        if probe.cut is None:
+            yield probe.place, [(Flag.UNCHECKED, probe.reason)]
+    followed = [(probe, probe.cut) for probe in probes if probe.cut is not None]
+    for start in range(0, len(followed), _BATCH):
+        batch = followed[start : start + _BATCH]
+        texts = [(probe.place[0], cut.probe) for probe, cut in batch]
+        results = sandbox.execute_many(texts, bounds)
+        for (probe, cut), result in zip(batch, results, strict=True):
+            run = partial(sandbox.execute, probe.place[0], limits=bounds)
+            yield probe.place, findings_of(cut, result, probe.digest, run)

@@ -1,0 +1,209 @@
+"""The LIMITs of a gold query, and queries that show what each of them cuts off.
+
+A probe is the query with its sort keys as further columns and some rows more than the LIMIT
+lets through. sqlglot finds the parts; what a probe says holds only where its first rows are
+those of the gold query itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot.dialects.sqlite import SQLite
+from sqlglot.errors import SqlglotError
+from sqlglot.generators.sqlite import SQLiteGenerator
+
+from text2sql.datasets.gold_casts import unknown_casts
+
+MORE = 20
+"""Rows that a probe reads beyond the LIMIT."""
+
+MOST = 1_000
+"""A LIMIT that reaches further is not looked into."""
+
+
+class _Generator(SQLiteGenerator):
+    """Writes the names of types as they are: DECIMAL is not REAL."""
+
+    TYPE_MAPPING: ClassVar[dict[Any, str]] = {}
+
+
+class _AsWritten(SQLite):
+    """SQLite's dialect that keeps the types of casts."""
+
+    Generator = _Generator
+
+
+class Unreadable(Exception):
+    """A query that the parser cannot follow; ``str`` says why."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A sort key: where a probe's rows have it, and how it sorts.
+
+    ``column`` counts from 0, from the end where it is negative; a name is that of a column.
+    """
+
+    column: int | str
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One LIMIT: it lets ``take`` rows through after ``skip``, sorted by ``keys``.
+
+    ``extra`` columns at the end of the probe's rows are not the query's own. ``outermost``
+    tells whether the rows are the gold query's result, or those of a query inside it.
+    """
+
+    probe: str
+    skip: int
+    take: int
+    keys: tuple[Key, ...]
+    extra: int
+    outermost: bool
+    node: exp.Query
+
+    def numeric_probe(self, at: int) -> str | None:
+        """Return the probe sorted by the number that key ``at`` is read as."""
+        query = cast(Any, self.node.copy())
+        ordered = query.args["order"].expressions[at]
+        term = _own_term(query, ordered.this) if isinstance(query, exp.Select) else None
+        if term is None:
+            return None
+        ordered.set("this", exp.cast(term.copy(), "DOUBLE"))
+        return _write(_with_keys(query, self.keys)[0], self.skip + self.take)
+
+
+def cuts_of(sql: str) -> list[Cut]:
+    """Return the LIMITs of a query that sort, and the outermost one in any case.
+
+    Raises Unreadable where the query, or one of its LIMITs, cannot be followed.
+    """
+    if unknown_casts(sql):
+        raise Unreadable("the parser would change a cast to a type that SQLite does not know")
+    try:
+        return list(_cuts(parse_one(sql, dialect=_AsWritten)))
+    except (SqlglotError, RecursionError, ValueError) as error:
+        raise Unreadable(str(error).splitlines()[0][:200]) from error
+
+
+def _cuts(tree: exp.Expr) -> Iterator[Cut]:
+    for node in tree.find_all(exp.Select, exp.SetOperation):
+        if node.args.get("limit") and (node is tree or node.args.get("order")):
+            bounds = _bounds(node)
+            if bounds is not None:
+                yield _cut(node, *bounds, outermost=node is tree)
+
+
+def _bounds(node: exp.Query) -> tuple[int, int] | None:
+    """Return (rows skipped, rows let through); None where there is no real limit."""
+    take = _whole_number(node.args["limit"].expression)
+    offset = node.args.get("offset")
+    skip = _whole_number(offset.expression) if offset else 0
+    if take < 1:
+        return None
+    if skip + take > MOST:
+        raise ValueError(f"the LIMIT reaches beyond {MOST:,} rows")
+    return max(skip, 0), take
+
+
+def _whole_number(node: exp.Expr) -> int:
+    if isinstance(node, exp.Neg):
+        return -_whole_number(node.this)
+    if not isinstance(node, exp.Literal) or node.is_string:
+        raise ValueError("a LIMIT or OFFSET is no plain number")
+    return int(node.this)
+
+
+def _cut(node: exp.Query, skip: int, take: int, outermost: bool) -> Cut:
+    query = node.copy()
+    _add_visible_ctes(node, query)
+    keys = tuple(_keys(query))
+    probe, extra = _with_keys(query.copy(), keys)
+    return Cut(_write(probe, skip + take), skip, take, keys, extra, outermost, query)
+
+
+def _keys(query: exp.Query) -> Iterator[Key]:
+    """Yield the sort keys; those that are no column of the result are appended to it."""
+    terms = _terms(query)
+    appended = [not _is_ordinal(term.this) for term in terms]
+    for at, term in enumerate(terms):
+        nulls_first = bool(term.args.get("nulls_first"))
+        if _is_ordinal(term.this):
+            yield Key(int(term.this.this) - 1, nulls_first)
+        elif isinstance(query, exp.Select):
+            yield Key(-sum(appended[at:]), nulls_first)
+        elif isinstance(term.this, exp.Column):
+            yield Key(term.this.name, nulls_first)
+        else:
+            raise ValueError("a compound query sorts by an expression")
+
+
+def _with_keys(query: exp.Query, keys: Sequence[Key]) -> tuple[exp.Query, int]:
+    """Append the keys that are no column of the result; return the query and how many."""
+    if not isinstance(query, exp.Select):
+        return query, 0
+    columns = list(query.expressions)
+    for at, term in enumerate(_terms(query)):
+        if not _is_ordinal(term.this):
+            key = _by_alias(query, term.this)
+            columns.append(exp.alias_(key.copy(), f"sort_key_{at}"))
+    extra = len(columns) - len(query.expressions)
+    query.set("expressions", columns)
+    return query, extra
+
+
+def _terms(query: exp.Query) -> list[Any]:
+    order = query.args.get("order")
+    return list(order.expressions) if order else []
+
+
+def _is_ordinal(term: exp.Expr) -> bool:
+    return isinstance(term, exp.Literal) and not term.is_string
+
+
+def _by_alias(query: exp.Select, term: exp.Expr) -> exp.Expr:
+    """Return what a lone name in ORDER BY stands for: SQLite looks for an alias first."""
+    if isinstance(term, exp.Column) and not term.table:
+        for column in query.expressions:
+            if isinstance(column, exp.Alias) and column.alias.lower() == term.name.lower():
+                return column.this
+    return term
+
+
+def _own_term(query: exp.Select, term: exp.Expr) -> exp.Expr | None:
+    """Return the expression that a term sorts by; None for a column of a star."""
+    if not _is_ordinal(term):
+        return _by_alias(query, term)
+    before = query.expressions[: int(term.this)]
+    if len(before) < int(term.this) or any(column.is_star for column in before):
+        return None
+    return cast(exp.Expr, before[-1].unalias())
+
+
+def _add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
+    """Give a query inside another the WITH clauses that it can see there."""
+    seen: list[exp.Expr] = []
+    inside: exp.Expr = node
+    while inside.parent is not None:
+        inside, below = inside.parent, inside
+        with_ = inside.args.get("with_")
+        if isinstance(inside, exp.With):
+            seen = [*inside.expressions[: inside.expressions.index(below)], *seen]
+        elif with_ is not None and with_ is not below:
+            seen = [*with_.expressions, *seen]
+    own = query.args.get("with_")
+    if seen:
+        ctes = [cte.copy() for cte in seen] + (own.expressions if own else [])
+        query.set("with_", exp.With(expressions=ctes))
+
+
+def _write(query: exp.Query, limit: int) -> str:
+    query.set("offset", None)
+    query.set("limit", exp.Limit(expression=exp.Literal.number(limit + MORE)))
+    return query.sql(_AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)

@@ -1,8 +1,9 @@
 """The dataset: an archive in BIRD's layout, its questions and databases, and its gold results."""
 
+import os
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,20 @@ from assets.versions import code_version
 from assets.versions import fingerprint as version_of
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.archives import unpack
-from text2sql.datasets.bird import Record, read_records
-from text2sql.datasets.checks import inspect_databases, run_golds
-from text2sql.datasets.layout import combine_digests, database_files, find_split, fingerprint
+from text2sql.datasets.bird import Record, load_records
+from text2sql.datasets.checks import run_golds
+from text2sql.datasets.digests import Digests, combine_digests
+from text2sql.datasets.layout import SplitLayout, fingerprint
 from text2sql.datasets.pocket.corpus import FORMAT, CorpusSizes, generate
+from text2sql.datasets.reports import Reports
+from text2sql.datasets.sources import Sources
+from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
 from text2sql.sandbox import Limits, Sandbox
 
 GROUP = "bird"
+DIGESTS = "digests.json"
+DATABASES_CODE = code_version("text2sql/datasets/checks.py", "text2sql/schema.py")
 GOLD_CODE = ("text2sql/datasets/checks.py", "text2sql/judge.py", "text2sql/sandbox")
 
 
@@ -57,28 +63,45 @@ def _results(outcomes: Mapping[str, Outcome]) -> list[dg.AssetCheckResult]:
         "text2sql/datasets/archives.py", "text2sql/datasets/layout.py", "text2sql/datasets/pocket"
     ),
 )
-def bird_archive(config: BirdConfig, root: ArtifactRoot) -> dg.MaterializeResult:
-    """A dataset on disk: generated, or found in a folder. Its version is its content's."""
-    folder = _folder(config, root.path)
-    splits = {split: find_split(folder, split) for split in config.splits}
-    versions = {split: fingerprint(layout) for split, layout in splits.items()}
+def bird_archive(
+    context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
+) -> dg.MaterializeResult:
+    """A dataset on disk: generated, found, unpacked or downloaded. Its version is its content's."""
+    digests = Digests(root.path / "bird" / DIGESTS)
+    splits = _find_splits(config, Sources(root.path, digests, context.log.info), root.path)
+    versions = {split: fingerprint(layout, digests) for split, layout in splits.items()}
+    digests.save()
+    folder = Path(os.path.commonpath([layout.questions.parent for layout in splits.values()]))
     archive = data.Archive(config.source, folder, combine_digests(versions), splits)
     data.write_json(root.path / "bird" / data.ARCHIVE, archive.to_dict())
     metadata: dict[str, Any] = {"folder": str(folder), "fingerprint": archive.fingerprint}
     for split, layout in splits.items():
         metadata[f"{split} questions"] = str(layout.questions)
-        metadata[f"{split} databases"] = len(database_files(layout.databases))
+        metadata[f"{split} databases"] = len(layout.databases)
+    metadata["files read"] = digests.read
     return dg.MaterializeResult(data_version=dg.DataVersion(archive.fingerprint), metadata=metadata)
 
 
-def _folder(config: BirdConfig, root: Path) -> Path:
-    """Return the dataset's folder: generated or unpacked first, where it is not there yet."""
-    if config.source == POCKET:
-        sizes = config.sizes.model_dump()
-        version = version_of(format=FORMAT, seed=config.seed, sizes=sizes)
-        return generate(root / "corpus" / version, config.seed, CorpusSizes(**sizes))
-    path = Path(config.source).expanduser().resolve()
-    return unpack(path, root / "archives") if path.suffix.lower() == ".zip" else path
+def _find_splits(config: BirdConfig, sources: Sources, root: Path) -> dict[str, SplitLayout]:
+    """Return where each split lies; what is not there yet is generated or brought first."""
+    if not config.splits:
+        raise Text2SqlError("There is no split to ingest: name train, dev or both.")
+    places = {split: config.source_of(split) for split in config.splits}
+    pocket = any(source.place == POCKET for source in places.values())
+    folder = _generate(config, root) if pocket else root
+    return {
+        split: sources.find(replace(source, place=str(folder)), split)
+        if source.place == POCKET
+        else sources.find(source, split)
+        for split, source in places.items()
+    }
+
+
+def _generate(config: BirdConfig, root: Path) -> Path:
+    """Return the folder of the pocket corpus."""
+    sizes = config.sizes.model_dump()
+    version = version_of(format=FORMAT, seed=config.seed, sizes=sizes)
+    return generate(root / "corpus" / version, config.seed, CorpusSizes(**sizes))
 
 
 @dg.asset(
@@ -97,7 +120,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
     archive = data.load_archive(root.path)
     frames = {}
     for split, layout in archive.splits.items():
-        records = read_records(layout.questions, layout.databases, split)
+        records = load_records(layout)
         file = data.split_folder(root.path, archive, split) / data.QUESTIONS
         data.write_rows(file, (data.record_row(record) for record in records))
         frames[split] = pd.DataFrame(
@@ -140,14 +163,20 @@ def _question_row(record: Record) -> dict[str, Any]:
     code_version=code_version("text2sql/datasets/checks.py", "assets/suites.py"),
 )
 def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.MaterializeResult:
-    """Every database of the splits: whether it is sound, its tables, rows, size and sha256."""
+    """Every database of the splits: whether it is sound, its tables, rows, size and sha256.
+
+    A database is looked into once: what is known of its content serves every later run.
+    """
     archive = data.load_archive(root.path)
+    digests = Digests(root.path / "bird" / DIGESTS)
+    reports = Reports(root.path / "bird" / "reports", DATABASES_CODE, digests)
     with sandbox.open() as box:
         rows = [
             {"split": split} | asdict(report)
             for split, layout in archive.splits.items()
-            for report in inspect_databases(database_files(layout.databases).values(), box)
+            for report in reports.of(layout.databases, box)
         ]
+    digests.save()
     frame = pd.DataFrame(rows)
     data.write_file(
         data.dataset_folder(root.path, archive) / data.DATABASES,
@@ -161,6 +190,7 @@ def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.Materiali
         data_version=dg.DataVersion(version_of(rows=frame.drop(columns="path").to_dict("records"))),
         metadata={
             "databases": len(frame),
+            "looked into now": len(reports.inspected),
             "rows": int(frame["rows"].sum()),
             "bytes": int(frame["bytes"].sum()),
             "largest": table(frame.nlargest(EXAMPLES, "bytes").drop(columns=["path", "sha256"])),

@@ -6,6 +6,8 @@ import dagster as dg
 from pydantic import Field
 
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
+from text2sql.datasets.sources import Source
+from text2sql.errors import Text2SqlError
 
 POCKET = "pocket"
 
@@ -19,19 +21,51 @@ class PocketSizes(dg.Config):
     general: int = Field(default=CorpusSizes.general, ge=0, le=100_000)
 
 
+class SplitConfig(dg.Config):
+    """Where one split comes from, if not from the dataset's source as it is found there."""
+
+    source: str = Field(
+        default="",
+        description="A folder, a .zip or a URL of a .zip that holds this split; empty for the "
+        "dataset's source.",
+    )
+    sha256: str = Field(default="", description="The sha256 of this source's .zip, if known.")
+    questions: str = Field(
+        default="",
+        description="Path or URL of the questions file (.json or .jsonl), where the source has "
+        "none or several; empty to look for it in the source.",
+    )
+
+
 class BirdConfig(dg.Config):
     """Which dataset to ingest."""
 
     source: str = Field(
         default=POCKET,
-        description="'pocket' for the generated corpus, or a dataset in BIRD's or Spider's "
-        "layout: its folder, at any level, or the .zip as it is published.",
+        description="'pocket' for the generated corpus, or a dataset in BIRD's, Spider's or a "
+        "team's own layout: its folder, at any level, the .zip as it is published, or its URL.",
+    )
+    sha256: str = Field(default="", description="The sha256 of the source's .zip, if known.")
+    train: SplitConfig = Field(
+        default_factory=SplitConfig, description="The training split, if from elsewhere."
+    )
+    dev: SplitConfig = Field(
+        default_factory=SplitConfig, description="The dev split, if from elsewhere."
     )
     splits: list[str] = Field(default=["train", "dev"], description="The splits to ingest.")
     seed: int = Field(default=DEVELOPMENT_SEED, ge=0, description="Seed of the pocket corpus.")
     sizes: PocketSizes = Field(
         default_factory=PocketSizes, description="How many questions each part of it has."
     )
+
+    def source_of(self, split: str) -> Source:
+        """Return where a split comes from; raise Text2SqlError for one that there is not."""
+        parts = {"train": self.train, "dev": self.dev}
+        if split not in parts:
+            raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(parts)}.")
+        own = parts[split]
+        place, sha256 = (own.source, own.sha256) if own.source else (self.source, self.sha256)
+        return Source(place, sha256, own.questions)
 
 
 class QuestionsConfig(dg.Config):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +40,33 @@ class Archive:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the archive as plain JSON values."""
-        splits = {
-            name: {"questions": str(layout.questions), "databases": str(layout.databases)}
-            for name, layout in self.splits.items()
+        splits = {name: _layout_row(layout) for name, layout in self.splits.items()}
+        return {
+            "source": self.source,
+            "folder": str(self.folder),
+            "fingerprint": self.fingerprint,
+            "splits": splits,
         }
-        return asdict(self) | {"folder": str(self.folder), "splits": splits}
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Archive:
         """Read what ``to_dict`` wrote."""
-        splits = {
-            name: SplitLayout(name, Path(paths["questions"]), Path(paths["databases"]))
-            for name, paths in row["splits"].items()
-        }
+        splits = {name: _layout(name, paths) for name, paths in row["splits"].items()}
         return cls(row["source"], Path(row["folder"]), row["fingerprint"], splits)
+
+
+def _layout_row(layout: SplitLayout) -> dict[str, Any]:
+    return {
+        "questions": str(layout.questions),
+        "gold": str(layout.gold) if layout.gold else None,
+        "databases": {db_id: str(file) for db_id, file in layout.databases.items()},
+    }
+
+
+def _layout(split: str, row: Mapping[str, Any]) -> SplitLayout:
+    databases = {db_id: Path(file) for db_id, file in row["databases"].items()}
+    gold = Path(row["gold"]) if row["gold"] else None
+    return SplitLayout(split, Path(row["questions"]), databases, gold)
 
 
 def load_archive(root: Path) -> Archive:

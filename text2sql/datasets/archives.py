@@ -1,74 +1,144 @@
-"""Unpack a dataset's published .zip: archives within archives, without macOS's additions."""
+"""Unpack a dataset's published .zip: archives within archives, without macOS's additions.
+
+What an archive says of itself is not believed: names that leave the folder, more bytes than were
+announced, and far more bytes than an archive of data has, are refused (``zip_rules``).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import lzma
 import os
 import shutil
-import stat
+import struct
 import zipfile
-from pathlib import Path, PurePosixPath
+import zlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, BinaryIO
 
-from text2sql.datasets.layout import file_digest
+from text2sql.datasets.digests import Digests
+from text2sql.datasets.locking import Say, locked, quiet
+from text2sql.datasets.zip_rules import Budget, check_names, check_places, is_wanted, parts_of
 from text2sql.errors import Text2SqlError
 
 _LEVELS = 2
 """Archives within archives that are followed: BIRD has one in the other."""
 
+_PIECE = 1 << 20
+_WORKERS = 4
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
+"""What Python's readers raise for damaged bytes and for kinds of archives they do not know."""
 
-def unpack(archive: Path, parent: Path) -> Path:
+
+class DamagedArchive(Text2SqlError):
+    """An archive whose bytes are not as they were written."""
+
+
+def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say = quiet) -> Path:
     """Unpack ``archive`` into a folder below ``parent`` named by its content; return the folder.
 
-    A folder that is there already is used again. Raises Text2SqlError, and leaves nothing, for
-    a damaged archive, one that needs more space than there is, or one that leaves its folder.
+    A folder that is there already is used again. ``digests`` learns the sha256 of every file
+    that is written. Raises Text2SqlError, and leaves nothing, for a damaged archive, one that
+    needs more space than there is, or one that breaks a rule.
     """
     if not archive.is_file():
         raise Text2SqlError(f"There is no archive {archive}; check the path.")
-    folder = parent / file_digest(archive)[:16]
+    digests = digests or Digests()
+    folder = parent / digests.of(archive)[:16]
     if folder.is_dir():
         return folder
-    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
-        _extract(archive, partial, _LEVELS)
-        os.replace(partial, folder)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise Text2SqlError(f"{archive} cannot be unpacked: {error}; get it again.") from error
+        with locked(parent / f".{folder.name}.lock", say):
+            if not folder.is_dir():
+                _unpack_anew(archive, folder, digests)
+    except _DAMAGE as error:
+        raise DamagedArchive(f"{archive} cannot be unpacked: {error}; get it again.") from error
     except OSError as error:
         reason = error.strerror or error
         raise Text2SqlError(f"{archive} cannot be unpacked into {parent}: {reason}.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
-def _extract(archive: Path, target: Path, levels: int) -> None:
-    """Extract the files of one archive, then those of the archives in it, which are removed."""
+def _unpack_anew(archive: Path, folder: Path, digests: Digests) -> None:
+    """Fill a folder beside its place and move it there; what a killed run left is removed."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        written = _extract(archive, partial, Budget(archive, partial), _LEVELS)
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    for file, digest in written.items():
+        digests.note(folder / file.relative_to(partial), digest)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins as a .zip does, whatever its name."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _extract(archive: Path, target: Path, budget: Budget, levels: int) -> dict[Path, str]:
+    """Extract the files of one archive; an archive in it becomes a folder of its name.
+
+    Returns the sha256 of the files that are left.
+    """
     with zipfile.ZipFile(archive) as content:
-        # A cut archive can end in the directory of an archive within it, and pass for that one.
-        if min((member.header_offset for member in content.infolist()), default=0) > 0:
-            raise zipfile.BadZipFile("its end is missing")
-        members = [member for member in content.infolist() if _wanted(member, archive)]
-        _require_space(sum(member.file_size for member in members), target, archive)
-        for member in members:
-            content.extract(member, target)
-    inner = [target / member.filename for member in members if member.filename.endswith(".zip")]
+        members = _members(content, archive)
+        budget.take(members)
+        written = _write_all(content, members, target)
+    inner = [file for file in written if file.suffix.lower() == ".zip"]
     for file in inner if levels > 1 else []:
-        _extract(file, file.parent, levels - 1)
+        written |= _extract(file, file.with_suffix(""), budget, levels - 1)
         file.unlink()
+        del written[file]
+    return written
 
 
-def _wanted(member: zipfile.ZipInfo, archive: Path) -> bool:
-    """Whether a member is a file of the dataset; raise for one that points elsewhere."""
-    parts = PurePosixPath(member.filename.replace("\\", "/")).parts
-    if ".." in parts or member.filename.startswith("/") or stat.S_ISLNK(member.external_attr >> 16):
-        raise Text2SqlError(f"{archive} holds '{member.filename}', which leaves its folder.")
-    hidden = any(part == "__MACOSX" or part.startswith(".") for part in parts)
-    return not hidden and not member.is_dir()
+def _members(content: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
+    """Return the members that are files of the dataset, checked."""
+    everything = content.infolist()
+    check_places(everything, content.start_dir, archive)
+    check_names(everything, archive)
+    return [member for member in everything if is_wanted(member)]
 
 
-def _require_space(needed: int, target: Path, archive: Path) -> None:
-    free = shutil.disk_usage(target).free
-    if needed > free:
-        raise Text2SqlError(
-            f"{archive} unpacks to {needed:,} bytes, and only {free:,} are free in {target.parent}."
-        )
+def _write_all(
+    content: zipfile.ZipFile, members: Iterable[zipfile.ZipInfo], target: Path
+) -> dict[Path, str]:
+    """Write every member below ``target``, several at once; return their sha256."""
+
+    def write(member: zipfile.ZipInfo) -> tuple[Path, str]:
+        file = target.joinpath(*parts_of(member.filename))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with content.open(member) as source, open(file, "xb") as copy:
+            return file, _copy(source, copy, member)
+
+    pool = ThreadPoolExecutor(_WORKERS)
+    try:
+        return dict(pool.map(write, members))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _copy(source: IO[bytes], copy: BinaryIO, member: zipfile.ZipInfo) -> str:
+    """Copy in pieces; return the sha256 of what was written."""
+    digest = hashlib.sha256()
+    while piece := source.read(_PIECE):
+        digest.update(piece)
+        copy.write(piece)
+    if copy.tell() != member.file_size:
+        raise zipfile.BadZipFile(f"'{member.filename}' has another size than it announces")
+    return digest.hexdigest()

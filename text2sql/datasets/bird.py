@@ -1,25 +1,24 @@
-"""Read question files in BIRD's layout (BIRD train, dev and mini-dev, Spider, the pocket corpus).
+"""Read question files: BIRD's of every release, Spider's, the pocket corpus's, a team's own.
 
 A row that cannot be used keeps its place and is given a reason; nothing is dropped silently and
-no database is guessed. Key names of public copies differ in case and spelling.
+no database is guessed.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.layout import database_files, find_split, fingerprint
+from text2sql.datasets.databases import database_files, is_path, resolve
+from text2sql.datasets.gold_file import read_gold_file
+from text2sql.datasets.layout import SplitLayout, find_split, fingerprint
+from text2sql.datasets.rows import Field, Row, read_rows
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
-
-_IDS = ("question_id", "idx")
-_GOLD = ("sql", "query")
 
 
 class Reason(StrEnum):
@@ -85,7 +84,7 @@ def load_split(root: Path, split: str) -> Dataset:
     Raises Text2SqlError when files are missing, unreadable, or their rows lack a needed key.
     """
     layout = find_split(root, split)
-    records = read_records(layout.questions, layout.databases, split)
+    records = load_records(layout)
     return Dataset(root.resolve().name, split, fingerprint(layout), tuple(records))
 
 
@@ -98,90 +97,79 @@ def read_questions(file: Path, databases: Path, split: str) -> list[Question]:
     return [record.question for record in records]
 
 
-def read_records(file: Path, databases: Path, split: str) -> list[Record]:
+def load_records(layout: SplitLayout) -> list[Record]:
+    """Read every row of a split that was found on disk."""
+    return read_records(layout.questions, layout.databases, layout.split, layout.gold)
+
+
+def read_records(
+    file: Path, databases: Path | Mapping[str, Path], split: str, gold: Path | None = None
+) -> list[Record]:
     """Read every row of a questions file, usable or not; keys are ``<split>/<question_id>``.
 
-    A file without ids (BIRD's first train release, Spider) is numbered by position.
+    ``databases`` is their folder, or their files by db_id; ``gold`` a .sql file with the gold
+    queries where the questions have none. A file without ids (BIRD's first train release,
+    Spider) is numbered by position.
     """
-    rows = _read_rows(file)
-    numbered = bool(rows) and all(_get(row, _IDS) is None for row in rows)
-    known = database_files(databases)
+    rows = read_rows(file)
+    golds = read_gold_file(gold, rows) if gold else [row.gold() for row in rows]
+    numbered = bool(rows) and all(row.get(Field.ID) is None for row in rows)
+    known = database_files(databases) if isinstance(databases, Path) else databases
+    by_file = {resolve(path, file.parent): db_id for db_id, path in known.items()}
     seen: dict[str, Question] = {}
     records = []
-    for position, row in enumerate(rows):
-        identity = str(position) if numbered else _identity(row, position, file)
-        question = _question(row, f"{split}/{identity}", position, file)
-        path = known.get(question.db_id, databases / question.db_id / f"{question.db_id}.sqlite")
+    for row, sql in zip(rows, golds, strict=True):
+        _require_fields(row, has_gold=gold is not None)
+        identity = str(row.position) if numbered else _identity(row)
+        db_id = _db_id(row, known, by_file)
+        question = _question(row, f"{split}/{identity}", db_id, known.get(db_id, Path()), sql)
         reason, detail = _reason(question, seen, known)
         seen.setdefault(question.key, question)
-        records.append(Record(position, replace(question, database=path), reason, detail))
+        records.append(Record(row.position, question, reason, detail))
     return records
 
 
-def _read_rows(file: Path) -> list[dict[str, Any]]:
-    """Return the rows of a JSON list with their key names in lower case."""
-    try:
-        rows = json.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise Text2SqlError(f"Cannot read the questions file {file}: {error.strerror}.") from error
-    except ValueError as error:
-        raise Text2SqlError(f"{file} is not JSON in UTF-8: {error}.") from error
-    if not isinstance(rows, list):
-        raise Text2SqlError(f"{file} must hold a list of questions, not a {type(rows).__name__}.")
-    for position, row in enumerate(rows):
-        if not isinstance(row, dict):
-            kind = type(row).__name__
-            raise Text2SqlError(f"{file}: entry {position} must be an object, not a {kind}.")
-    return [{str(name).lower(): value for name, value in row.items()} for row in rows]
+def _require_fields(row: Row, has_gold: bool) -> None:
+    """Raise where a row lacks a key, or has something else than text for it."""
+    for field in (Field.DATABASE, Field.QUESTION):
+        if not row.has(field):
+            raise row.missing(field)
+        value = row.get(field)
+        if not isinstance(value, str | None):
+            raise row.error(f"'{field}' must be text, not {type(value).__name__}")
+    if not has_gold and not row.has(Field.SQL):
+        raise row.missing(Field.SQL)
 
 
-def _get(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def _identity(row: Mapping[str, Any], position: int, file: Path) -> str:
-    identity = _get(row, _IDS)
+def _identity(row: Row) -> str:
+    """Return a row's id as text; a whole number that pandas wrote as 12.0 is 12."""
+    identity = row.get(Field.ID)
+    if isinstance(identity, float) and identity.is_integer():
+        identity = int(identity)
     if isinstance(identity, bool) or not isinstance(identity, int | str):
-        raise _missing("question_id", row, position, file)
+        raise row.missing(Field.ID)
     return str(identity).strip()
 
 
-def _question(row: Mapping[str, Any], key: str, position: int, file: Path) -> Question:
-    for name in ("db_id", "question"):
-        if name not in row:
-            raise _missing(name, row, position, file)
-        if not isinstance(row[name], str | None) and row[name] == row[name]:
-            kind = type(row[name]).__name__
-            raise Text2SqlError(f"{file}: entry {position}: '{name}' must be text, not {kind}.")
-    if not any(name in row for name in _GOLD):
-        raise _missing("SQL", row, position, file)
-    # Spider's own files carry the parsed query as an object under "sql" beside the text.
-    gold = next((row[name] for name in _GOLD if isinstance(row.get(name), str)), "")
+def _db_id(row: Row, known: Mapping[str, Path], by_file: Mapping[Path, str]) -> str:
+    """Return the db_id that a row means; one that it gives as a path is that of the file."""
+    name = row.text(Field.DATABASE)
+    if name in known or not is_path(name) or "\0" in name:
+        return name
+    return by_file.get(resolve(name, row.file.parent), name)
+
+
+def _question(row: Row, key: str, db_id: str, database: Path, sql: str) -> Question:
     return Question(
         key=key,
-        db_id=_text(row["db_id"]),
-        database=Path(),
-        question=_text(row["question"]),
-        evidence=_text(row.get("evidence")),
-        sql=gold.strip(),
-        difficulty=_text(row.get("difficulty")),
-        subset=_text(row.get("subset")),
+        db_id=db_id,
+        database=database,
+        question=row.text(Field.QUESTION),
+        evidence=row.text(Field.EVIDENCE),
+        sql=sql,
+        difficulty=row.text(Field.DIFFICULTY),
+        subset=row.text(Field.SUBSET),
     )
-
-
-def _missing(name: str, row: Mapping[str, Any], position: int, file: Path) -> Text2SqlError:
-    found = ", ".join(row) or "nothing"
-    return Text2SqlError(
-        f"{file}: entry {position} (counting from 0) has no '{name}' (found: {found}); "
-        "each entry needs db_id, question and SQL."
-    )
-
-
-def _text(value: Any) -> str:
-    """Return text; null, NaN and missing become the empty string, never 'None' or 'nan'."""
-    if value is None or value != value:
-        return ""
-    return str(value).strip()
 
 
 def _reason(

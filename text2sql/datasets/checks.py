@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from text2sql.datasets.layout import file_digest
+from text2sql.datasets.digests import file_digest
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import GoldResult, run_gold
 from text2sql.questions import Question
@@ -40,20 +40,16 @@ class DatabaseReport:
     unmatched: str = ""
 
 
-def inspect_databases(files: Iterable[Path], sandbox: Sandbox) -> Iterator[DatabaseReport]:
-    """Yield a report for each database in the order of ``files``; all workers are used."""
-    with _pool(sandbox) as pool:
-        yield from pool.map(lambda file: inspect_database(file, sandbox), files)
-
-
-def inspect_database(file: Path, sandbox: Sandbox) -> DatabaseReport:
+def inspect_database(file: Path, sandbox: Sandbox, sha256: str = "") -> DatabaseReport:
     """Open one database, let SQLite check it, and count its tables and rows.
 
-    A database that cannot be used is a report with another ``state``, never an exception.
+    ``sha256`` is the file's, where the caller knows it already. A database that cannot be used
+    is a report with another ``state``, never an exception.
     """
     report = DatabaseReport(file.stem, str(file), OK)
     try:
-        report = replace(report, bytes=file.stat().st_size, sha256=file_digest(file))
+        sha256 = sha256 or file_digest(file)
+        report = replace(report, bytes=file.stat().st_size, sha256=sha256)
         state = _quick_check(file, sandbox)
         if state != OK:
             return replace(report, state=state)

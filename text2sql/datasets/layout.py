@@ -1,150 +1,178 @@
 """Where a dataset's question files and databases lie on disk, and what their content is.
 
 Public copies of BIRD differ: a dated root folder, a folder within a folder, rests of macOS
-archives. The finder looks at every level and never guesses between two equal candidates.
+archives, an archive within that nobody unpacked. The finder looks at every level and never
+guesses between two equal candidates.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
+from text2sql.datasets.databases import (
+    database_files,
+    holds_databases,
+    named_databases,
+    referenced_databases,
+)
+from text2sql.datasets.digests import Digests, combine_digests
+from text2sql.datasets.folders import Found, entries, nearest, walk
+from text2sql.datasets.gold_file import find_gold_file
+from text2sql.datasets.rows import Row, read_rows
 from text2sql.errors import Text2SqlError
 
 QUESTION_FILES = {
-    "train": ("train.json", "train_filtered*.json"),
-    "dev": ("dev.json", "mini_dev_sqlite.json"),
+    "train": (
+        "train.json",
+        "train.jsonl",
+        "train_filtered*.json",
+        "train_filtered*.jsonl",
+        "train-[0-9]*.jsonl",
+        "train-[0-9]*.json",
+        "train_spider.json",
+    ),
+    "dev": (
+        "dev.json",
+        "dev.jsonl",
+        "mini_dev_sqlite.json",
+        "mini_dev_sqlite.jsonl",
+        "mini_dev_sqlite-[0-9]*.json",
+        "dev_[0-9]*.json",
+    ),
 }
-"""File names of each split, the preferred one first; compared without regard to case."""
+"""File names of each split, the preferred one first; compared without regard to case.
 
-_DEPTH = 6
+``train_filtered*`` and ``train-00000-of-00001.jsonl`` are BIRD's filtered training questions,
+``dev_20251106*.json`` its dev revision of 2025, ``train_spider.json`` Spider's training questions.
+"""
+
+ARCHIVES = {"train": ("train.zip",), "dev": ("dev.zip", "minidev.zip")}
+"""Archives that may hold a split, for a folder in which they lie as they were downloaded."""
+
+Unpack = Callable[[Path], Path]
 
 
 @dataclass(frozen=True)
 class SplitLayout:
-    """One split on disk: its questions file and the folder that holds ``<db>/<db>.sqlite``."""
+    """One split on disk: its questions file, its databases by db_id, and its gold file.
+
+    ``gold`` is a .sql file with the gold queries, for a questions file that has none.
+    """
 
     split: str
     questions: Path
-    databases: Path
+    databases: Mapping[str, Path]
+    gold: Path | None = None
 
 
-def find_split(root: Path, split: str) -> SplitLayout:
+def find_split(
+    root: Path,
+    split: str,
+    questions: Path | None = None,
+    unpack: Unpack | None = None,
+    anywhere: bool = False,
+) -> SplitLayout:
     """Find a split's questions file and databases at any level below ``root``.
 
-    Raises Text2SqlError when either is missing or two candidates are equally near.
+    ``questions`` names the file where the finder shall not look for it. With ``unpack``, an
+    archive that holds what is missing is unpacked. Rows may name a database by a path relative
+    to their file; with ``anywhere`` it may lie outside of ``root``.
+    Raises Text2SqlError when something is missing or two candidates are equally near.
     """
     if split not in QUESTION_FILES:
         raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(QUESTION_FILES)}.")
     if not root.is_dir():
         raise Text2SqlError(f"{root} is not a folder; give the folder of an extracted dataset.")
     root = root.resolve()
-    questions = _find_questions(root, split)
-    return SplitLayout(split, questions, _find_databases(root, questions, split))
+    file = questions.resolve() if questions else _nearest_questions(root, split)
+    if file is None:
+        archive = _archive(root, ARCHIVES[split], f"the archive of {split}") if unpack else None
+        if archive is None or unpack is None:
+            names = " or ".join(QUESTION_FILES[split])
+            raise Text2SqlError(
+                f"No {split} questions below {root}: expected a file named {names}."
+            )
+        return find_split(unpack(archive), split, None, unpack)
+    rows = read_rows(file)
+    databases = _find_databases(root, file, rows, split, unpack, anywhere)
+    return SplitLayout(split, file, databases, find_gold_file(file, rows))
 
 
-def database_files(folder: Path) -> dict[str, Path]:
-    """Return the databases of a folder: db_id to ``<folder>/<db_id>/<db_id>.sqlite``."""
-    if not folder.is_dir():
-        raise Text2SqlError(f"There is no folder of databases {folder}; check the path.")
-    found = {}
-    for entry in sorted(folder.iterdir()):
-        file = entry / f"{entry.name}.sqlite"
-        if not _ignored(entry.name) and file.is_file():
-            found[entry.name] = file
+def _nearest_questions(root: Path, split: str) -> Path | None:
+    files = _files(root)
+    for pattern in QUESTION_FILES[split]:
+        if file := nearest(files, pattern, f"the {split} questions"):
+            return file
+    return None
+
+
+def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
+    """Identify a split by the bytes of its questions file and of every database.
+
+    Commits that are still in a database's write-ahead log count as well.
+    """
+    digests = digests or Digests()
+    files = {"questions": layout.questions}
+    if layout.gold:
+        files["gold"] = layout.gold
+    for db_id, file in layout.databases.items():
+        files[f"database/{db_id}"] = file
+        log = file.with_name(f"{file.name}-wal")
+        if log.is_file() and log.stat().st_size:
+            files[f"log/{db_id}"] = log
+    return combine_digests(dict(zip(files, digests.of_all(files.values()), strict=True)))
+
+
+def _find_databases(
+    root: Path, questions: Path, rows: list[Row], split: str, unpack: Unpack | None, anywhere: bool
+) -> dict[str, Path]:
+    """Return a folder's databases by db_id, and those that rows name by a path."""
+    bases = [root]
+    if questions.is_relative_to(root) and questions.parent != root:
+        bases.insert(0, questions.parent)
+    names = (f"{split}_databases", "databases", "database")
+    found = _in_named_folder(bases, names, split)
+    if not found and unpack:
+        archives = tuple(f"{name}.zip" for name in names)
+        if archive := _archive(root, archives, f"the {split} databases"):
+            folder = unpack(archive)
+            found = _in_named_folder([folder], names, split) or database_files(folder)
+    if not found:
+        found = named_databases(rows, bases)
+    within = None if anywhere else root
+    found = {**found, **referenced_databases(rows, questions.parent, found, within)}
+    if not found:
+        raise Text2SqlError(
+            f"No {split} databases below {root}: expected a folder {' or '.join(names)} "
+            "that holds <db_id>/<db_id>.sqlite, or rows that name their database's file."
+        )
     return found
 
 
-def file_digest(path: Path) -> str:
-    """Return the sha256 of a file's bytes in hexadecimal, read in pieces."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def combine_digests(parts: dict[str, str]) -> str:
-    """Return 16 hexadecimal digits that change when a name or a digest of ``parts`` does."""
-    lines = "".join(f"{name}\t{digest}\n" for name, digest in sorted(parts.items()))
-    return hashlib.sha256(lines.encode()).hexdigest()[:16]
-
-
-def fingerprint(layout: SplitLayout) -> str:
-    """Identify a split by the bytes of its questions file and of every database."""
-    parts = {"questions": file_digest(layout.questions)}
-    for db_id, file in database_files(layout.databases).items():
-        parts[f"database/{db_id}"] = file_digest(file)
-    return combine_digests(parts)
-
-
-def _ignored(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"
-
-
-def _walk(root: Path) -> Iterator[tuple[int, Path]]:
-    """Yield (depth, folder) from the root down, leaving out hidden and macOS folders."""
-    level = [root]
-    for depth in range(_DEPTH):
-        following = []
-        for folder in level:
-            yield depth, folder
-            if not _holds_databases(folder):
-                following += [entry for entry in _entries(folder) if entry.is_dir()]
-        level = following
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return [folder / name for name in sorted(os.listdir(folder)) if not _ignored(name)]
-    except OSError as error:
-        raise Text2SqlError(f"Cannot read the folder {folder}: {error.strerror}.") from error
-
-
-def _holds_databases(folder: Path) -> bool:
-    named = folder.name.lower().endswith(("databases", "database"))
-    return named and bool(database_files(folder))
-
-
-def _nearest(found: list[tuple[int, Path]], what: str) -> Path | None:
-    """Return the candidate at the lowest depth; two there are the user's to decide."""
-    if not found:
-        return None
-    lowest = min(depth for depth, _ in found)
-    nearest = [path for depth, path in found if depth == lowest]
-    if len(nearest) > 1:
-        names = " and ".join(str(path) for path in nearest[:2])
-        raise Text2SqlError(f"Both {names} could be {what}; point at the folder of one of them.")
-    return nearest[0]
-
-
-def _find_questions(root: Path, split: str) -> Path:
-    files = [
-        (depth, entry)
-        for depth, folder in _walk(root)
-        for entry in _entries(folder)
-        if entry.is_file()
-    ]
-    for pattern in QUESTION_FILES[split]:
-        named = [(depth, file) for depth, file in files if fnmatchcase(file.name.lower(), pattern)]
-        nearest = _nearest(named, f"the {split} questions")
-        if nearest is not None:
-            return nearest
-    names = " or ".join(QUESTION_FILES[split])
-    raise Text2SqlError(f"No {split} questions below {root}: expected a file named {names}.")
-
-
-def _find_databases(root: Path, questions: Path, split: str) -> Path:
-    names = (f"{split}_databases", "databases", "database")
-    for base in (questions.parent, root):
-        folders = [(depth, folder) for depth, folder in _walk(base) if _holds_databases(folder)]
+def _in_named_folder(bases: list[Path], names: tuple[str, ...], split: str) -> dict[str, Path]:
+    """Return the databases of the nearest folder that is named as those of BIRD and Spider."""
+    for base in bases:
+        folders = [
+            (depth, folder)
+            for depth, folder in walk(base, holds_databases)
+            if holds_databases(folder)
+        ]
         for name in names:
-            named = [(depth, folder) for depth, folder in folders if folder.name.lower() == name]
-            nearest = _nearest(named, f"the {split} databases")
-            if nearest is not None:
-                return nearest
-    raise Text2SqlError(
-        f"No {split} databases below {root}: expected a folder {' or '.join(names)} "
-        "that holds <db_id>/<db_id>.sqlite."
-    )
+            if folder := nearest(folders, name, f"the {split} databases"):
+                return database_files(folder)
+    return {}
+
+
+def _archive(root: Path, names: tuple[str, ...], what: str) -> Path | None:
+    files = _files(root)
+    return next((file for name in names if (file := nearest(files, name, what))), None)
+
+
+def _files(root: Path) -> Found:
+    """Return the files at every level, those of databases left out."""
+    folders = walk(root, holds_databases)
+    return [
+        (depth, entry) for depth, folder in folders for entry in entries(folder) if entry.is_file()
+    ]

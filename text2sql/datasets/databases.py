@@ -1,0 +1,92 @@
+"""Which SQLite file a row's database is: by db_id in a folder, by name, or by a path."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from text2sql.datasets.folders import entries
+from text2sql.datasets.rows import Field, Row
+from text2sql.errors import Text2SqlError
+
+SUFFIXES = (".sqlite", ".sqlite3", ".db")
+
+
+def database_files(folder: Path) -> dict[str, Path]:
+    """Return the databases of a folder by db_id.
+
+    BIRD's and Spider's form is ``<db_id>/<db_id>.sqlite``; ``<db_id>.sqlite`` is one too.
+    """
+    if not folder.is_dir():
+        raise Text2SqlError(f"There is no folder of databases {folder}; check the path.")
+    found: dict[str, Path] = {}
+    for entry in entries(folder):
+        if entry.is_dir():
+            inner = (entry / f"{entry.name}{suffix}" for suffix in SUFFIXES)
+            if file := next((file for file in inner if file.is_file()), None):
+                found[entry.name] = file
+        elif entry.suffix.lower() in SUFFIXES and entry.is_file():
+            found.setdefault(entry.stem, entry)
+    return dict(sorted(found.items()))
+
+
+def holds_databases(folder: Path) -> bool:
+    """Whether a folder is named as one of databases, and has some."""
+    named = folder.name.lower().endswith(("databases", "database"))
+    return named and bool(database_files(folder))
+
+
+def named_databases(rows: Sequence[Row], folders: Iterable[Path]) -> dict[str, Path]:
+    """Return those of the folders' databases that a row names; for folders of any name."""
+    wanted = _references(rows)
+    found: dict[str, Path] = {}
+    for folder in folders:
+        known = database_files(folder)
+        found |= {name: known[name] for name in wanted if name in known and name not in found}
+    return found
+
+
+def referenced_databases(
+    rows: Sequence[Row], folder: Path, known: Mapping[str, Path], within: Path | None
+) -> dict[str, Path]:
+    """Return the databases that rows name by a path relative to ``folder``, by a short db_id.
+
+    The db_id is the file's name without its ending where that is unique, else the path as
+    written. A file that is missing, or not ``within`` this folder, is left out.
+    """
+    there = {resolve(file, folder) for file in known.values()}
+    paths: dict[Path, str] = {}
+    for reference in _references(rows):
+        if reference not in known and (file := _file(reference, folder, within)):
+            paths.setdefault(file, reference)
+    fresh = {file: reference for file, reference in paths.items() if file not in there}
+    stems = Counter([*known, *(file.stem for file in fresh)])
+    return {
+        file.stem if stems[file.stem] == 1 else reference: file for file, reference in fresh.items()
+    }
+
+
+def resolve(reference: str | Path, folder: Path) -> Path:
+    """Return the absolute path, links followed, of a path that is relative to ``folder``."""
+    return Path(os.path.realpath(folder / Path(reference).expanduser()))
+
+
+def is_path(reference: str) -> bool:
+    """Whether a row names its database by a path rather than by a name."""
+    return "/" in reference or reference.lower().endswith(SUFFIXES)
+
+
+def _references(rows: Sequence[Row]) -> list[str]:
+    """Return the databases that rows name, each once, in file order."""
+    return list(dict.fromkeys(filter(None, (row.text(Field.DATABASE) for row in rows))))
+
+
+def _file(reference: str, folder: Path, within: Path | None) -> Path | None:
+    """Return the file that a path means, where it may be used."""
+    if not is_path(reference) or "\0" in reference:
+        return None
+    file = resolve(reference, folder)
+    allowed = within is None or file.is_relative_to(within)
+    return file if allowed and file.is_file() else None

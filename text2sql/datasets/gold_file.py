@@ -1,0 +1,49 @@
+"""Gold queries in a .sql file beside the questions: one line each, the SQL, a tab, the database.
+
+BIRD and Spider ship such a file too; it is read only where the questions file has no SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from text2sql.datasets.rows import Field, Row
+from text2sql.errors import Text2SqlError
+
+
+def find_gold_file(questions: Path, rows: Sequence[Row]) -> Path | None:
+    """Return ``<name>_gold.sql`` or ``<name>.sql`` where no row of the questions has a SQL."""
+    if not rows or any(row.has(Field.SQL) for row in rows):
+        return None
+    names = (f"{questions.stem}_gold.sql", f"{questions.stem}.sql")
+    return next((file for name in names if (file := questions.with_name(name)).is_file()), None)
+
+
+def read_gold_file(file: Path, rows: Sequence[Row]) -> list[str]:
+    """Return the gold SQL of each row, paired line by line.
+
+    The last tab of a line separates: a query may have tabs of its own. Raises Text2SqlError
+    when a pair does not fit, as after a line break within a query: what follows would be shifted.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8-sig").rstrip("\r\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Text2SqlError(f"Cannot read the gold queries {file}: {error}.") from error
+    if len(lines) != len(rows):
+        raise Text2SqlError(
+            f"line_count_mismatch: {file} has {len(lines):,} lines for {len(rows):,} questions; "
+            "it needs one line for each, without line breaks within a query."
+        )
+    return [_gold(line, row, file) for line, row in zip(lines, rows, strict=True)]
+
+
+def _gold(line: str, row: Row, file: Path) -> str:
+    sql, tab, database = line.rpartition("\t")
+    expected = row.text(Field.DATABASE)
+    if not tab or database.strip() != expected:
+        raise Text2SqlError(
+            f"{file}: line {row.position + 1} must end in a tab and the question's database "
+            f"'{expected}', not in '{database.strip()[-40:]}'."
+        )
+    return sql.strip()

@@ -1,0 +1,69 @@
+"""What is known of each database's content: looked into once, whatever its path."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from text2sql.datasets.checks import OK, DatabaseReport, inspect_database
+from text2sql.datasets.digests import Digests, combine_digests
+from text2sql.descriptions import FOLDER
+from text2sql.errors import Text2SqlError
+from text2sql.sandbox import Sandbox
+
+
+class Reports:
+    """Reports on databases, kept in ``folder`` by content.
+
+    ``version`` names the code that looks into them; reports of another are not used. Only
+    sound databases are remembered: what is wrong with one may be mended without changing it.
+    """
+
+    def __init__(self, folder: Path, version: str, digests: Digests) -> None:
+        self._folder, self._version, self._digests = folder, version, digests
+        self.inspected: list[Path] = []
+        """The databases that had to be looked into."""
+
+    def of(self, databases: Mapping[str, Path], sandbox: Sandbox) -> list[DatabaseReport]:
+        """Return a report for each database by db_id; all workers are used."""
+        with ThreadPoolExecutor(sandbox.workers, "text2sql-reports") as pool:
+            found = pool.map(lambda item: self._of(item[0], item[1], sandbox), databases.items())
+            return list(found)
+
+    def _of(self, db_id: str, file: Path, sandbox: Sandbox) -> DatabaseReport:
+        try:
+            store = self._folder / f"{self._content(file)}.json"
+        except Text2SqlError as error:
+            return DatabaseReport(db_id, str(file), str(error))
+        if store.is_file():
+            known = DatabaseReport(**json.loads(store.read_text(encoding="utf-8")))
+            return replace(known, db_id=db_id, path=str(file))
+        self.inspected.append(file)
+        report = inspect_database(file, sandbox, self._digests.of(file))
+        if report.state == OK:
+            self._keep(store, report)
+        return replace(report, db_id=db_id)
+
+    def _content(self, file: Path) -> str:
+        """Return what changes when the database, its log or its descriptions do."""
+        log = file.with_name(f"{file.name}-wal")
+        notes = sorted((file.parent / FOLDER).glob("*.csv"))
+        files = [file, *([log] if log.is_file() else []), *notes]
+        names = ["database", *(part.name for part in files[1:])]
+        digests = [self._digests.of(part) for part in files]
+        parts = dict(zip(names, digests, strict=True))
+        return combine_digests({"version": self._version, **parts})
+
+    def _keep(self, store: Path, report: DatabaseReport) -> None:
+        partial = store.with_name(f".{os.getpid()}.{report.sha256}.{store.name}")
+        try:
+            store.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(asdict(report)), encoding="utf-8")
+            os.replace(partial, store)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise Text2SqlError(f"Cannot write {store}: {error.strerror}.") from error

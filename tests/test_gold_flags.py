@@ -21,6 +21,8 @@ INSERT INTO player VALUES
   (4, 'Dee', 5, '1985', '20',  2),
   (5, 'Cem', 5, '1970', '30',  3);
 CREATE TABLE team(id INTEGER, title TEXT, points REAL);
+CREATE TABLE good(price TEXT);
+INSERT INTO good VALUES ('100'), ('150'), ('n/a'), ('200');
 INSERT INTO team VALUES (1, 'red', 2.5), (2, 'blue', 2.5), (3, 'grey', 1.0);
 """
 
@@ -69,6 +71,7 @@ DETERMINED = [
     "SELECT name FROM player WHERE score = (SELECT MAX(score) FROM player)",
     "SELECT name FROM player WHERE id = 1 UNION SELECT title FROM team ORDER BY name LIMIT 1",
     "SELECT 'LIMIT', name FROM player",
+    "SELECT price FROM good ORDER BY price LIMIT 1",
 ]
 
 

@@ -7,7 +7,7 @@ those of the gold query itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -69,14 +69,15 @@ class Cut:
     node: exp.Query
 
     def numeric_probe(self, at: int) -> str | None:
-        """Return the probe sorted by the number that key ``at`` is read as."""
-        query = cast(Any, self.node.copy())
-        ordered = query.args["order"].expressions[at]
+        """Return the probe sorted by the number that key ``at`` is read as; None if it cannot."""
+        query = self.node.copy()
+        ordered = _terms(query)[at]
         term = _own_term(query, ordered.this) if isinstance(query, exp.Select) else None
         if term is None:
             return None
+        probe, _ = _with_keys(query)
         ordered.set("this", exp.cast(term.copy(), "DOUBLE"))
-        return _write(_with_keys(query, self.keys)[0], self.skip + self.take)
+        return _write(probe, self.skip + self.take)
 
 
 def cuts_of(sql: str) -> list[Cut]:
@@ -124,7 +125,7 @@ def _cut(node: exp.Query, skip: int, take: int, outermost: bool) -> Cut:
     query = node.copy()
     _add_visible_ctes(node, query)
     keys = tuple(_keys(query))
-    probe, extra = _with_keys(query.copy(), keys)
+    probe, extra = _with_keys(query.copy())
     return Cut(_write(probe, skip + take), skip, take, keys, extra, outermost, query)
 
 
@@ -144,7 +145,7 @@ def _keys(query: exp.Query) -> Iterator[Key]:
             raise ValueError("a compound query sorts by an expression")
 
 
-def _with_keys(query: exp.Query, keys: Sequence[Key]) -> tuple[exp.Query, int]:
+def _with_keys(query: exp.Query) -> tuple[exp.Query, int]:
     """Append the keys that are no column of the result; return the query and how many."""
     if not isinstance(query, exp.Select):
         return query, 0

@@ -119,7 +119,7 @@ def test_failed_rollouts_do_not_vote_and_do_not_count(shop):
 @pytest.mark.parametrize(
     "script, reason",
     [
-        ([says("There are some."), says("Many.")], "no query was submitted (no_action)"),
+        ([says("There are some."), says("Many.")], "no query was submitted (no tool was called)"),
         ([submits("SELECT nope FROM city")], "the submitted query failed: no such column: nope"),
         ([submits("DROP TABLE city")], "the submitted query failed"),
         ([submits("SELECT * FROM city WHERE 0")], "the query returned no rows"),

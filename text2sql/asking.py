@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from text2sql.agent import Episode, run_episode
+from text2sql.agent import Episode, StopReason, run_episode
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.policy.base import Message, Policy, Sampling
@@ -22,6 +22,14 @@ from text2sql.voting import Candidate, Vote, vote
 _GREEDY = Sampling(temperature=0.0)
 _DRAWN = Sampling(temperature=1.0)
 _CHECK = Limits(seconds=2.0, keep_rows=100)
+_STOPS: dict[StopReason, str] = {
+    "submit": "an empty one was",
+    "no_action": "no tool was called",
+    "turn_limit": "the turns ran out",
+    "truncated": "a reply reached the token limit",
+    "context_exceeded": "the conversation outgrew the context",
+    "infrastructure": "the policy or the sandbox failed",
+}
 
 Follower = Callable[[int, Message], None]
 """Called with a rollout's number, from 0, and each message as it joins its conversation."""
@@ -56,7 +64,7 @@ class Tried:
     def fate(self) -> str:
         """What became of the submission, in a few words."""
         if self.episode.sql is None:
-            return f"no query was submitted ({self.episode.stop_reason})"
+            return f"no query was submitted ({_STOPS[self.episode.stop_reason]})"
         if self.result.status is not Status.OK:
             return f"the submitted query failed: {self.result.error or self.result.status}"
         count = self.result.row_count

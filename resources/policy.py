@@ -4,14 +4,49 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 from pydantic import Field
 
 if TYPE_CHECKING:
     from text2sql.policy.base import Policy
+    from text2sql.policy.vllm_command import VllmOptions
     from text2sql.settings import AgentSettings
+
+
+class VllmConfig(dg.Config):
+    """How a step's own vLLM server is started."""
+
+    python: str = Field(
+        default="",
+        description="Python of an environment with vLLM; empty: TEXT2SQL_VLLM_PYTHON, else what "
+        "'make vllm' or 'make vllm-cpu' built.",
+    )
+    data_parallel_size: int = Field(
+        default=1, ge=1, le=64, description="Copies of the model, each on GPUs of its own."
+    )
+    gpu_memory: float = Field(
+        default=0.9, gt=0, le=1, description="Share of each GPU's memory that vLLM takes."
+    )
+    ready_seconds: float = Field(
+        default=900.0, gt=0, description="How long the server may take to start."
+    )
+    extra_args: list[str] = Field(
+        default_factory=list, description="More arguments for vLLM, like --max-model-len."
+    )
+
+    def options(self) -> VllmOptions:
+        """Return the library's form of these settings."""
+        from text2sql.policy.vllm_command import VllmOptions
+
+        return VllmOptions(
+            self.python or None,
+            self.data_parallel_size,
+            self.gpu_memory,
+            self.ready_seconds,
+            tuple(self.extra_args),
+        )
 
 
 class PolicyResource(dg.ConfigurableResource):
@@ -19,33 +54,56 @@ class PolicyResource(dg.ConfigurableResource):
 
     base: str = Field(
         default="pocket",
-        description="The policy to start from: 'pocket', a model directory, or a server's URL.",
+        description="The policy to start from: 'pocket', a model directory, a server's URL (of "
+        "several equal ones, separated by commas), or with 'vllm' a model's id on the hub.",
     )
     model: str = Field(default="", description="The model to ask for, where the base is a server.")
+    server: Literal["in_process", "vllm"] = Field(
+        default="in_process",
+        description="Who runs a model directory: the step's own process, or a vLLM server that "
+        "the step starts and ends. Each step that samples has one: keep to one shard on one GPU.",
+    )
+    vllm: VllmConfig = VllmConfig()
 
     def open(self, spec: str | Path | None = None, threads: int | None = None) -> Policy:
         """Open the policy ``spec``, or the base policy; the caller closes it.
 
-        ``threads`` bounds the CPU threads of a policy that runs in this process.
+        ``threads`` bounds the CPU threads of a policy that runs in this process. A vLLM server
+        that was started for the policy ends when it is closed.
         """
         from text2sql.policy.open import open_policy
 
-        return open_policy(str(spec or self.base), self.model or None, threads=threads)
+        wanted = str(spec or self.base)
+        if self._served(wanted):
+            from text2sql.policy.served import serve_policy
+
+            return serve_policy(wanted, self.vllm.options())
+        return open_policy(wanted, self.model or None, threads=threads)
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
         """Return the directory of a policy's weights; None where a server holds them."""
         from text2sql.policy.open import policy_directory
 
-        return policy_directory(str(spec or self.base))
+        wanted = str(spec or self.base)
+        if self._served(wanted):
+            from text2sql.policy.vllm import served_directory
+
+            return served_directory(wanted)
+        return policy_directory(wanted)
 
     def revision(self, spec: str | Path | None = None) -> str:
         """Return what changes when the policy's weights do, without loading them."""
-        directory = self.directory(spec)
+        wanted = str(spec or self.base)
+        if self._served(wanted):
+            from text2sql.policy.served import served_revision
+
+            return served_revision(wanted)
+        directory = self.directory(wanted)
         if directory is not None:
             from text2sql.policy.revision import directory_revision
 
             return directory_revision(directory)
-        opened = self.open(spec)
+        opened = self.open(wanted)
         asyncio.run(opened.close())
         return opened.info.revision
 
@@ -54,3 +112,7 @@ class PolicyResource(dg.ConfigurableResource):
         from text2sql.settings import AgentSettings
 
         return AgentSettings.for_policy(self.directory(spec))
+
+    def _served(self, spec: str) -> bool:
+        """Say whether a policy gets a vLLM server of its own."""
+        return self.server == "vllm" and not spec.startswith(("http://", "https://"))

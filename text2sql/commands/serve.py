@@ -1,0 +1,106 @@
+"""``text2sql serve``: a policy behind a vLLM server, until Ctrl-C."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from text2sql.policy.choice import Choice, choose
+from text2sql.policy.vllm import VllmServer
+from text2sql.policy.vllm_command import VllmOptions
+from text2sql.policy.vllm_python import PYTHON_VARIABLE
+
+_WATCH_SECONDS = 0.5
+
+
+@click.command()
+@click.argument("policy", required=False, metavar="[DIR|MODEL_ID|pocket]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="The port on 127.0.0.1; 0 takes a free one.",
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    help="Python of an environment with vLLM. "
+    f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built.",
+)
+@click.option(
+    "--data-parallel-size",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Copies of the model, each on GPUs of its own.",
+)
+@click.option(
+    "--gpu-memory",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.9,
+    show_default=True,
+    help="Share of each GPU's memory that vLLM takes.",
+)
+@click.option(
+    "--ready-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=900.0,
+    show_default=True,
+    help="How long starting may take.",
+)
+@click.option("--vllm-args", default="", help="More arguments for vLLM, as on a command line.")
+def command(
+    policy: str | None,
+    port: int,
+    python: Path | None,
+    data_parallel_size: int,
+    gpu_memory: float,
+    ready_seconds: float,
+    vllm_args: str,
+) -> None:
+    """Serve a policy with vLLM on this machine until Ctrl-C.
+
+    The policy is a model directory, a model's id on the hub, or 'pocket'; without it the
+    champion of the project around, else the pocket policy. Where TEXT2SQL_API_KEY is set,
+    clients need that key. Exit status: 0 after Ctrl-C, 1 something to mend, 6 vLLM failed.
+    """
+    options = VllmOptions(python, data_parallel_size, gpu_memory, ready_seconds, _split(vllm_args))
+    signal.signal(signal.SIGTERM, _interrupt)
+    choice = choose(policy)
+    server = VllmServer(choice.spec, options, port=port)
+    click.echo(f"Starting vLLM for {choice.title or choice.spec}; its log is {server.log}.")
+    try:
+        with server:
+            click.echo(_welcome(server, choice))
+            while True:
+                server.check()
+                time.sleep(_WATCH_SECONDS)
+    except KeyboardInterrupt:
+        click.echo("Stopped.")
+
+
+def _welcome(server: VllmServer, choice: Choice) -> str:
+    use = f"What it is good for: {choice.use}.\n" if choice.use else ""
+    return (
+        f"Serving {server.model} at {server.url} until Ctrl-C.\n{use}"
+        f'Ask it: text2sql ask DATABASE "QUESTION" --policy {server.url}'
+    )
+
+
+def _split(arguments: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(arguments))
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--vllm-args") from error
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End on SIGTERM as on Ctrl-C, so that the server is ended too."""
+    raise KeyboardInterrupt

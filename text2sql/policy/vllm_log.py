@@ -1,0 +1,41 @@
+"""What a vLLM log says of a failure: its first error, which the last lines often hide."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_READ_BYTES = 500_000
+_END_CHARS = 1500
+_CAUSE = re.compile(
+    r"^(?:\([^)]*\) ERROR \S+ \S+ \[[^\]]*\] )?((?:\w+\.)*\w*(?:Error|Exception): .{1,300})", re.M
+)
+
+
+def size(log: Path) -> int:
+    """Return how many bytes a log has; 0 where there is none."""
+    return log.stat().st_size if log.is_file() else 0
+
+
+def failure(log: Path, start: int = 0) -> str:
+    """Return what a log says of a failure, from the byte ``start`` on: first error, last lines."""
+    text = _read(log, start)
+    cause = _CAUSE.search(text)
+    first = f"The first error is: {cause[1].rstrip('.')}. " if cause else ""
+    return f"{first}Its log is {log} and ends with:\n{_end(text) or '(it wrote nothing)'}"
+
+
+def _read(log: Path, start: int) -> str:
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(start, size(log) - _READ_BYTES))
+        return file.read().decode("utf-8", errors="replace")
+
+
+def _end(text: str) -> str:
+    """Return the last lines, whole if there are any."""
+    text = text.strip()
+    end = text[-_END_CHARS:]
+    whole = end.partition("\n")[2] if len(text) > len(end) else end
+    return whole or end

@@ -314,6 +314,19 @@ def test_a_connection_that_the_server_closed_in_between():
         assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize("key", ["two\nlines", "schl\u00fcssel", "a\x00b"])
+def test_a_key_that_no_header_carries_is_not_told(key, monkeypatch):
+    monkeypatch.setenv("TEXT2SQL_API_KEY", key)
+    with pytest.raises(Text2SqlError, match="set it anew") as caught:
+        open_policy("http://127.0.0.1:9/v1")
+    assert key not in str(caught.value)
+
+
+def test_a_key_may_end_with_a_line_break():
+    _, server = complete(says("x"), api_key=" secret\n")
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
 PROXY = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 

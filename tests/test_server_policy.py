@@ -319,6 +319,9 @@ def test_addresses():
     assert api_root("https://h/x/v1/chat/completions") == "https://h/x/v1"
     assert policy_directory("http://h") is None
     assert policy_directory("pocket").name == "policy"
+    with pytest.raises(Text2SqlError, match="holds a name or password") as caught:
+        api_root("https://me:secret@host/v1")
+    assert "secret" not in str(caught.value)
 
 
 def test_the_revision_of_a_directory(tmp_path):

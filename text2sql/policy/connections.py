@@ -40,8 +40,8 @@ class NoAnswer(Exception):
 class Connections:
     """Sends requests from any number of event loops, each with connections of its own."""
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = {"Content-Type": "application/json", **headers}
+    def __init__(self, api_key: str) -> None:
+        self._headers = {"Content-Type": "application/json", **authorization(api_key)}
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
         self._proxies: dict[str, str | None] = {}
 
@@ -121,7 +121,7 @@ def _reason(error: Exception) -> str:
 
 def fetch(url: str, api_key: str, seconds: float) -> Answer:
     """Get one page without an event loop; ``seconds`` bound each wait. Raises NoAnswer."""
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    headers = authorization(api_key)
     proxy = proxy_for(url)
     ways = urllib.request.ProxyHandler({urllib.parse.urlsplit(url).scheme: proxy} if proxy else {})
     opener = urllib.request.build_opener(ways, _NoRedirects())
@@ -139,6 +139,20 @@ def fetch(url: str, api_key: str, seconds: float) -> Answer:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
         """Leave the answer as it is: a key must not travel to another server."""
+
+
+def authorization(api_key: str) -> dict[str, str]:
+    """Return the header that carries a key, none for no key.
+
+    Raises Text2SqlError for one that no header can carry, without telling it.
+    """
+    key = api_key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise Text2SqlError(
+            "The key for the policy server (TEXT2SQL_API_KEY) holds a line break or a character "
+            "outside ASCII; set it anew."
+        )
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def is_loopback(url: str) -> bool:

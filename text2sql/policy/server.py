@@ -63,7 +63,7 @@ class ServerPolicy:
         self.info = PolicyInfo(model, revision or named_revision(model))
         self.retry = retry or Retry()
         self.requests = 0
-        self._connections = Connections({"Authorization": f"Bearer {api_key}"} if api_key else {})
+        self._connections = Connections(api_key)
         self._seconds = request_seconds
         self._homes: dict[int, int] = {}
         self._proven = False
@@ -149,6 +149,11 @@ def api_root(url: str) -> str:
         valid = False
     if not valid:
         raise Text2SqlError(f"{url!r} is no address of a server, like http://127.0.0.1:8000/v1.")
+    if "@" in parts.netloc:
+        raise Text2SqlError(
+            f"The address of the server at {parts.hostname} holds a name or password, which would "
+            "be logged with it; give a key in the environment instead (TEXT2SQL_API_KEY)."
+        )
     root = url.rstrip("/").removesuffix("/chat/completions")
     return root if re.search(r"/v\d+\Z", root) else f"{root}/v1"
 

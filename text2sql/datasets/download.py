@@ -19,7 +19,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from text2sql.datasets.digests import file_digest
-from text2sql.datasets.http_answers import Answer, Refused, ask, refusal, refuse_kind, shown
+from text2sql.datasets.http_answers import (
+    Answer,
+    Refused,
+    ask,
+    refusal,
+    refuse_kind,
+    require_address,
+    shown,
+)
 from text2sql.datasets.locking import Say, locked, quiet
 from text2sql.datasets.remote_version import (
     RemoteVersion,
@@ -65,8 +73,7 @@ def download(
     Raises Text2SqlError for what no retry mends (an address, a status such as 404, another
     checksum, a full disk) and InfrastructureError when the server fails too often.
     """
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise Text2SqlError(f"{shown(url)} is no http or https address.")
+    require_address(url)
     folder = store / hashlib.sha256(url.encode()).hexdigest()[:16]
     try:
         with locked(folder / ".lock", say):
@@ -229,7 +236,7 @@ def _unkept(url: str, folder: Path, error: OSError) -> Text2SqlError:
 
 def _read(answer: Answer) -> bytes:
     try:
-        return answer.body.read(_PIECE)
+        return answer.body.read1(_PIECE)
     except (OSError, http.client.HTTPException) as error:
         raise _Broken(_reason(error)) from error
 

@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from text2sql import __version__
 from text2sql.errors import Text2SqlError
@@ -28,7 +28,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    body: IO[bytes]
+    body: Any
 
     @property
     def start(self) -> int:
@@ -59,6 +59,19 @@ class Answer:
 
 class Refused(Text2SqlError):
     """The server does not give the file, and will not in a while."""
+
+
+def require_address(url: str) -> None:
+    """Raise Text2SqlError for what is no address of a file on the web, or holds a password."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        known = False
+    if not known:
+        raise Text2SqlError(f"{shown(url)} is no http or https address.")
+    if "@" in parts.netloc:
+        raise Text2SqlError(f"{shown(url)} is given with a user: download it by other means.")
 
 
 def ask(url: str, headers: Mapping[str, str], silence: float) -> Answer:
@@ -98,6 +111,8 @@ def refuse_kind(answer: Answer, url: str) -> None:
 
 def refusal(status: int, url: str) -> Refused:
     """Return the error for a status that no retry mends."""
+    if 300 <= status < 400:
+        return Refused(f"{shown(url)} points to where it is not followed (status {status}).")
     hint = {
         401: "it needs an account; download it by other means and give its path",
         403: "it is not open to everyone; download it by other means and give its path",
@@ -118,8 +133,6 @@ def shown(url: str) -> str:
 
 
 def _request(url: str, headers: Mapping[str, str]) -> urllib.request.Request:
-    if "@" in urllib.parse.urlsplit(url).netloc:
-        raise Text2SqlError(f"{shown(url)} is given with a user: download it by other means.")
     always = {"User-Agent": f"text2sql/{__version__}", "Accept-Encoding": "identity"}
     try:
         address = urllib.parse.quote(url, safe=_SAFE)

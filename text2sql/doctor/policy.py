@@ -86,8 +86,7 @@ def _probe(url: str, model: str) -> Finding:
 
 async def _asked(root: str, model: str) -> Any:
     """Send the one request of the probe; return the chat completion."""
-    key = os.environ.get(API_KEY_VARIABLE, "")
-    connections = Connections({"Authorization": f"Bearer {key}"} if key else {})
+    connections = Connections(os.environ.get(API_KEY_VARIABLE, ""))
     body = {
         "model": model,
         "messages": [

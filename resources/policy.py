@@ -109,9 +109,13 @@ class PolicyResource(dg.ConfigurableResource):
 
     def settings(self, spec: str | Path | None = None) -> AgentSettings:
         """Return the agent settings that the policy was trained with."""
+        from text2sql.policy.open import trained_settings
         from text2sql.settings import AgentSettings
 
-        return AgentSettings.for_policy(self.directory(spec))
+        wanted = str(spec or self.base)
+        if self._served(wanted):
+            return AgentSettings.for_policy(self.directory(wanted))
+        return trained_settings(wanted, self.model or None)
 
     def _served(self, spec: str) -> bool:
         """Say whether a policy gets a vLLM server of its own."""

@@ -14,7 +14,7 @@ from text2sql.commands.live import Steps, Trace, steps_wanted
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
 from text2sql.policy.choice import Choice, choose
-from text2sql.policy.open import open_policy, policy_directory
+from text2sql.policy.open import open_policy, policy_directory, trained_settings
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
@@ -111,7 +111,7 @@ def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy,
     click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
     if choice.revision not in ("", policy.info.revision):
         click.echo(f"warning: the promoted weights were others ({choice.revision}).", err=True)
-    settings = AgentSettings.for_policy(directory)
+    settings = trained_settings(choice.spec, model)
     return policy, replace(settings, mode="single_turn") if single_turn else settings
 
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from text2sql.policy.choice import Choice, choose
+from text2sql.policy.open import POCKET
 from text2sql.policy.vllm import VllmServer
 from text2sql.policy.vllm_command import VllmOptions
 from text2sql.policy.vllm_python import PYTHON_VARIABLE
@@ -74,7 +75,7 @@ def command(
     options = VllmOptions(python, data_parallel_size, gpu_memory, ready_seconds, _split(vllm_args))
     signal.signal(signal.SIGTERM, _interrupt)
     choice = choose(policy)
-    server = VllmServer(choice.spec, options, port=port)
+    server = VllmServer(choice.spec, options, model=_name(choice), port=port)
     click.echo(f"Starting vLLM for {choice.title or choice.spec}; its log is {server.log}.")
     try:
         with server:
@@ -84,6 +85,11 @@ def command(
                 time.sleep(_WATCH_SECONDS)
     except KeyboardInterrupt:
         click.echo("Stopped.")
+
+
+def _name(choice: Choice) -> str:
+    """Return the name to serve under; empty where the policy's own will do."""
+    return POCKET if choice.spec == POCKET else "champion" if choice.revision else ""
 
 
 def _welcome(server: VllmServer, choice: Choice) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
-from text2sql.policy.connections import NoAnswer, fetch
+from text2sql.policy.connections import NoAnswer, fetch, is_loopback
 from text2sql.policy.failures import error_text
 from text2sql.policy.server import ServerPolicy, api_root, named_revision
+from text2sql.settings import AgentSettings
 
 POCKET = "pocket"
 API_KEY_VARIABLE = "TEXT2SQL_API_KEY"
@@ -47,6 +48,21 @@ def policy_directory(spec: str) -> Path | None:
 
         return Path(text2sql.__file__).parent / "datasets" / "pocket" / "policy"
     return Path(spec).expanduser().resolve()
+
+
+def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
+    """Return the agent settings that a policy was trained with, else the defaults.
+
+    They lie beside its weights: in its directory, or in the one that a server on this machine
+    says it serves. Raises what ``open_policy`` raises where a server cannot be asked.
+    """
+    directory = policy_directory(spec)
+    url = spec.partition(",")[0].strip()
+    if directory is None and is_loopback(url):
+        offered = served_models(url, os.environ.get(API_KEY_VARIABLE, ""))
+        root = Path(offered.get(model or next(iter(offered)), ""))
+        directory = root if root.is_absolute() else None
+    return AgentSettings.for_policy(directory)
 
 
 def _open_server(urls: list[str], model: str | None) -> Policy:

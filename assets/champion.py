@@ -39,7 +39,7 @@ def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.Mate
     card = evaluation_folder(root, run) / "README.md"
     for file in (card, Path(training["policy"]) / "README.md"):
         write_file(file, lambda part: part.write_text(text, encoding="utf-8"))
-    table = markdown_table(score_rows(scores, ("all", "subset")))
+    table = markdown_table(score_rows(scores, ("all", "corrected", "subset")))
     return dg.MaterializeResult(
         metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)}
     )

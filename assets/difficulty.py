@@ -9,9 +9,10 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
+from assets.checks_page import report_checks
 from assets.data import load_current, load_golds, load_questions, write_json, write_rows
 from assets.difficulty_view import describe_prompts
-from assets.expectations import check_result, merge
+from assets.expectations import merge
 from assets.partitions import require_training_run
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
 from assets.sampling import (
@@ -22,11 +23,12 @@ from assets.sampling import (
     require_valid,
     sample_shard,
 )
+from assets.strength import require_strength, reward_strength
 from assets.suites import check_prompts, check_ratings
 from assets.versions import code_version, fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.difficulty import Bounds, Difficulty, rate, select, usable
+from text2sql.difficulty import Bounds, Difficulty, leave_out_weak, rate, select, usable
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
 
@@ -117,6 +119,13 @@ class TrainingPromptsConfig(dg.Config):
     minimum_prompts: int = Field(
         default=16, ge=1, description="With fewer questions there is nothing to train on."
     )
+    minimum_strength: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Keep questions of at least this reward strength (docs/reward-strength.md); "
+        "0 keeps all. With a bound, questions without a score are left out.",
+    )
     seed: int = Field(default=1, ge=0, description="Of the order of the prompts.")
 
     def bounds(self) -> Bounds:
@@ -131,7 +140,7 @@ def prompts_folder(root: ArtifactRoot) -> Path:
 
 @dg.asset(
     group_name="difficulty",
-    deps=[base_rollouts],
+    deps=[base_rollouts, reward_strength],
     code_version=code_version(*FILTER_CODE),
     kinds={"jsonl"},
 )
@@ -147,6 +156,9 @@ def training_prompts(config: TrainingPromptsConfig, root: ArtifactRoot) -> dg.Ma
     keys = set(wanted.keys)
     asked = [question for question in questions if question.key in keys]
     ratings = rate(asked, golds, tally_rollouts(root.path, wanted), config.bounds())
+    if config.minimum_strength:
+        strength = require_strength(root.path, "train")
+        ratings = leave_out_weak(ratings, strength, config.minimum_strength)
     prompts = select(asked, ratings, config.seed)
     folder = prompts_folder(root)
     about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
@@ -213,7 +225,9 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
             check_ratings(ratings),
         ]
     )
-    return check_result("prompts_can_teach", outcome)
+    dataset = root.folder("bird", about["dataset"])
+    (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
+    return result
 
 
 def _rows(path: Path, columns: list[str]) -> pd.DataFrame:

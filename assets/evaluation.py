@@ -8,6 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.data import load_current, load_questions, write_json
+from assets.known_issues import known_issues, list_version, load_corrections
 from assets.partitions import training_runs
 from assets.plots import draw_scores, plot, records
 from assets.rollout_sets import RolloutSet, read_rollouts, rollout_set, tally_rollouts
@@ -19,6 +20,7 @@ from assets.sampling import (
     require_valid,
     sample_shard,
 )
+from assets.strength import load_strength, reward_strength
 from assets.training import read_training
 from assets.versions import code_version, fingerprint, read_json
 from resources.paths import ArtifactRoot
@@ -32,10 +34,18 @@ from text2sql.evaluation import (
     outcomes_of,
     score_policies,
 )
+from text2sql.parts import ALL, CORRECTED, SUBSET, Strengths
 from text2sql.questions import Question
 from text2sql.score_table import score_rows
 
-SCORING_CODE = ("assets/evaluation.py", "text2sql/evaluation.py", "text2sql/statistics.py")
+SCORING_CODE = (
+    "assets/evaluation.py",
+    "text2sql/evaluation.py",
+    "text2sql/known_issues.py",
+    "text2sql/parts.py",
+    "text2sql/statistics.py",
+)
+DRAWN = (ALL, CORRECTED, SUBSET)
 SHOWN = 60
 """Rows of a table that metadata shows at most."""
 
@@ -137,21 +147,45 @@ def read_scores(root: ArtifactRoot, run: str) -> Scores:
     return Scores.from_dict(row)
 
 
+class DevScoresConfig(dg.Config):
+    """Which parts of the dev questions are scored apart."""
+
+    strong: float = Field(
+        default=0.75,
+        gt=0,
+        le=1,
+        description="From this reward strength on a question is strong (docs/reward-strength.md).",
+    )
+
+
 @dg.asset(
     group_name="evaluation",
     partitions_def=training_runs,
-    deps=[dev_rollouts],
+    deps=[dev_rollouts, reward_strength, known_issues],
     code_version=code_version(*SCORING_CODE),
     kinds={"json"},
 )
-def dev_scores(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
-    """Greedy, voting, pass@k and mean of both policies, by subset and difficulty."""
+def dev_scores(
+    context: dg.AssetExecutionContext, config: DevScoresConfig, root: ArtifactRoot
+) -> dg.MaterializeResult:
+    """Greedy, voting, pass@k and mean of both policies, by subset, difficulty and strength.
+
+    Where there are known issues, the corrected accuracy stands beside the official one.
+    """
     folder = evaluation_folder(root, context.partition_key)
     sets = {name: RolloutSet.from_dict(row) for name, row in _pointer(folder).items()}
     policies = [_policy_rollouts(root, sets, name) for name in (BASE, TRAINED)]
     drawn = sets[f"{TRAINED} sampled"]
     questions = load_questions(root.path, "dev")
-    scores = score_policies(questions, *policies, drawn.samples, _provenance(context, drawn))
+    strength = load_strength(root.path, "dev")
+    scores = score_policies(
+        questions,
+        *policies,
+        drawn.samples,
+        _provenance(context, drawn) | _issues_list(root),
+        Strengths(strength, config.strong) if strength else None,
+        load_corrections(root.path, "dev"),
+    )
     write_json(folder / "scores.json", scores.to_dict())
     write_json(folder / "outcomes.json", outcomes_of(policies[1], drawn.samples))
     return dg.MaterializeResult(
@@ -188,12 +222,18 @@ def _provenance(context: dg.AssetExecutionContext, drawn: RolloutSet) -> dict[st
     }
 
 
+def _issues_list(root: ArtifactRoot) -> dict[str, str]:
+    version = list_version(root.path)
+    return {"known_issues": version} if version else {}
+
+
 def _describe(folder: Path, scores: Scores) -> dict[str, Any]:
     greedy = scores.find(TRAINED, "greedy")
     base = scores.find(BASE, "greedy")
     return {
         "trained greedy": greedy.value if greedy else 0.0,
         "base greedy": base.value if base else 0.0,
+        **_corrected(scores),
         "scores": records(score_rows(scores)[:SHOWN]),
         "greedy accuracy": plot(folder / "scores.png", _drawing(scores)),
         "missing": scores.missing[TRAINED],
@@ -201,9 +241,21 @@ def _describe(folder: Path, scores: Scores) -> dict[str, Any]:
     }
 
 
+def _corrected(scores: Scores) -> dict[str, Any]:
+    """Return official and corrected accuracy with their denominators, where there are issues."""
+    corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
+    if corrected is None:
+        return {}
+    return {
+        "trained greedy, official": str(scores.find(TRAINED, "greedy")),
+        "trained greedy, corrected": str(corrected),
+        "known issues": scores.issues,
+    }
+
+
 def _drawing(scores: Scores) -> Any:
     shown = [score for score in scores.scores if score.setting == "greedy" and score.n]
-    names = list(dict.fromkeys((s.part, s.name) for s in shown if s.part != "difficulty"))
+    names = list(dict.fromkeys((s.part, s.name) for s in shown if s.part in DRAWN))
     series = {
         policy: [
             (score.value, score.low, score.high)

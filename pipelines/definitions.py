@@ -6,7 +6,17 @@ import sys
 
 import dagster as dg
 
-from assets import bird, champion, difficulty, evaluation, report_questions, reporting, training
+from assets import (
+    bird,
+    champion,
+    difficulty,
+    evaluation,
+    known_issues,
+    report_questions,
+    reporting,
+    strength,
+    training,
+)
 from pipelines.jobs import daily_answers, lifecycle
 from pipelines.schedules import daily_answers_schedule
 from resources.paths import ArtifactRoot
@@ -15,7 +25,17 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.trainer import TrainerResource
 
-MODULES = [bird, difficulty, training, evaluation, champion, report_questions, reporting]
+MODULES = [
+    bird,
+    strength,
+    known_issues,
+    difficulty,
+    training,
+    evaluation,
+    champion,
+    report_questions,
+    reporting,
+]
 MAX_CONCURRENT = 4
 """Steps of one run side by side: more would wait for each other's locks in SQLite storage."""
 

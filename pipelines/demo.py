@@ -34,6 +34,8 @@ LABELS = {
     "bird_questions": "questions",
     "bird_databases": "databases",
     "gold_results": "gold queries",
+    "reward_strength": "reward strength",
+    "known_issues": "known issues",
     "base_rollouts": "base rollouts",
     "training_prompts": "difficulty filter",
     "grpo_policy": "GRPO",

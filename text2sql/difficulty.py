@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -25,6 +25,8 @@ class Kind(StrEnum):
     """Too few valid rollouts to say; it is asked again on the next run."""
     UNUSABLE = "unusable"
     """Its gold query fails or returns nothing, so any query that returns nothing is right."""
+    WEAK = "weak"
+    """Trainable, but its reward strength is below the bound or unknown."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,18 @@ def rate_questions(
 ) -> list[Difficulty]:
     """Rate every question whose rollouts are at hand; all are kept that are solved sometimes."""
     return rate(questions, golds, Tally(rollouts), Bounds(minimum_valid=minimum_valid))
+
+
+def leave_out_weak(
+    ratings: Iterable[Difficulty], strength: Mapping[str, float | None], minimum: float
+) -> list[Difficulty]:
+    """Rate as weak what would be trained on but does not show the minimum reward strength."""
+    return [
+        replace(rating, kind=Kind.WEAK)
+        if rating.kind is Kind.TRAINABLE and (strength.get(rating.key) or 0.0) < minimum
+        else rating
+        for rating in ratings
+    ]
 
 
 def select(

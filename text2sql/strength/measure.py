@@ -51,7 +51,7 @@ class Strength:
     tried: tuple[Tried, ...] = ()
     problem: str = ""
     retry: bool = False
-    """A worker or a database failed meanwhile: measure again."""
+    """A worker or a database failed meanwhile: measure again. It is not written down."""
 
     @property
     def score(self) -> float | None:
@@ -62,8 +62,12 @@ class Strength:
     @property
     def reason(self) -> str:
         """Why there is no score; empty where there is one."""
-        none = "no near-miss of the query ran" if self.tried else "the query has no near-miss"
-        return "" if self.score is not None else self.problem or none
+        if self.score is not None or self.problem:
+            return self.problem
+        if not self.tried:
+            return "the query has no near-miss"
+        failed = self.count(Outcome.FAILED)
+        return "no near-miss ran" if failed else "every near-miss is equivalent by construction"
 
     def count(self, outcome: Outcome) -> int:
         """Return how many near-misses ended so."""
@@ -72,12 +76,19 @@ class Strength:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
         counts = {outcome.value: self.count(outcome) for outcome in Outcome}
-        tried = [asdict(one) for one in self.tried]
+        tried = [asdict(one) | {"outcome": one.outcome.value} for one in self.tried]
         return (
             {"key": self.key, "score": self.score, "reason": self.reason}
             | counts
             | {"near_misses": tried}
         )
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Strength:
+        """Read what ``to_dict`` wrote."""
+        tried = (one | {"outcome": Outcome(one["outcome"])} for one in row["near_misses"])
+        problem = "" if row["near_misses"] else row["reason"]
+        return cls(row["key"], tuple(Tried(**one) for one in tried), problem)
 
 
 def measure_strength(

@@ -12,7 +12,9 @@ import pandas as pd
 
 from assets import data
 from assets.bird_config import POCKET, BirdConfig, GoldConfig, QuestionsConfig
-from assets.expectations import EXAMPLES, Outcome, check_result, describe, merge, table
+from assets.checks_page import report_checks
+from assets.expectations import EXAMPLES, merge, table
+from assets.gold import check_gold_determined, find_flags, time_by_database, with_flags
 from assets.suites import (
     check_databases,
     check_databases_resolve,
@@ -47,14 +49,6 @@ def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
     return [
         dg.AssetCheckSpec(name, asset=asset, blocking=blocks) for name, blocks in blocking.items()
     ]
-
-
-def _results(outcomes: Mapping[str, Outcome]) -> list[dg.AssetCheckResult]:
-    """Turn outcomes into check results; what will stop the run is also said in its log."""
-    for name, outcome in outcomes.items():
-        if outcome.blocks:
-            dg.get_dagster_logger().error(f"{name}: {describe(outcome)}")
-    return [check_result(name, outcome) for name, outcome in outcomes.items()]
 
 
 @dg.asset(
@@ -127,6 +121,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
             [_question_row(record) for record in records], columns=_COLUMNS
         )
     everything = pd.concat(frames.values(), ignore_index=True)
+    folder = data.dataset_folder(root.path, archive)
     outcomes = {
         "questions_valid": merge(
             check_questions(frame, config.least, config.most) for frame in frames.values()
@@ -139,11 +134,11 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
     return dg.MaterializeResult(
         data_version=dg.DataVersion(archive.fingerprint),
         metadata={
-            "folder": str(data.dataset_folder(root.path, archive)),
+            "folder": str(folder),
             "questions by split": {split: len(frame) for split, frame in frames.items()},
             "rows by status": _counts(everything["status"]),
         },
-        check_results=_results(outcomes),
+        check_results=report_checks(root, folder, "bird_questions", outcomes),
     )
 
 
@@ -178,8 +173,9 @@ def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.Materiali
         ]
     digests.save()
     frame = pd.DataFrame(rows)
+    folder = data.dataset_folder(root.path, archive)
     data.write_file(
-        data.dataset_folder(root.path, archive) / data.DATABASES,
+        folder / data.DATABASES,
         lambda part: frame.to_parquet(part, index=False),
     )
     outcomes = {
@@ -195,14 +191,14 @@ def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.Materiali
             "bytes": int(frame["bytes"].sum()),
             "largest": table(frame.nlargest(EXAMPLES, "bytes").drop(columns=["path", "sha256"])),
         },
-        check_results=_results(outcomes),
+        check_results=report_checks(root, folder, "bird_databases", outcomes),
     )
 
 
 @dg.asset(
     group_name=GROUP,
     deps=[bird_questions, bird_databases],
-    check_specs=_checks("gold_results", gold_runs=True, gold_answers=False),
+    check_specs=_checks("gold_results", gold_runs=True, gold_answers=False, gold_determined=False),
     code_version=code_version(*GOLD_CODE),
 )
 def gold_results(
@@ -222,16 +218,19 @@ def gold_results(
         code=code_version(*GOLD_CODE),
         sqlite=sqlite3.sqlite_version,
     )
-    golds = data.stored_golds(root.path, archive, version)
-    if golds is None:
-        with sandbox.open() as box:
-            golds = _run_golds(context, root.path, archive, box, Limits(seconds=config.seconds))
-    else:
-        context.log.info("Reused the gold results of an earlier run: nothing has changed.")
-    frame = _gold_frame(root.path, archive, golds)
+    limits, folder = Limits(seconds=config.seconds), data.dataset_folder(root.path, archive)
+    with sandbox.open() as box:
+        golds = data.stored_golds(root.path, archive, version)
+        if golds is None:
+            golds = _run_golds(context, root.path, archive, box, limits)
+        else:
+            context.log.info("Reused the gold results of an earlier run: nothing has changed.")
+        flags = find_flags(root.path, archive, golds, box, limits)
+    frame = with_flags(_gold_frame(root.path, archive, golds), flags)
     outcomes = {
         "gold_runs": check_gold_runs(frame, config.failing),
         "gold_answers": check_gold_answers(frame),
+        "gold_determined": check_gold_determined(frame),
     }
     accepted = not outcomes["gold_runs"].blocks
     data.store_golds(root.path, archive, golds, version, accepted)
@@ -241,9 +240,11 @@ def gold_results(
         metadata={
             "queries": len(frame),
             "by status": _counts(frame["status"]),
+            "flags": _counts(pd.Series([flag.flag.value for flag in flags], dtype=object)),
+            "time by database": time_by_database(frame),
             "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
         },
-        check_results=_results(outcomes),
+        check_results=report_checks(root, folder, "gold_results", outcomes),
     )
 
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
 EXAMPLES = 20
-"""Failing rows that a check keeps at most."""
+"""Failing rows that a check keeps of each expectation, and shows in Dagster, at most."""
 
 _CELL = 200
 _METADATA_BYTES = 16_000
@@ -37,14 +38,17 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a suite found: how many rows it saw, what failed, and up to 20 failing rows.
+    """What a suite found: how many rows it saw, what failed and what holds.
 
-    ``examples`` has the shown columns and ``failed``, the sentences that a row breaks.
+    ``examples`` has up to 20 failing rows of each failure, with the shown columns and
+    ``failed``, the sentences that a row breaks. ``raw`` are Great Expectations' own results.
     """
 
     checked: int
     failures: tuple[Failure, ...] = ()
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    holding: tuple[str, ...] = ()
+    raw: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def success(self) -> bool:
@@ -69,8 +73,15 @@ def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[st
         result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES},
     )
     failed = [single for single in result.results if not single.success]
+    failures = tuple(_failure(single) for single in failed)
+    broken = {failure.expectation for failure in failures}
+    sentences = [_failure(single).expectation for single in result.results]
     return Outcome(
-        len(frame), tuple(_failure(single) for single in failed), _examples(frame, failed, show)
+        len(frame),
+        failures,
+        _examples(frame, failed, show),
+        tuple(sentence for sentence in dict.fromkeys(sentences) if sentence not in broken),
+        (result,),
     )
 
 
@@ -78,10 +89,15 @@ def merge(outcomes: Iterable[Outcome]) -> Outcome:
     """Return one outcome for several, such as one a split."""
     parts = list(outcomes)
     examples = [part.examples for part in parts if len(part.examples)]
+    failures = tuple(failure for part in parts for failure in part.failures)
+    broken = {failure.expectation for failure in failures}
+    holding = dict.fromkeys(sentence for part in parts for sentence in part.holding)
     return Outcome(
         sum(part.checked for part in parts),
-        tuple(failure for part in parts for failure in part.failures),
-        pd.concat(examples, ignore_index=True).head(EXAMPLES) if examples else pd.DataFrame(),
+        failures,
+        pd.concat(examples, ignore_index=True) if examples else pd.DataFrame(),
+        tuple(sentence for sentence in holding if sentence not in broken),
+        tuple(result for part in parts for result in part.raw),
     )
 
 
@@ -126,24 +142,39 @@ def _examples(frame: pd.DataFrame, failed: Sequence[Any], show: Sequence[str]) -
     for single in failed:
         for index in single.result.get("partial_unexpected_index_list") or []:
             broken.setdefault(index, []).append(_failure(single).expectation)
-    first = sorted(broken)[:EXAMPLES]
-    rows = frame.loc[first, [name for name in show if name in frame.columns]]
-    return rows.assign(failed=["; ".join(broken[index]) for index in first])
+    places = sorted(broken)
+    rows = frame.loc[places, [name for name in show if name in frame.columns]]
+    return rows.assign(failed=["; ".join(dict.fromkeys(broken[index])) for index in places])
+
+
+def some_of_each(outcome: Outcome) -> pd.DataFrame:
+    """Return up to 20 failing rows in which every failure has its share."""
+    rows = outcome.examples
+    if len(rows) <= EXAMPLES:
+        return rows
+    share = max(1, EXAMPLES // max(1, rows["failed"].nunique()))
+    return rows.groupby("failed", sort=False).head(share).head(EXAMPLES)
 
 
 def check_result(
-    name: str, outcome: Outcome, asset: dg.AssetKey | str | None = None
+    name: str,
+    outcome: Outcome,
+    asset: dg.AssetKey | str | None = None,
+    page: Path | None = None,
 ) -> dg.AssetCheckResult:
     """Turn an outcome into Dagster's result: a sentence, the failures and examples, under 20 KB.
 
-    Severity ERROR (which blocks where the check is blocking) when something critical fails.
+    ``page`` is where more of it can be read. Severity ERROR (which blocks where the check is
+    blocking) when something critical fails.
     """
     severity = dg.AssetCheckSeverity.ERROR if outcome.blocks else dg.AssetCheckSeverity.WARN
     metadata: dict[str, Any] = {"rows checked": outcome.checked}
     if outcome.failures:
         metadata["failures"] = dg.MetadataValue.table([_record(f) for f in outcome.failures])
     if len(outcome.examples):
-        metadata["failing rows"] = table(outcome.examples)
+        metadata["failing rows"] = table(some_of_each(outcome))
+    if page is not None:
+        metadata["page"] = dg.MetadataValue.path(page)
     return dg.AssetCheckResult(
         check_name=name,
         asset_key=asset,
@@ -162,7 +193,7 @@ def describe(outcome: Outcome) -> str:
     if not len(outcome.examples):
         return text
     first = outcome.examples.drop(columns="failed").iloc[0]
-    cells = [_cell(value) for value in first if _cell(value)]
+    cells = [cell_text(value) for value in first if cell_text(value)]
     return f"{text} First: {', '.join(cells)}"
 
 
@@ -188,7 +219,7 @@ def _record(failure: Failure) -> dg.TableRecord:
 def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
     """Show the first rows of a frame as Dagster's table: at most 20, cells and size bounded."""
     cells = [
-        {str(name): _cell(value) for name, value in row.items()}
+        {str(name): cell_text(value) for name, value in row.items()}
         for row in frame.head(EXAMPLES).to_dict("records")
     ]
     while len(cells) > 1 and len(json.dumps(cells)) > _METADATA_BYTES:
@@ -198,9 +229,9 @@ def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
     return dg.MetadataValue.table([dg.TableRecord(row) for row in cells], schema=schema)
 
 
-def _cell(value: Any) -> str:
-    """Return a cell's text; pandas 3's string columns keep a null as a float."""
+def cell_text(value: Any, most: int = _CELL) -> str:
+    """Return a cell's text, at most so long; pandas 3's text columns keep a null as a float."""
     if value is None or value is pd.NA or value != value:
         return ""
     text = str(value)
-    return text if len(text) <= _CELL else f"{text[:_CELL]}… [{len(text):,} characters]"
+    return text if len(text) <= most else f"{text[:most]}… [{len(text):,} characters]"

@@ -12,6 +12,8 @@ import pandas as pd
 from assets.expectations import Outcome, great_expectations, validate
 
 DIFFICULTIES = ("simple", "moderate", "challenging")
+SLOW_SECONDS = 5.0
+"""A slower gold query slows every rollout that comes near it."""
 
 
 def check_questions(frame: pd.DataFrame, least: int = 1, most: int = 1_000_000) -> Outcome:
@@ -118,16 +120,24 @@ def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> Outcome:
 
 
 def check_gold_answers(frame: pd.DataFrame) -> Outcome:
-    """Warn of gold queries that return no row: any broken query matches them."""
+    """Warn of gold queries that return no row, so that any broken query matches, or are slow."""
     e = great_expectations().expectations
-    expectation = e.ExpectColumnValuesToBeBetween(
-        column="row_count",
-        min_value=1,
-        severity="warning",
-        description="every gold query that runs returns a row",
-    )
+    expectations = [
+        e.ExpectColumnValuesToBeBetween(
+            column="row_count",
+            min_value=1,
+            severity="warning",
+            description="every gold query that runs returns a row",
+        ),
+        e.ExpectColumnValuesToBeBetween(
+            column="seconds",
+            max_value=SLOW_SECONDS,
+            severity="warning",
+            description=f"every gold query that runs ends within {SLOW_SECONDS:g} s",
+        ),
+    ]
     ran = frame[frame["status"] == "ok"]
-    return validate(ran, [expectation], ("key", "db_id", "question", "sql"))
+    return validate(ran, expectations, ("key", "db_id", "seconds", "row_count", "sql"))
 
 
 def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> Outcome:

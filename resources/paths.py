@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import dagster as dg
+from pydantic import Field
 
 from text2sql.champion import ROOT_VARIABLE
 from text2sql.errors import Text2SqlError
@@ -23,6 +24,12 @@ class ArtifactRoot(dg.ConfigurableResource):
 
     root: str = ""
     """The folder; empty means ``TEXT2SQL_ROOT``, or ``artifacts`` in the checkout."""
+
+    data_docs: bool = Field(
+        default=False,
+        description="Also write Great Expectations' own pages of the dataset's checks; when "
+        "opened, they fetch their style from public servers.",
+    )
 
     @property
     def path(self) -> Path:

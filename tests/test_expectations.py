@@ -31,6 +31,7 @@ QUESTION = {
 }
 DATABASE = {"split": "dev", "db_id": "shop", "path": "p", "state": "ok", "tables": 2, "rows": 9}
 GOLD = {"key": "dev/1", "db_id": "shop", "status": "ok", "error": "", "row_count": 1, "sql": "s"}
+GOLD |= {"seconds": 0.1}
 
 
 def rows(base: dict[str, Any], *changes: dict[str, Any]) -> pd.DataFrame:

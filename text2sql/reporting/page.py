@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from text2sql.page_style import document
 from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, Difference
 from text2sql.reporting.answers import StoredAnswer as Stored
 from text2sql.reporting.store import ReportingStore
@@ -18,17 +19,8 @@ from text2sql.reporting.values import Column
 SHOWN_ROWS = 20
 _CELL_CHARS = 200
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
-h1 { margin-bottom: 0 } h2 { font-size: 1.1rem; margin: 0 }
-section { border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0; padding: 1rem }
-table { border-collapse: collapse; margin: .7rem 0; display: block; overflow-x: auto }
-th, td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; text-align: left }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
-pre { background: var(--soft); padding: .6rem; overflow-x: auto; white-space: pre-wrap }
-.status { border-radius: 4px; padding: 0 .5rem; color: #fff; font-size: .85rem }
 .answered { background: #1a7f37 } .low_agreement, .no_consensus { background: #9a6700 }
-.error { background: #cf222e } .about { color: #777; font-size: .9rem; margin: .3rem 0 }
+.error { background: #cf222e }
 """
 _REFUSED = {
     AnswerStatus.NO_CONSENSUS: "Not answered: no candidate query returned rows.",
@@ -66,14 +58,12 @@ def render_page(day: str, shown: Sequence[Entry]) -> str:
     """Return the page of a day."""
     published = sum(entry.answer.status == AnswerStatus.ANSWERED for entry in shown)
     sections = "\n".join(_section(entry) for entry in shown)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Answers of {escape(day)}</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Answers of {escape(day)}</h1>"
-        f'<p class="about">{published} of {len(shown)} questions answered</p>\n'
-        f"{sections}\n</body></html>\n"
+    title = f"Answers of {day}"
+    body = (
+        f"<h1>{escape(title)}</h1>"
+        f'<p class="about">{published} of {len(shown)} questions answered</p>\n{sections}\n'
     )
+    return document(title, body, _STYLE)
 
 
 def _section(entry: Entry) -> str:

@@ -1,0 +1,108 @@
+"""What Dagster knows of gold queries beside their results: flags, and where the time goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from assets import data
+from assets.expectations import Outcome, great_expectations, validate
+from assets.plots import records
+from assets.versions import code_version, fingerprint, read_json
+from text2sql.datasets.gold_findings import Flag
+from text2sql.datasets.gold_flags import GoldFlag, flag_golds
+from text2sql.judge import GoldResult
+from text2sql.sandbox import Limits, Sandbox
+
+FLAGS = "gold_flags.jsonl"
+FLAG_STATE = "gold_flags.json"
+FLAG_CODE = tuple(
+    f"text2sql/datasets/{name}.py"
+    for name in ("gold_flags", "gold_findings", "gold_casts", "limits")
+)
+SHOWN_DATABASES = 20
+
+SENTENCES = {
+    Flag.LIMIT_CUTS_TIE: "no LIMIT cuts through rows that sort alike",
+    Flag.LIMIT_WITHOUT_ORDER: "every LIMIT that leaves rows out has an ORDER BY",
+    Flag.NULL_SORTS_FIRST: "no LIMIT takes a row because its sort key is NULL",
+    Flag.TEXT_SORTED_AS_NUMBER: "no numbers are sorted as text where that changes the answer",
+    Flag.UNKNOWN_CAST_TYPE: "every cast names a type that SQLite knows",
+    Flag.UNCHECKED: "every LIMIT could be looked into",
+}
+
+
+def find_flags(
+    root: Path,
+    archive: data.Archive,
+    golds: Mapping[str, GoldResult],
+    box: Sandbox,
+    limits: Limits,
+) -> list[GoldFlag]:
+    """Return the flags of a dataset's gold queries; those of the same golds are found once."""
+    folder = data.dataset_folder(root, archive)
+    version = fingerprint(
+        golds=[[gold.key, gold.status, gold.digest] for gold in golds.values()],
+        code=code_version(*FLAG_CODE),
+        sqlglot=installed("sqlglot"),
+    )
+    if read_json(folder / FLAG_STATE).get("version") == version:
+        with open(folder / FLAGS, encoding="utf-8") as lines:
+            return [GoldFlag.from_dict(json.loads(line)) for line in lines]
+    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
+    flags = flag_golds(questions, golds, box, limits)
+    data.write_rows(folder / FLAGS, (flag.to_dict() for flag in flags))
+    data.write_json(folder / FLAG_STATE, {"version": version})
+    return flags
+
+
+def with_flags(frame: pd.DataFrame, flags: Sequence[GoldFlag]) -> pd.DataFrame:
+    """Return the gold results with a column for each flag: what was found, or null."""
+    details: dict[Flag, dict[str, str]] = {flag: {} for flag in Flag}
+    for found in flags:
+        earlier = details[found.flag].get(found.key)
+        details[found.flag][found.key] = f"{earlier}; {found.detail}" if earlier else found.detail
+    columns = {
+        flag.value: pd.Series([known.get(key) for key in frame["key"]], frame.index, dtype=object)
+        for flag, known in details.items()
+    }
+    return frame.assign(**columns)
+
+
+def check_gold_determined(frame: pd.DataFrame) -> Outcome:
+    """Warn of gold queries whose answer the data does not determine, or that guess at a type."""
+    e = great_expectations().expectations
+    expectations = [
+        e.ExpectColumnValuesToBeNull(
+            column=flag.value, severity="warning", description=SENTENCES[flag]
+        )
+        for flag in Flag
+    ]
+    used = [flag.value for flag in Flag if frame[flag.value].notna().any()]
+    return validate(frame, expectations, ("key", "db_id", *used, "sql"))
+
+
+def time_by_database(frame: pd.DataFrame) -> dg.MetadataValue:
+    """Return where the gold queries' time goes: the databases with the slowest query first."""
+    rows: list[dict[str, Any]] = []
+    for name, part in frame.groupby("db_id"):
+        seconds = part["seconds"]
+        rows.append(
+            {
+                "database": str(name),
+                "queries": len(part),
+                "seconds": round(float(seconds.sum()), 3),
+                "median": round(float(seconds.median()), 4),
+                "95th percentile": round(float(seconds.quantile(0.95)), 4),
+                "slowest": round(float(seconds.max()), 4),
+                "slowest query": str(part.loc[seconds.idxmax(), "key"]),
+            }
+        )
+    rows.sort(key=lambda row: -row["slowest"])
+    return records(rows[:SHOWN_DATABASES])

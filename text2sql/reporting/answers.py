@@ -15,13 +15,26 @@ class AnswerStatus(StrEnum):
     """How a question ended; only ``answered`` publishes a result.
 
     ``no_consensus``: no candidate ran and returned rows. ``low_agreement``: the largest group
-    is smaller than the question's minimum share. ``error``: something failed.
+    is smaller than the question's minimum share. ``refuted``: what was agreed on breaks an
+    expectation or differs from the verified SQL's result. ``error``: something failed.
     """
 
     ANSWERED = "answered"
     NO_CONSENSUS = "no_consensus"
     LOW_AGREEMENT = "low_agreement"
+    REFUTED = "refuted"
     ERROR = "error"
+
+
+class Verified(StrEnum):
+    """How the result that was agreed on compares with that of the question's verified SQL.
+
+    ``failed``: the verified SQL itself did not run, so that it says nothing.
+    """
+
+    MATCH = "match"
+    MISMATCH = "mismatch"
+    FAILED = "failed"
 
 
 class Change(StrEnum):
@@ -73,6 +86,7 @@ class Answer:
     tie: bool = False
     candidates: tuple[AnswerCandidate, ...] = ()
     error: str = ""
+    verified: Verified | None = None
     database_fingerprint: str = ""
     policy: str = ""
     policy_revision: str = ""
@@ -103,6 +117,9 @@ class StoredAnswer:
     minimum_share: float
     tie: bool
     error: str | None
+    verified: Verified | None
+    verified_sql: str | None
+    expectations: dict[str, Any] | None
     question: str
     evidence: str
     database: str

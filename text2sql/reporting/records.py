@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer
+from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer, Verified
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.values import Column
 
@@ -39,6 +39,7 @@ def stored_answer(row: sa.Row[Any]) -> StoredAnswer:
     values = dict(row._mapping)
     values["status"] = AnswerStatus(values["status"])
     values["change"] = Change(values["change"]) if values["change"] else None
+    values["verified"] = Verified(values["verified"]) if values["verified"] else None
     values["columns"] = tuple(Column(**column) for column in values["columns"] or ())
     return StoredAnswer(**values)
 

@@ -109,6 +109,9 @@ answers = sa.Table(
     sa.Column("minimum_share", sa.Float, nullable=False),
     sa.Column("tie", sa.Boolean, nullable=False),
     sa.Column("error", Words),
+    sa.Column("verified", Words),  # match, mismatch or failed; null where nothing was compared
+    sa.Column("verified_sql", Words),  # what a person verified, as it was then
+    sa.Column("expectations", _json()),  # of the answer, as they were then
     sa.Column("question", Words, nullable=False),
     sa.Column("evidence", Words, nullable=False),
     sa.Column("database", Words, nullable=False),
@@ -170,6 +173,22 @@ runs = sa.Table(
     sa.Column("answered", sa.Integer),
     sa.Column("failed", sa.Integer),
     sa.Column("reused", sa.Integer),
+)
+
+# What was sent to whom: one row for each day, channel and content, so that a run that is
+# repeated does not send it again. A webhook's address may hold a secret: ``target`` is a hash.
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("day", Words, primary_key=True),
+    sa.Column("channel", Words, primary_key=True),  # webhook or mail
+    sa.Column("target", Words, primary_key=True),
+    sa.Column("content", Words, primary_key=True),  # digest of what is told
+    sa.Column("status", Words, nullable=False),  # sending, sent or failed
+    sa.Column("error", Words),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("claimed_at", Instant, nullable=False),
+    sa.Column("sent_at", Instant),
 )
 
 _LATEST_ANSWERS_SQL = f"""

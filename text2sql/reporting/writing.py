@@ -91,6 +91,7 @@ def _answer_row(answer: Answer) -> dict[str, Any]:
         "minimum_share": question.minimum_share,
         "tie": answer.tie,
         "error": answer.error[:ERROR_CHARS] or None,
+        "verified": answer.verified,
         "question": question.question,
         "evidence": question.evidence,
         "database": question.database,

@@ -19,7 +19,7 @@ import dagster as dg
 
 from assets.data import write_file, write_json
 from assets.data_docs import write_data_docs
-from assets.expectations import Outcome, cell_text, check_result, describe
+from assets.expectations import EXAMPLES, Outcome, cell_text, check_result, describe
 from resources.paths import ArtifactRoot
 from text2sql.page_style import document
 
@@ -29,8 +29,9 @@ _CELL = 1_000
 _ORDER = ("bird_questions", "bird_databases", "gold_results", "training_prompts")
 _STYLE = """
 .passed { background: #1a7f37 } .warning { background: #9a6700 } .critical { background: #cf222e }
-section { overflow-wrap: anywhere } td { vertical-align: top; max-width: 28rem }
-li { margin: .2rem 0 } ul { padding-left: 1.2rem } nav td:first-child { white-space: nowrap }
+body { max-width: 80rem } th { white-space: nowrap }
+td { vertical-align: top; max-width: 30rem; overflow-wrap: break-word }
+li { margin: .2rem 0 } ul { padding-left: 1.2rem }
 """
 
 
@@ -53,7 +54,7 @@ def report_checks(
 def publish_checks(folder: Path, asset: str, outcomes: Mapping[str, Outcome]) -> Path:
     """Note an asset's outcomes in the dataset's ``folder`` and draw its page; return the page."""
     noted = folder / _FOLDER
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
     for name, outcome in outcomes.items():
         write_json(noted / f"{name}.json", _note(name, asset, outcome) | {"time": now})
     with _alone(noted):
@@ -128,7 +129,9 @@ def _summary(notes: Sequence[Mapping[str, Any]]) -> str:
 def _section(note: Mapping[str, Any]) -> str:
     failed = "".join(f"<li>{_failure(failure)}</li>" for failure in note["failures"])
     held = "".join(f"<li>{escape(sentence)}</li>" for sentence in note["holding"])
-    holding = f"<details><summary>{len(note['holding'])} hold</summary><ul>{held}</ul></details>"
+    count = len(note["holding"])
+    holds = "1 expectation holds" if count == 1 else f"{count} expectations hold"
+    holding = f"<details><summary>{holds}</summary><ul>{held}</ul></details>"
     return (
         f'<section id="{escape(note["check"])}"><h2>{escape(note["check"])}</h2>'
         f'<p class="about">{_badge(_state(note))} {note["checked"]:,} rows checked</p>'
@@ -154,7 +157,8 @@ def _examples(note: Mapping[str, Any]) -> str:
     )
     most = max((failure["rows"] for failure in note["failures"]), default=0)
     shown = len(note["examples"])
-    first = f"the first {shown} failing rows" if most > shown else f"{shown} failing rows"
+    rows_shown = "1 failing row" if shown == 1 else f"{shown} failing rows"
+    first = f"the first {rows_shown}" if most > EXAMPLES else rows_shown
     return (
         f"<details open><summary>{first}</summary><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></details>"

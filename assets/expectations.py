@@ -233,5 +233,5 @@ def cell_text(value: Any, most: int = _CELL) -> str:
     """Return a cell's text, at most so long; pandas 3's text columns keep a null as a float."""
     if value is None or value is pd.NA or value != value:
         return ""
-    text = str(value)
+    text = format(value, ".6g") if isinstance(value, float) else str(value)
     return text if len(text) <= most else f"{text[:most]}… [{len(text):,} characters]"

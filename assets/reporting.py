@@ -32,7 +32,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
 from text2sql.reporting.answering import Answerer, Outcome, answer_day
 from text2sql.reporting.answers import AnswerStatus
-from text2sql.reporting.page import entries, render_page
+from text2sql.reporting.entries import entries
+from text2sql.reporting.page import render_page
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox

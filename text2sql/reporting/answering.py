@@ -15,7 +15,7 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy, Sampling
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
-from text2sql.reporting.answers import Answer, AnswerStatus, StoredAnswer
+from text2sql.reporting.answers import Answer, AnswerStatus, StoredAnswer, Verified
 from text2sql.reporting.candidates import candidate_of, why_none
 from text2sql.reporting.fingerprint import database_fingerprint
 from text2sql.reporting.questions import ReportQuestion
@@ -151,7 +151,7 @@ class _Work:
         )
 
     async def run(self, attempt: int, check: Callable[[Path], None]) -> Answer:
-        """Draw candidates, let them vote, run the winner once."""
+        """Draw candidates, let them vote, run the winner once, hold it against what is known."""
         database = check_database(self.question.database)
         check(database)
         fingerprint = await asyncio.to_thread(database_fingerprint, database)
@@ -170,6 +170,7 @@ class _Work:
             raise InfrastructureError(rollouts[0].error)
         if not ballot.consensus:
             return self._without_result(AnswerStatus.NO_CONSENSUS, why_none(candidates))
+        await self._compare_with_verified(database, ballot)
         if ballot.share < self.question.minimum_share:
             return self._without_result(AnswerStatus.LOW_AGREEMENT, "")
         return await self._publish(database, ballot)
@@ -211,13 +212,32 @@ class _Work:
         result = await self.answerer.sandbox.aexecute(database, sql, limits)
         if problem := _problem(result, ballot):
             return self.failed(f"the query that was agreed on failed: {problem}")
+        table = result_table(result.columns, result.rows, result.row_count)
+        broken = self.question.expectations.broken_by(table)
+        if self.answer.verified == Verified.DIFFERS:
+            broken = ["it differs from the verified SQL's result", *broken]
+        if broken:
+            return self._without_result(AnswerStatus.REFUTED, "; ".join(broken))
         return replace(
             self.answer,
             status=AnswerStatus.ANSWERED,
             sql=sql,
-            table=result_table(result.columns, result.rows, result.row_count),
+            table=table,
             digest=result.multiset_digest,
         )
+
+    async def _compare_with_verified(self, database: Path, ballot: Vote) -> None:
+        """Note whether the result that was agreed on equals that of the verified SQL."""
+        if self.question.verified_sql is None:
+            return
+        sql = clean_sql(self.question.verified_sql)
+        limits = Limits(seconds=self.answerer.settings.query_seconds)
+        result = await self.answerer.sandbox.aexecute(database, sql, limits)
+        verified = Verified.MATCH if result.digest == ballot.digest else Verified.DIFFERS
+        if result.status is not Status.OK:
+            _log.warning("the verified SQL of question %s: %s", self.question.id, result.error)
+            verified = Verified.ERROR
+        self.answer = replace(self.answer, verified=verified)
 
     def _without_result(self, status: AnswerStatus, reason: str) -> Answer:
         return replace(self.answer, status=status, error=reason)

@@ -29,12 +29,12 @@ class AnswerStatus(StrEnum):
 class Verified(StrEnum):
     """How the result that was agreed on compares with that of the question's verified SQL.
 
-    ``failed``: the verified SQL itself did not run, so that it says nothing.
+    ``error``: the verified SQL itself did not run, so that it says nothing.
     """
 
     MATCH = "match"
-    MISMATCH = "mismatch"
-    FAILED = "failed"
+    DIFFERS = "differs"
+    ERROR = "error"
 
 
 class Change(StrEnum):
@@ -95,6 +95,7 @@ class Answer:
     sampling: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     dagster_run_id: str = ""
+    code_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,19 +137,4 @@ class StoredAnswer:
     dagster_run_id: str | None
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What a published answer has against the published one before it, row by row.
-
-    Rows are compared as they are stored, with their multiplicity, in any order. ``complete``
-    is False where either answer keeps only a part of its rows.
-    """
-
-    previous_at: datetime
-    added: tuple[dict[str, Any], ...]
-    removed: tuple[dict[str, Any], ...]
-    unchanged: int
-    sql_changed: bool
-    complete: bool
+    code_version: str | None

@@ -5,101 +5,88 @@ Everything that comes from questions, databases or models is escaped: it is data
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
 from text2sql.page_style import document
-from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, Difference
+from text2sql.reporting.answers import AnswerCandidate
 from text2sql.reporting.answers import StoredAnswer as Stored
-from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.chart import CHART_STYLE, chart
+from text2sql.reporting.diff import Difference
+from text2sql.reporting.entries import Entry, summary
 from text2sql.reporting.values import Column
 
 SHOWN_ROWS = 20
 _CELL_CHARS = 200
-_STYLE = """
-.answered { background: #1a7f37 } .low_agreement, .no_consensus { background: #9a6700 }
-.error { background: #cf222e }
+_STYLE = f"""
+.answered {{ background: #1a7f37 }} .low_agreement, .no_consensus {{ background: #9a6700 }}
+.error, .refuted {{ background: #cf222e }}
+.concern {{ border-left: 4px solid #bf8700; padding-left: .6rem; margin: .5rem 0 }}
+.status {{ white-space: nowrap }} section, td, th, summary {{ overflow-wrap: anywhere }}
+td {{ min-width: 3rem }} .overview td {{ vertical-align: top }}
+details {{ margin: .4rem 0 }} summary {{ cursor: pointer }}
+{CHART_STYLE.strip()}
 """
-_REFUSED = {
-    AnswerStatus.NO_CONSENSUS: "Not answered: no candidate query returned rows.",
-    AnswerStatus.LOW_AGREEMENT: "Not answered: the candidate queries agree too little.",
-    AnswerStatus.ERROR: "Not answered: something failed.",
-}
-_CHANGES = {
-    Change.FIRST: "first answer",
-    Change.SAME: "same as the answer before",
-    Change.DATA_CHANGED: "the data changed since the answer before",
-    Change.SQL_CHANGED: "the SQL changed since the answer before, the result did not",
-    Change.BOTH: "the SQL and the result changed since the answer before",
-}
 
 
-@dataclass(frozen=True)
-class Entry:
-    """All that the page shows of one answer."""
-
-    answer: Stored
-    rows: Sequence[dict[str, Any]]
-    candidates: Sequence[AnswerCandidate]
-    difference: Difference | None
-
-
-def entries(store: ReportingStore, answers: Sequence[Stored]) -> list[Entry]:
-    """Read what the page shows of the answers."""
-    return [
-        Entry(a, store.rows(a), store.candidates(a), store.difference(a))
-        for a in sorted(answers, key=lambda answer: answer.question_id)
-    ]
-
-
-def render_page(day: str, shown: Sequence[Entry]) -> str:
-    """Return the page of a day."""
-    published = sum(entry.answer.status == AnswerStatus.ANSWERED for entry in shown)
-    sections = "\n".join(_section(entry) for entry in shown)
+def render_page(day: str, shown: Iterable[Entry]) -> str:
+    """Return the page of a day: first what not to trust, then each answer."""
+    shown = list(shown)
     title = f"Answers of {day}"
+    sections = "\n".join(_section(entry) for entry in shown)
     body = (
         f"<h1>{escape(title)}</h1>"
-        f'<p class="about">{published} of {len(shown)} questions answered</p>\n{sections}\n'
+        f'<p class="about">{escape(summary(shown))}</p>\n{_overview(shown)}\n{sections}\n'
     )
     return document(title, body, _STYLE)
 
 
+def _overview(shown: Sequence[Entry]) -> str:
+    """List every question with its status, the doubtful and the unanswered ones first."""
+    ordered = sorted(shown, key=lambda entry: (entry.published, not entry.concerns))
+    head = "".join(f"<th>{name}</th>" for name in ("question", "status", "agreement", "notes"))
+    lines = "".join(_overview_line(entry) for entry in ordered)
+    return f'<table class="overview"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
+
+
+def _overview_line(entry: Entry) -> str:
+    answer = entry.answer
+    share = "" if answer.share is None else f"{answer.share:.0%}"
+    notes = [entry.refusal] if entry.refusal else [*entry.concerns, entry.change]
+    words = " ".join(note for note in notes if note)
+    name = f'<a href="#{escape(answer.question_id)}">{escape(answer.question_id)}</a>'
+    return (
+        f'<tr><td>{name}</td><td>{_status(answer)}</td><td class="number">{share}</td>'
+        f"<td>{escape(_cut(words))}</td></tr>"
+    )
+
+
 def _section(entry: Entry) -> str:
     answer = entry.answer
-    answered = answer.status == AnswerStatus.ANSWERED
-    body = _result(entry) if answered else _refusal(answer)
+    facts = "; ".join(filter(None, (entry.agreement, entry.verified)))
+    body = _result(entry) if entry.published else f"<p>{escape(entry.refusal)}</p>"
+    concerns = "".join(f'<p class="concern">{escape(words)}</p>' for words in entry.concerns)
     return (
         f'<section id="{escape(answer.question_id)}"><h2>{escape(answer.question)}</h2>'
-        f'<p class="about"><span class="status {answer.status}">'
-        f"{answer.status.replace('_', ' ')}</span> {escape(_agreement(answer))}</p>"
-        f"{body}{_candidates(entry.candidates)}{_origin(answer)}</section>"
+        f'<p class="about">{_status(answer)} {escape(facts)}</p>'
+        f"{concerns}{body}{_candidates(entry.candidates)}{_origin(answer)}</section>"
     )
 
 
-def _agreement(answer: Stored) -> str:
-    if answer.share is None:
-        return ""
-    tie = ", a tie with another result" if answer.tie else ""
-    needed = f"; at least {answer.minimum_share:.0%} needed"
-    return (
-        f"{answer.votes} of {answer.candidates} candidates agree ({answer.share:.0%}{tie}){needed}"
-    )
-
-
-def _refusal(answer: Stored) -> str:
-    reason = f"<p>{escape(answer.error)}</p>" if answer.error else ""
-    return f"<p>{_REFUSED[answer.status]}</p>{reason}"
+def _status(answer: Stored) -> str:
+    return f'<span class="status {answer.status}">{answer.status.replace("_", " ")}</span>'
 
 
 def _result(entry: Entry) -> str:
     answer = entry.answer
-    note = f"<p>The last attempt to ask again failed: {escape(answer.error or '')}</p>"
+    whole = answer.row_count == len(entry.rows)
+    drawing = chart(answer.question, answer.columns, entry.rows) if whole else ""
     return (
-        _table(answer.columns, entry.rows[:SHOWN_ROWS])
-        + f'<p class="about">{_row_count(entry)}; {_change(entry)}</p>'
-        + (note if answer.error else "")
+        drawing
+        + _table(answer.columns, entry.rows[:SHOWN_ROWS])
+        + f'<p class="about">{_row_count(entry)}; {escape(entry.change)}</p>'
+        + _changes(answer.columns, entry.difference)
         + f"<details><summary>SQL</summary><pre>{escape(answer.sql or '')}</pre></details>"
     )
 
@@ -111,12 +98,29 @@ def _row_count(entry: Entry) -> str:
     return rows if shown == total else f"{shown} of {rows} shown"
 
 
-def _change(entry: Entry) -> str:
-    words = _CHANGES[entry.answer.change] if entry.answer.change else ""
-    found = entry.difference
-    if found is None or not (found.added or found.removed):
-        return words
-    return f"{words} ({len(found.added)} rows added, {len(found.removed)} removed)"
+def _changes(columns: Sequence[Column], found: Difference | None) -> str:
+    """Show which rows came, went and changed, folded; a changed row as it was and as it is."""
+    if found is None or not any(found.rows.counts):
+        return ""
+    rows = found.rows.first(SHOWN_ROWS)
+    marked = [("+", row) for row in rows.added] + [("-", row) for row in rows.removed]
+    for old, new in rows.changed:
+        marked += [("was", old), ("is", new)]
+    names = [column.name for column in columns]
+    names += [
+        name for name in dict.fromkeys(n for _, row in marked for n in row) if name not in names
+    ]
+    labels = {column.name: column.label for column in columns}
+    head = "".join(f"<th>{escape(labels.get(name, name))}</th>" for name in names)
+    lines = "".join(
+        f"<tr><td>{mark}</td>{''.join(_cell(row.get(name)) for name in names)}</tr>"
+        for mark, row in marked
+    )
+    title = f"{found.rows} since {found.previous_at:%Y-%m-%d}"
+    return (
+        f"<details><summary>{escape(title)}</summary><table><thead><tr><th></th>{head}</tr></thead>"
+        f"<tbody>{lines}</tbody></table></details>"
+    )
 
 
 def _table(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> str:
@@ -134,9 +138,13 @@ def _cell(value: Any) -> str:
         return f"<td><em>{len(value):,} bytes</em></td>"
     if isinstance(value, int | float):
         return f'<td class="number">{_number(value)}</td>'
-    text = str(value)
-    cut = text if len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}… [{len(text):,} characters]"
-    return f"<td>{escape(cut)}</td>"
+    return f"<td>{escape(_cut(str(value)))}</td>"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _CELL_CHARS:
+        return text
+    return f"{text[:_CELL_CHARS]}… [{len(text):,} characters]"
 
 
 def _number(value: float) -> str:
@@ -159,6 +167,7 @@ def _candidates(candidates: Sequence[AnswerCandidate]) -> str:
 
 def _origin(answer: Stored) -> str:
     facts = {
+        "answer": answer.id,
         "policy": answer.policy,
         "revision": answer.policy_revision,
         "training run": answer.training_run,

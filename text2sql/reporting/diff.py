@@ -1,0 +1,132 @@
+"""What changed from one answer to the next: rows added, removed and changed, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+Row = dict[str, Any]
+_Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """How one result differs from another, rows taken with their multiplicity, in any order.
+
+    ``changed`` pairs the old and the new row of one key: the columns ``key``, whose values are
+    unique in both results. Without such columns a changed row is one removed and one added.
+    ``counts`` are the numbers added, removed and changed, also where only some are listed.
+    """
+
+    added: tuple[Row, ...] = ()
+    removed: tuple[Row, ...] = ()
+    changed: tuple[tuple[Row, Row], ...] = ()
+    unchanged: int = 0
+    key: _Key = ()
+    counts: tuple[int, int, int] = (0, 0, 0)
+
+    def first(self, most: int) -> RowChanges:
+        """Return the same with at most so many rows of each kind listed."""
+        return replace(
+            self,
+            added=self.added[:most],
+            removed=self.removed[:most],
+            changed=self.changed[:most],
+        )
+
+    def __str__(self) -> str:
+        """Return the counts in words: ``2 rows added, 1 changed``."""
+        words = [
+            f"{count:,} {name}"
+            for count, name in zip(self.counts, ("added", "removed", "changed"), strict=True)
+            if count
+        ]
+        if not words:
+            return "no row is different"
+        number, _, rest = ", ".join(words).partition(" ")
+        return f"{number} {'row' if number == '1' else 'rows'} {rest}"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a published answer has against the published one before it.
+
+    ``rows`` compares the rows as they are stored; it is not ``complete`` where either answer
+    keeps only a part of them. ``data_changed`` compares the databases' fingerprints.
+    """
+
+    previous_at: datetime
+    rows: RowChanges
+    sql_changed: bool
+    result_changed: bool
+    data_changed: bool
+    complete: bool
+
+    @property
+    def warning(self) -> str:
+        """Say what a reader should distrust; empty where nothing speaks against the answer."""
+        if self.data_changed or not (self.sql_changed or self.result_changed):
+            return ""
+        if not self.sql_changed:
+            return "Neither the SQL nor the data changed, but the result did: it is not repeatable."
+        other = "another" if self.result_changed else "the same"
+        return f"The SQL changed while the data did not, and gives {other} result."
+
+
+def compare_rows(old: Sequence[Row], new: Sequence[Row]) -> RowChanges:
+    """Compare two results row by row; rows are mappings from a column's name to its value."""
+    before = Counter(tuple(row.items()) for row in old)
+    after = Counter(tuple(row.items()) for row in new)
+    removed = [dict(row) for row in (before - after).elements()]
+    added = [dict(row) for row in (after - before).elements()]
+    unchanged = len(new) - len(added)
+    key = _find_key(old, new)
+    pairs: list[tuple[Row, Row]] = []
+    if key is not None:
+        gone = {_values(row, key): row for row in removed}
+        pairs = [(gone[_values(row, key)], row) for row in added if _values(row, key) in gone]
+        kept = {_values(row, key) for _, row in pairs}
+        added = [row for row in added if _values(row, key) not in kept]
+        removed = [row for row in removed if _values(row, key) not in kept]
+    return RowChanges(
+        tuple(added),
+        tuple(removed),
+        tuple(pairs),
+        unchanged,
+        key or (),
+        (len(added), len(removed), len(pairs)),
+    )
+
+
+def _find_key(old: Sequence[Row], new: Sequence[Row]) -> _Key | None:
+    """Return columns that tell the rows of both results apart; none are needed for one row each.
+
+    A column of text is tried first, then any other, then the first two, the first three.
+    """
+    if not old or not new or list(old[0]) != list(new[0]):
+        return None
+    names = tuple(old[0])
+    if len(old) == len(new) == 1:
+        return ()
+    single = sorted(names, key=lambda name: not isinstance(new[0][name], str))
+    tries = [(name,) for name in single] + [names[:size] for size in range(2, len(names))]
+    fitting = (key for key in tries if len(key) < len(names))
+    return next((key for key in fitting if _unique(old, key) and _unique(new, key)), None)
+
+
+def _unique(rows: Sequence[Row], key: _Key) -> bool:
+    """Say whether the values of these columns differ in all rows, and name things, not amounts."""
+    found = set()
+    for row in rows:
+        values = _values(row, key)
+        if any(value is None or isinstance(value, float) for value in values) or values in found:
+            return False
+        found.add(values)
+    return True
+
+
+def _values(row: Row, key: _Key) -> tuple[Any, ...]:
+    return tuple(row[name] for name in key)

@@ -16,7 +16,8 @@ from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.questions import ReportQuestion, find_database, read_questions
+from text2sql.reporting.question_file import read_questions
+from text2sql.reporting.questions import ReportQuestion, find_database
 
 GROUP = "reporting"
 REPORT_DATABASES = "report_databases"

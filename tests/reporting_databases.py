@@ -10,6 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from text2sql.reporting.database import open_engine
+from text2sql.reporting.migrating import upgrade
+
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
@@ -37,4 +40,13 @@ def reporting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     name = f"reporting_{uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-    return f"{server}&options=-csearch_path%3D{name}"
+    url = f"{server}&options=-csearch_path%3D{name}"
+    upgrade_tables(url)
+    return url
+
+
+def upgrade_tables(url: str) -> None:
+    """Do what ``text2sql reporting upgrade`` does, which a PostgreSQL database needs first."""
+    engine = open_engine(url).execution_options(writes=True)
+    upgrade(engine)
+    engine.dispose()

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from reporting_databases import postgresql_server
+from reporting_databases import postgresql_server, upgrade_tables
 from scripted_server import ScriptedServer, Step, fails, submits
 
 from assets.report_questions import report_questions
@@ -138,6 +138,7 @@ def test_answers_go_to_the_database_that_the_environment_names(
 ):
     psycopg = pytest.importorskip("psycopg")
     monkeypatch.setenv(URL_VARIABLE, postgresql_server)
+    upgrade_tables(postgresql_server)
     place.ask(shops=COUNT)
     place.load()
     place.answer()

@@ -17,7 +17,8 @@ from reporting_databases import postgresql_server, reporting_url
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting import tables, writing
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
-from text2sql.reporting.questions import ReportQuestion, find_database, read_questions
+from text2sql.reporting.question_file import read_questions
+from text2sql.reporting.questions import ReportQuestion, find_database
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import result_table, safe_names
 from text2sql.reporting.views import view_name
@@ -246,6 +247,7 @@ import os, sys
 from datetime import UTC, datetime
 from text2sql.reporting import writing
 from text2sql.reporting.answers import Answer, AnswerStatus
+from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import result_table
@@ -271,6 +273,7 @@ _WRITER = """
 import sys
 from datetime import UTC, datetime, timedelta
 from text2sql.reporting.answers import Answer, AnswerStatus
+from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import result_table
@@ -364,9 +367,13 @@ def test_the_difference_lists_rows_with_their_multiplicity(store):
     store.write_answer(answered(ask(), MONDAY, rows=[(1,), (1,), (2,)]))
     after = store.write_answer(answered(ask(), TUESDAY, rows=[(1,), (2,), (3,)]))
     difference = store.difference(after)
-    assert difference.added == ({"n": 3},)
-    assert difference.removed == ({"n": 1},)
-    assert (difference.unchanged, difference.sql_changed, difference.complete) == (2, False, True)
+    assert difference.rows.added == ({"n": 3},)
+    assert difference.rows.removed == ({"n": 1},)
+    assert (difference.rows.unchanged, difference.sql_changed, difference.complete) == (
+        2,
+        False,
+        True,
+    )
     assert store.difference(store.previous(after)) is None
 
 

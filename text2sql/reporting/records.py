@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer, Verified
+from text2sql.reporting.expectations import read_expectations
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.values import Column
 
@@ -17,6 +18,8 @@ def question_row(question: ReportQuestion, view: str) -> dict[str, Any]:
     row = asdict(question)
     row["time_zone"] = row.pop("timezone")
     row["schedule_group"] = row.pop("group")
+    del row["enabled"]
+    row["expectations"] = question.expectations.to_dict() or None
     return row | {"view_name": view}
 
 
@@ -31,6 +34,10 @@ def question_of(row: sa.Row[Any]) -> ReportQuestion:
         minimum_share=row.minimum_share,
         timezone=row.time_zone,
         group=row.schedule_group,
+        owner=row.owner,
+        verified_sql=row.verified_sql,
+        expectations=read_expectations(row.expectations or {}),
+        enabled=row.enabled,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,10 +19,11 @@ from text2sql.reporting.answers import (
     Answer,
     AnswerCandidate,
     AnswerStatus,
-    Difference,
     StoredAnswer,
 )
 from text2sql.reporting.database import open_engine, upsert
+from text2sql.reporting.diff import Difference, compare_rows
+from text2sql.reporting.migrating import require_current
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.records import candidate_of, question_of, question_row, stored_answer
 from text2sql.reporting.tables import LATEST_ANSWERS
@@ -42,7 +42,10 @@ class ReportingStore:
     """
 
     def __init__(self, url: str):
-        """Open the database and create what is missing of its tables."""
+        """Open the database; in an SQLite file, bring the tables to this code's version.
+
+        Raises Text2SqlError for a server whose tables are older, and for any that are newer.
+        """
         try:
             self.engine = open_engine(url)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
@@ -51,7 +54,7 @@ class ReportingStore:
             ) from error
         self._writer = self.engine.execution_options(writes=True)
         with self._named_errors():
-            tables.prepare(self._writer)
+            require_current(self._writer)
 
     def __enter__(self) -> ReportingStore:
         """Return the store."""
@@ -178,15 +181,13 @@ class ReportingStore:
         before = self.previous(answer)
         if before is None or answer.status != AnswerStatus.ANSWERED:
             return None
-        old = [tuple(row.items()) for row in self.rows(before)]
-        new = [tuple(row.items()) for row in self.rows(answer)]
-        gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+        old, new = self.rows(before), self.rows(answer)
         return Difference(
             previous_at=before.scheduled_at,
-            added=tuple(dict(row) for row in come.elements()),
-            removed=tuple(dict(row) for row in gone.elements()),
-            unchanged=len(new) - come.total(),
+            rows=compare_rows(old, new),
             sql_changed=answer.sql != before.sql,
+            result_changed=answer.digest != before.digest,
+            data_changed=answer.database_fingerprint != before.database_fingerprint,
             complete=answer.row_count == len(new) and before.row_count == len(old),
         )
 

@@ -1,4 +1,7 @@
-"""The reporting tables: the same definition on SQLite and on PostgreSQL."""
+"""The reporting tables as the code uses them: the same on SQLite and on PostgreSQL.
+
+``migrations`` creates and changes them; a test compares what it makes with this.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Dialect, Engine
+from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
 from text2sql.reporting.values import clean_text
 
 LATEST_ANSWERS = "latest_answers"
-_PREPARE_LOCK = 7_418_235_001
-"""The PostgreSQL advisory lock that lets one process at a time prepare the tables."""
 
 
 class Instant(TypeDecorator[datetime]):
@@ -86,6 +87,11 @@ questions = sa.Table(
     sa.Column("view_columns", _json()),  # the columns that the view has now
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("owner", Words, nullable=False, server_default=""),
+    sa.Column("verified_sql", Words),  # a person's SQL that each answer is compared with
+    sa.Column("expectations", _json()),
+    sa.Column("seed", _json()),  # the fields as the file had them that was imported last
+    sa.Column("seed_file", Words),
 )
 
 # One row for each question and scheduled instant. What was asked is copied, so that an answer
@@ -109,9 +115,6 @@ answers = sa.Table(
     sa.Column("minimum_share", sa.Float, nullable=False),
     sa.Column("tie", sa.Boolean, nullable=False),
     sa.Column("error", Words),
-    sa.Column("verified", Words),  # match, mismatch or failed; null where nothing was compared
-    sa.Column("verified_sql", Words),  # what a person verified, as it was then
-    sa.Column("expectations", _json()),  # of the answer, as they were then
     sa.Column("question", Words, nullable=False),
     sa.Column("evidence", Words, nullable=False),
     sa.Column("database", Words, nullable=False),
@@ -128,6 +131,10 @@ answers = sa.Table(
     sa.Column("dagster_run_id", Words),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("verified_sql", Words),  # what the question's was then
+    sa.Column("verified", Words),  # match, differs or error; null where nothing was compared
+    sa.Column("code_version", Words),
+    sa.Column("expectations", _json()),  # what the question's were then
     sa.UniqueConstraint("question_id", "scheduled_at"),
     sa.Index(None, "scheduled_at"),
 )
@@ -190,28 +197,3 @@ deliveries = sa.Table(
     sa.Column("claimed_at", Instant, nullable=False),
     sa.Column("sent_at", Instant),
 )
-
-_LATEST_ANSWERS_SQL = f"""
-CREATE VIEW {LATEST_ANSWERS} AS
-SELECT a.question_id, q.view_name, a.question, a.scheduled_at, a.status, a.change, a.share,
-       a.row_count, a.sql, a.policy, a.policy_revision, a.training_run, a.dagster_run_id,
-       a.error, a.updated_at
-FROM answers a JOIN questions q ON q.id = a.question_id
-WHERE a.scheduled_at = (
-    SELECT max(b.scheduled_at) FROM answers b WHERE b.question_id = a.question_id
-)
-"""
-
-
-def prepare(engine: Engine) -> None:
-    """Create what is missing of the tables and the view ``latest_answers``, all or nothing."""
-    with engine.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_PREPARE_LOCK)))
-        metadata.create_all(connection)
-        _create_latest_answers(connection)
-
-
-def _create_latest_answers(connection: Connection) -> None:
-    if LATEST_ANSWERS not in sa.inspect(connection).get_view_names():
-        connection.exec_driver_sql(_LATEST_ANSWERS_SQL)

@@ -92,6 +92,8 @@ def _answer_row(answer: Answer) -> dict[str, Any]:
         "tie": answer.tie,
         "error": answer.error[:ERROR_CHARS] or None,
         "verified": answer.verified,
+        "verified_sql": question.verified_sql,
+        "expectations": question.expectations.to_dict() or None,
         "question": question.question,
         "evidence": question.evidence,
         "database": question.database,
@@ -106,6 +108,7 @@ def _answer_row(answer: Answer) -> dict[str, Any]:
         "completion_tokens": sum(c.completion_tokens for c in answer.candidates),
         "seconds": answer.seconds,
         "dagster_run_id": answer.dagster_run_id or None,
+        "code_version": answer.code_version or None,
         "created_at": now,
         "updated_at": now,
     }

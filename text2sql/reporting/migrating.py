@@ -1,0 +1,105 @@
+"""Bringing the reporting tables to the version that this code works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from text2sql.errors import Text2SqlError
+
+NEWEST = "0002"
+"""The version that this code works with: the highest number in ``migrations/versions``."""
+VERSION_TABLE = "reporting_version"
+_LOCK = 7_418_235_001
+"""The PostgreSQL advisory lock that lets one process at a time change the tables."""
+
+
+@dataclass(frozen=True)
+class SchemaStatus:
+    """Which version the tables have (``found``, None without any) and which the code needs."""
+
+    found: str | None
+    needed: str = NEWEST
+
+    @property
+    def current(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.found == self.needed
+
+    @property
+    def newer(self) -> bool:
+        """Whether the tables were made by a newer release."""
+        return self.found is not None and self.found > self.needed
+
+
+def schema_status(engine: Engine) -> SchemaStatus:
+    """Read which version the tables have."""
+    with engine.connect() as connection:
+        return SchemaStatus(_found(connection))
+
+
+def upgrade(engine: Engine) -> SchemaStatus:
+    """Bring the tables to the newest version in one transaction; return what was found before.
+
+    ``engine`` must have the execution option ``writes`` (database.open_engine). Of processes
+    that do it at once each waits for the one before. Raises Text2SqlError for tables of a newer
+    release and for tables of something else.
+    """
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        before = SchemaStatus(_found(connection))
+        refuse_newer(before, _name(engine))
+        if not before.current:
+            _run_steps(connection)
+    return before
+
+
+def require_current(engine: Engine) -> None:
+    """Make sure that the tables have the newest version: upgrade SQLite, refuse PostgreSQL.
+
+    A server's tables have an owner who decides when they change: Text2SqlError names the command.
+    """
+    status = schema_status(engine)
+    refuse_newer(status, _name(engine))
+    if status.current:
+        return
+    if engine.dialect.name == "sqlite":
+        upgrade(engine)
+        return
+    what = f"has version {status.found}" if status.found else "has no counted version yet"
+    raise Text2SqlError(
+        f"the reporting database {_name(engine)} {what}, and version {NEWEST} is needed: run"
+        " text2sql reporting upgrade"
+    )
+
+
+def refuse_newer(status: SchemaStatus, name: str) -> None:
+    """Raise Text2SqlError for tables that were made by a newer release."""
+    if status.newer:
+        raise Text2SqlError(
+            f"the reporting database {name} has version {status.found}, which is newer than"
+            f" {NEWEST}, the newest that this release of text2sql knows: install a newer release"
+        )
+
+
+def _found(connection: Connection) -> str | None:
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.scalar(sa.select(sa.table(VERSION_TABLE, sa.column("version_num"))))
+
+
+def _run_steps(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "text2sql.reporting:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _name(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=True)

@@ -45,33 +45,39 @@ def _without_ends(node: exp.Between) -> exp.Expr:
 def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
     """Drop each condition, whole clauses of one condition too, but none that joins sources."""
     for node in tree.find_all(exp.And, exp.Or):
-        for dropped, kept in ((node.this, node.expression), (node.expression, node.this)):
+        for dropped in (node.this, node.expression):
             if not isinstance(dropped, exp.Connector) and not joins_sources(dropped, keys):
-                yield _dropped(node, dropped, kept, keys)
+                yield _dropped(node, dropped, keys)
     for clause in tree.find_all(exp.Where, exp.Having):
         single = not isinstance(clause.this.unnest(), exp.Connector)
         if single and not joins_sources(clause.this, keys):
-            neutral = _IMPLIED if is_filter_implied(clause.this, [], keys) else ""
+            where = isinstance(clause, exp.Where)
+            neutral = _IMPLIED if where and is_filter_implied(clause.this, [], keys) else ""
             text = f"without {shown(clause).strip()}"
             yield Change(Kind.CONDITION, clause, lambda node: node.pop(), text, neutral)
 
 
-def _dropped(node: Node, dropped: Node, kept: Node, keys: Keys) -> Change:
-    text = f"without {shown(dropped)}"
+def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
     others = _others(node, dropped)
-    implied = dropped in others or is_filter_implied(dropped, others, keys)
-    neutral = _IMPLIED if implied else ""
+    implied = others is not None and (dropped in others or is_filter_implied(dropped, others, keys))
     side = "expression" if dropped is node.this else "this"
-    edit = lambda copy: copy.replace(copy.args[side])  # noqa: E731
-    return Change(Kind.CONDITION, node, edit, text, neutral)
+    return Change(
+        Kind.CONDITION,
+        node,
+        lambda copy: copy.replace(copy.args[side]),
+        f"without {shown(dropped)}",
+        _IMPLIED if implied else "",
+    )
 
 
-def _others(node: Node, dropped: Node) -> list[Node]:
-    """Return what must hold beside a condition of an AND; nothing for one of an OR."""
+def _others(node: Node, dropped: Node) -> list[Node] | None:
+    """Return what must hold beside a condition; None where it is not one that must hold."""
     top = node
     while isinstance(top.parent, exp.And | exp.Paren):
         top = top.parent
-    return [one for one in conjuncts(top) if one is not dropped and isinstance(node, exp.And)]
+    if not isinstance(node, exp.And) or not isinstance(top.parent, exp.Where):
+        return None
+    return [one for one in conjuncts(top) if one is not dropped]
 
 
 def connectives(tree: Node, keys: Keys) -> Iterator[Change]:

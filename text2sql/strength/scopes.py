@@ -143,7 +143,7 @@ def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
     """Whether a SELECT cannot return a row twice, whatever its tables hold."""
     columns = [projection.unalias() for projection in select.expressions]
     group = select.args.get("group")
-    if returns_one_row(select):
+    if returns_one_row(select) or not select.args.get("from_"):
         return True
     if group:
         return bool(group.expressions) and all(key in columns for key in group.expressions)

@@ -113,7 +113,7 @@ class ReportingStore:
         query = sa.select(table).where(table.c.enabled).order_by(table.c.id)
         if group is not None:
             query = query.where(table.c.schedule_group == group)
-        return [question_of(row) for row in self._rows(query)]
+        return [question_of(row) for row in self.read(query)]
 
     # -- answers
 
@@ -131,14 +131,20 @@ class ReportingStore:
 
     def answer(self, question_id: str, scheduled_at: datetime) -> StoredAnswer | None:
         """Return the answer of a question at an instant, or None."""
-        found = self._answers(
+        found = self.find(
             _answers.c.question_id == question_id, _answers.c.scheduled_at == scheduled_at
         )
         return found[0] if found else None
 
+    def find(self, *where: sa.ColumnElement[bool], most: int | None = None) -> list[StoredAnswer]:
+        """Return the answers that meet conditions on the table ``answers``, the latest first."""
+        at = _answers.c.scheduled_at.desc()
+        query = sa.select(_answers).where(*where).order_by(at, _answers.c.question_id).limit(most)
+        return [stored_answer(row) for row in self.read(query)]
+
     def history(self, question_id: str) -> list[StoredAnswer]:
         """Return every answer of a question, the latest first."""
-        return self._answers(_answers.c.question_id == question_id)
+        return self.find(_answers.c.question_id == question_id)
 
     def latest_answers(self) -> list[StoredAnswer]:
         """Return the latest answer of each question, published or not, in order of their ids."""
@@ -148,7 +154,7 @@ class ReportingStore:
             .where(other.c.question_id == _answers.c.question_id)
             .scalar_subquery()
         )
-        found = self._answers(_answers.c.scheduled_at == latest)
+        found = self.find(_answers.c.scheduled_at == latest)
         return sorted(found, key=lambda answer: answer.question_id)
 
     def rows(self, answer: StoredAnswer) -> list[dict[str, Any]]:
@@ -159,17 +165,17 @@ class ReportingStore:
             .where(table.c.answer_id == answer.id)
             .order_by(table.c.position)
         )
-        return [decode_row(row.cells, row.marks) for row in self._rows(query)]
+        return [decode_row(row.cells, row.marks) for row in self.read(query)]
 
     def candidates(self, answer: StoredAnswer) -> list[AnswerCandidate]:
         """Return the candidates of an answer in the order in which they were sampled."""
         table = tables.candidates
         query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
-        return [candidate_of(row) for row in self._rows(query)]
+        return [candidate_of(row) for row in self.read(query)]
 
     def previous(self, answer: StoredAnswer) -> StoredAnswer | None:
         """Return the published answer before this one, or None."""
-        found = self._answers(
+        found = self.find(
             _answers.c.question_id == answer.question_id,
             _answers.c.scheduled_at < answer.scheduled_at,
             _answers.c.status == AnswerStatus.ANSWERED,
@@ -226,13 +232,10 @@ class ReportingStore:
         with self._named_errors(), self._writer.begin() as connection:
             yield connection
 
-    def _rows(self, query: sa.Select[Any]) -> list[sa.Row[Any]]:
+    def read(self, query: sa.Select[Any]) -> list[sa.Row[Any]]:
+        """Return the rows that a query finds in the reporting tables."""
         with self._named_errors(), self.engine.connect() as connection:
             return list(connection.execute(query))
-
-    def _answers(self, *where: sa.ColumnElement[bool]) -> list[StoredAnswer]:
-        query = sa.select(_answers).where(*where).order_by(_answers.c.scheduled_at.desc())
-        return [stored_answer(row) for row in self._rows(query)]
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:

@@ -1,0 +1,67 @@
+"""Finding answers in the reporting tables: by their number, their day, their status."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import sqlalchemy as sa
+
+from text2sql.errors import Text2SqlError
+from text2sql.reporting.answers import AnswerStatus, StoredAnswer
+from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.tables import answers, questions
+
+_c = answers.c
+
+
+def answer_of(store: ReportingStore, number: int) -> StoredAnswer:
+    """Return the answer with this number; raises Text2SqlError where there is none."""
+    found = store.find(_c.id == number)
+    if not found:
+        raise Text2SqlError(
+            f"there is no answer {number} in {store.name}; text2sql answers list shows what there is"
+        )
+    return found[0]
+
+
+def latest_published(store: ReportingStore, question_id: str) -> StoredAnswer | None:
+    """Return the latest published answer of a question, or None."""
+    found = store.find(
+        _c.question_id == question_id, _c.status == AnswerStatus.ANSWERED.value, most=1
+    )
+    return found[0] if found else None
+
+
+def find_answers(
+    store: ReportingStore,
+    day: date | None = None,
+    status: AnswerStatus | None = None,
+    most: int | None = None,
+) -> list[StoredAnswer]:
+    """Return answers, the latest first: of one day, of one status, or all.
+
+    A day is that of each question's own time zone.
+    """
+    where: list[sa.ColumnElement[bool]] = [] if status is None else [_c.status == status.value]
+    if day is None:
+        return store.find(*where, most=most)
+    noon = datetime.combine(day, time(), UTC)
+    where.append(_c.scheduled_at.between(noon - timedelta(days=1), noon + timedelta(days=1)))
+    zones = _time_zones(store)
+    found = [a for a in store.find(*where) if _day(a, zones[a.question_id]) == day]
+    return found[:most]
+
+
+def day_of(store: ReportingStore, answer: StoredAnswer) -> date:
+    """Return the day that an answer is about, in its question's time zone."""
+    return _day(answer, _time_zones(store)[answer.question_id])
+
+
+def _time_zones(store: ReportingStore) -> dict[str, ZoneInfo]:
+    rows = store.read(sa.select(questions.c.id, questions.c.time_zone))
+    return {row.id: ZoneInfo(row.time_zone) for row in rows}
+
+
+def _day(answer: StoredAnswer, zone: ZoneInfo) -> date:
+    return answer.scheduled_at.astimezone(zone).date()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
+from text2sql.reporting.database import URL_VARIABLE, reporting_url
+
 if TYPE_CHECKING:
     from text2sql.reporting.store import ReportingStore
-
-URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
 
 
 class ReportingDatabase(dg.ConfigurableResource):
@@ -27,11 +26,11 @@ class ReportingDatabase(dg.ConfigurableResource):
     )
 
     def open(self, root: Path) -> ReportingStore:
-        """Open the tables, and create what is missing of them; use it in a ``with`` block."""
+        """Open the tables, as ``ReportingStore`` does; use it in a ``with`` block."""
         from text2sql.reporting.store import ReportingStore
 
         return ReportingStore(self.url_below(root))
 
     def url_below(self, root: Path) -> str:
         """Return the URL that is in force with this artifact root."""
-        return self.url or os.environ.get(URL_VARIABLE) or f"sqlite:///{root / 'reporting.sqlite'}"
+        return self.url or reporting_url(root)

@@ -17,10 +17,11 @@ from assets.report_questions import report_questions
 from assets.reporting import report_answers
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.reporting import URL_VARIABLE, ReportingDatabase
+from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
 from text2sql.policy.server import named_revision
+from text2sql.reporting.database import URL_VARIABLE
 
 __all__ = ["postgresql_server"]
 DAY = "2026-03-02"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -455,6 +457,17 @@ def test_the_agent_may_not_read_the_reporting_database(tmp_path):
         store.refuse_database(tmp_path / "shop.sqlite")
 
 
+def test_a_database_that_is_asked_is_no_place_for_reports(tmp_path):
+    shop = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(shop)) as connection, connection:
+        connection.execute("CREATE TABLE shop(id)")
+    before = shop.read_bytes()
+    with pytest.raises(Text2SqlError, match=r"shop\.sqlite holds other tables \(shop\)"):
+        ReportingStore(f"sqlite:///{shop}")
+    assert shop.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["shop.sqlite"]
+
+
 def test_a_file_that_is_no_database_is_named(tmp_path):
     (tmp_path / "r.sqlite").write_text("no database at all, " * 100)
     with pytest.raises(InfrastructureError, match=r"r\.sqlite: file is not a database"):
@@ -468,7 +481,7 @@ def test_a_server_that_is_down_is_named_without_its_password():
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["mysql://h/d", "nonsense", "sqlite://", ""])
+@pytest.mark.parametrize("url", ["mysql://h/d", "nonsense", "sqlite://", "", "sqlite:///:memory:"])
 def test_a_url_of_another_kind_is_refused(url):
     with pytest.raises(Text2SqlError, match="reporting"):
         ReportingStore(url)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,14 +17,26 @@ from sqlalchemy.exc import ArgumentError
 
 from text2sql.errors import Text2SqlError
 
+URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
 _BUSY_SECONDS = 60
+_OWN_TABLES = {"questions", "answers", "answer_rows"}
 _to_json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+
+
+def reporting_url(root: Path) -> str:
+    """Return the URL of a project's reporting database.
+
+    The environment variable ``TEXT2SQL_REPORTING_URL`` names it; without it, it is the file
+    ``reporting.sqlite`` below the artifact root.
+    """
+    return os.environ.get(URL_VARIABLE) or f"sqlite:///{root / 'reporting.sqlite'}"
 
 
 def open_engine(url: str) -> Engine:
     """Open the database that ``url`` names, for example ``sqlite:///artifacts/reporting.sqlite``.
 
-    Raises Text2SqlError for a URL that is malformed or names another kind of database.
+    Raises Text2SqlError for a URL that is malformed or names another kind of database, and for
+    an SQLite file that holds something else.
     """
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
@@ -41,14 +55,17 @@ def _parse(url: str) -> URL:
         ) from error
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
-    if backend != "sqlite" or not parsed.database:
+    file = parsed.database or ""
+    if backend != "sqlite" or not file or file.startswith((":memory:", "file:")):
         raise Text2SqlError(
-            f"reporting tables live in an SQLite file or in PostgreSQL, not in {backend!r}"
+            "reporting tables live in an SQLite file or in PostgreSQL, not in"
+            f" {file if backend == 'sqlite' and file else backend!r}"
         )
     return parsed
 
 
 def _open_sqlite(url: URL) -> Engine:
+    _refuse_occupied(Path(str(url.database)))
     try:
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -59,6 +76,26 @@ def _open_sqlite(url: URL) -> Engine:
     sa.event.listen(engine, "connect", _set_up_sqlite)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _refuse_occupied(file: Path) -> None:
+    """Raise Text2SqlError for a database of something else, before anything in it is touched."""
+    if not file.is_file():
+        return
+    connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        names = {name for (name,) in found}
+    except sqlite3.DatabaseError:
+        return  # opening it properly says what is wrong
+    finally:
+        connection.close()
+    if names and not names >= _OWN_TABLES:
+        some = ", ".join(sorted(names)[:3])
+        raise Text2SqlError(
+            f"{file} holds other tables ({some}): it may be a database that is asked; give the"
+            " reports a file of their own"
+        )
 
 
 def _set_up_sqlite(connection: Any, record: Any) -> None:

@@ -1,0 +1,1 @@
+"""Runnable examples; the documentation in ``docs/`` shows them."""

@@ -1,6 +1,7 @@
 """The difficulty filter: rated, bounded, shuffled, its cost told before, spoilt rollouts redone."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -8,12 +9,14 @@ from random import Random
 import dagster as dg
 import pandas as pd
 import pytest
+import yaml
 from lifecycle_tools import CORPUS, answering
 from scripted_server import ScriptedServer, fails, submits
 from test_lifecycle import metadata_of, run_assets
 
 from assets.data import load_questions
 from assets.suites import check_prompts, check_ratings
+from pipelines.definitions import defs
 from text2sql.difficulty import Bounds, Difficulty, Kind, Tally, rate, select
 from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
@@ -319,3 +322,12 @@ def test_later_shards_do_not_hold_what_they_read(tmp_path: Path) -> None:
     store.append(replace(rollout(1, 0), verdict="wrong"))
     assert [r.verdict for r in store.scan()] == ["match", "wrong"]
     assert all(not r.messages for r in store.scan())
+
+
+@pytest.mark.parametrize("name", ["difficulty-filter", "checks"])
+def test_the_configuration_in_the_documentation_is_valid(name: str) -> None:
+    text = (Path(__file__).parent.parent / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert dg.validate_run_config(defs.resolve_job_def("lifecycle"), yaml.safe_load(block))

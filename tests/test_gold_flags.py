@@ -1,6 +1,8 @@
 """Gold queries whose answer the data does not determine, found on real databases."""
 
+import json
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -189,3 +191,28 @@ def test_casts_are_read_as_sqlite_reads_them() -> None:
 def test_no_query_breaks_the_reader(sql: str) -> None:
     with pytest.raises(Unreadable):
         cuts_of(sql)
+
+
+def test_the_flags_of_real_gold(shared_data: Path, sandbox: Sandbox) -> None:
+    spider = json.loads((shared_data / "spider" / "dev.json").read_text())
+    asked = [(row["db_id"], row["query"]) for row in spider]
+    folder = shared_data / "spider" / "database"
+    databases = {name: folder / name / f"{name}.sqlite" for name, _ in asked}
+    superhero = shared_data / "bird" / "databases" / "superhero" / "superhero.sqlite"
+    mini = json.loads((shared_data / "bird" / "mini_dev_sqlite.json").read_text())
+    asked += [("superhero", row["SQL"]) for row in mini if row["db_id"] == "superhero"]
+    databases["superhero"] = superhero
+    questions = [
+        Question(f"dev/{n}", name, databases[name], "?", sql=sql)
+        for n, (name, sql) in enumerate(asked)
+    ]
+    golds = {question.key: run_gold(question, sandbox) for question in questions}
+    flags = flag_golds(questions, golds, sandbox, Limits())
+    names = {question.key: question.db_id for question in questions}
+    found = Counter((names[flag.key] == "superhero", flag.flag) for flag in flags)
+    assert found == {
+        (False, Flag.LIMIT_CUTS_TIE): 24,
+        (False, Flag.TEXT_SORTED_AS_NUMBER): 2,
+        (True, Flag.LIMIT_CUTS_TIE): 3,
+        (True, Flag.LIMIT_WITHOUT_ORDER): 1,
+    }

@@ -44,7 +44,7 @@ class Sources:
             self._folders[key] = self._folder(*key)
         folder = self._folders[key]
         questions = self._questions(source.questions) if source.questions else None
-        own = not is_url(source.questions) if questions else Path(source.place).is_dir()
+        own = not is_url(source.questions) if questions else local(source.place).is_dir()
         return find_split(folder, split, questions, self._unpack, anywhere=own)
 
     def _folder(self, place: str, sha256: str) -> Path:

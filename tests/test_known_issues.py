@@ -105,6 +105,13 @@ def test_a_list_is_read(dataset, tmp_path, name):
     assert [issue.golds for issue in found.issues] == [(TALLEST,), (ANN,), ()]
 
 
+def test_the_documented_list_is_one(tmp_path):
+    text = (Path(__file__).parent.parent / "docs" / "known-issues.md").read_text()
+    (tmp_path / "issues.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+    (found,) = read_issues(tmp_path / "issues.yaml")
+    assert [issue.kind for issue in found.issues] == ["corrected", "second gold", "flagged"]
+
+
 @pytest.mark.parametrize(
     ("issue", "sentence"),
     [

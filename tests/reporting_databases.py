@@ -12,6 +12,9 @@ import pytest
 
 from text2sql.reporting.database import open_engine
 from text2sql.reporting.migrating import upgrade
+from text2sql.reporting.question_table import QuestionTable
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +53,8 @@ def upgrade_tables(url: str) -> None:
     engine = open_engine(url).execution_options(writes=True)
     upgrade(engine)
     engine.dispose()
+
+
+def save(store: ReportingStore, *questions: ReportQuestion) -> None:
+    """Put questions into the tables, or make those that are there what they are here."""
+    QuestionTable(store).import_file(Path("test.yaml"), questions, overwrite=True)

@@ -2,105 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import threading
-from collections import defaultdict
 from datetime import date
-from pathlib import Path
 
 import pytest
-from scripted_server import ScriptedServer, Step, calls, fails, says, submits
+from answering_place import COUNT, NEXT, box, place
+from reporting_databases import save
+from scripted_server import calls, fails, says, submits
 
-from text2sql.policy.base import Sampling
-from text2sql.policy.server import Retry, ServerPolicy
-from text2sql.reporting.answering import Answerer, answer_day
-from text2sql.reporting.answers import AnswerStatus, Change
+from text2sql.reporting.answers import AnswerStatus, Change, Verified
 from text2sql.reporting.entries import entries
+from text2sql.reporting.expectations import Expectations
 from text2sql.reporting.fingerprint import database_fingerprint
 from text2sql.reporting.page import render_page
-from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
-from text2sql.sandbox import Sandbox
-from text2sql.settings import AgentSettings
 
-DAY = date(2026, 3, 2)
-NEXT = date(2026, 3, 3)
-COUNT = "SELECT COUNT(*) AS shops FROM shop"
-
-
-class Replies:
-    """What each question's candidates reply, in turn; counts the requests for each question."""
-
-    def __init__(self) -> None:
-        self.steps: dict[str, list[Step]] = {}
-        self.asked: dict[str, int] = defaultdict(int)
-        self._lock = threading.Lock()
-
-    def __call__(self, body: dict) -> Step:
-        user = next(m["content"] for m in body["messages"] if m["role"] == "user")
-        question = user.split("\n")[0]
-        with self._lock:
-            turn = self.asked[question]
-            self.asked[question] += 1
-        steps = self.steps[question]
-        return steps[turn % len(steps)]
-
-
-class Place:
-    """A shop database, a reporting database, and a policy server that replies as told."""
-
-    def __init__(self, folder: Path, server: ScriptedServer, box: Sandbox, replies: Replies):
-        self.folder, self.server, self.replies = folder, server, replies
-        self.database = folder / "shop.sqlite"
-        self.store = ReportingStore(f"sqlite:///{folder / 'reporting.sqlite'}")
-        policy = ServerPolicy(server.url, "scripted", retry=Retry(attempts=1))
-        self.answerer = Answerer(
-            policy,
-            box,
-            AgentSettings(),
-            Sampling(temperature=1.0),
-            folder / "transcripts",
-            training_run="t1",
-            dagster_run_id="d1",
-        )
-        self.change("CREATE TABLE shop(id INTEGER, city TEXT)")
-        self.change("INSERT INTO shop VALUES (1, 'Oslo'), (2, 'Bonn'), (3, NULL)")
-
-    def change(self, sql: str) -> None:
-        connection = sqlite3.connect(self.database)
-        with connection:
-            connection.execute(sql)
-        connection.close()
-
-    def question(self, id: str, *steps: Step | str, **fields) -> ReportQuestion:
-        """A question, saved, with the replies of its candidates; text is submitted."""
-        text = fields.pop("question", f"ask {id}")
-        self.replies.steps[text] = [submits(s) if isinstance(s, str) else s for s in steps]
-        given = {"database": str(self.database), "votes": 4, "minimum_share": 0.5} | fields
-        question = ReportQuestion(id, text, **given)
-        self.store.save_questions([question])
-        return question
-
-    def answer(self, *questions: ReportQuestion, day: date = DAY, **options) -> list:
-        outcomes = asyncio.run(answer_day(self.store, questions, day, self.answerer, **options))
-        self.reused = [outcome.reused for outcome in outcomes]
-        return [outcome.answer for outcome in outcomes]
-
-
-@pytest.fixture(scope="module")
-def box():
-    with Sandbox(workers=2) as box:
-        yield box
-
-
-@pytest.fixture
-def place(tmp_path, box):
-    replies = Replies()
-    with ScriptedServer(replies) as server:
-        place = Place(tmp_path, server, box, replies)
-        yield place
-        place.store.close()
+__all__ = ["box", "place"]
 
 
 def test_an_answer_names_all_that_it_came_from(place):
@@ -250,9 +167,86 @@ def test_an_interrupted_question_asks_only_for_what_is_missing(place):
     (place.folder / "reporting.sqlite").unlink()
     place.store.close()
     place.store = ReportingStore(f"sqlite:///{place.folder / 'reporting.sqlite'}")
-    place.store.save_questions([question])
+    save(place.store, question)
     [stored] = place.answer(question)
     assert (stored.status, place.replies.asked["ask q"]) == (AnswerStatus.ANSWERED, 5)
+
+
+# -- what a person knows of the answer
+
+
+def test_an_answer_that_equals_the_verified_sql_is_published_as_such(place):
+    verified = "SELECT max(id) FROM shop -- another way to 3"
+    [stored] = place.answer(place.question("q", COUNT, verified_sql=verified))
+    assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.MATCH)
+    assert stored.verified_sql == verified
+
+
+def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):
+    [stored] = place.answer(place.question("q", COUNT, verified_sql="SELECT 4"))
+    assert (stored.status, stored.verified) == (AnswerStatus.REFUTED, Verified.DIFFERS)
+    assert "differs from the verified SQL's result" in stored.error
+    assert (stored.sql, place.store.rows(stored)) == (None, [])
+    assert len(place.store.candidates(stored)) == 4
+
+
+@pytest.mark.parametrize("sql", ["SELECT owner FROM shop", "DELETE FROM shop"])
+def test_verified_sql_that_does_not_run_refutes_nothing_and_is_told(place, sql):
+    [stored] = place.answer(place.question("q", COUNT, verified_sql=sql))
+    assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.ERROR)
+    [entry] = entries(place.store, [stored])
+    assert entry.concerns == ["The verified SQL did not run, so nothing was compared with it."]
+    assert sqlite3.connect(place.database).execute(COUNT).fetchone() == (3,)
+
+
+def test_verified_sql_is_compared_below_the_minimum_share_too(place):
+    question = place.question("q", COUNT, "SELECT 8", "SELECT 9", "SELECT 7", verified_sql=COUNT)
+    [stored] = place.answer(question)
+    assert stored.status == AnswerStatus.LOW_AGREEMENT
+    assert stored.verified in (Verified.MATCH, Verified.DIFFERS)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected", "words"),
+    [
+        (COUNT, {"columns": ("stores",)}, "its columns are shops, expected are stores"),
+        ("SELECT id FROM shop", {"most_rows": 2}, "it has 3 rows, expected are at most 2"),
+        (COUNT, {"least_rows": 2}, "it has 1 rows, expected are at least 2"),
+        ("SELECT sum(id) FROM shop WHERE id > 9", {"not_empty": True}, "it has no value"),
+    ],
+)
+def test_an_answer_that_breaks_an_expectation_is_not_published(place, sql, expected, words):
+    question = place.question("q", sql, expectations=Expectations(**expected))
+    [stored] = place.answer(question)
+    assert stored.status == AnswerStatus.REFUTED
+    assert words in stored.error
+    assert stored.expectations == question.expectations.to_dict()
+    [entry] = entries(place.store, [stored])
+    assert words in render_page("2026-03-02", [entry])
+
+
+def test_an_answer_that_keeps_to_its_expectations_is_published(place):
+    expected = Expectations(("shops",), 1, 1, True)
+    [stored] = place.answer(place.question("q", COUNT, expectations=expected))
+    assert stored.status == AnswerStatus.ANSWERED
+
+
+def test_other_sql_on_the_same_data_is_flagged(place):
+    question = place.question("q", COUNT)
+    place.answer(question)
+    place.replies.steps["ask q"] = [submits("SELECT 3 AS shops")]
+    [other] = place.answer(question, day=NEXT)
+    place.replies.steps["ask q"] = [submits("SELECT 4 AS shops")]
+    [worse] = place.answer(question, day=date(2026, 3, 4))
+    warnings = [entry.difference.warning for entry in entries(place.store, [other, worse])]
+    assert warnings == [
+        "The SQL changed while the data did not, and gives the same result.",
+        "The SQL changed while the data did not, and gives another result.",
+    ]
+    assert warnings[1] in render_page("2026-03-04", entries(place.store, [worse]))
+
+
+# -- what is data
 
 
 def test_evidence_reaches_the_policy_and_hostile_text_stays_text(place):
@@ -278,6 +272,7 @@ def test_the_page_shows_answers_and_refusals_and_needs_no_network(place):
     page = render_page("2026-03-02", entries(place.store, place.answer(good, unsure, broken)))
     assert "1 of 3 questions answered" in page
     assert "agree too little" in page
+    assert "Content-Security-Policy" in page
     assert "1 of 4 candidates agree (25%, a tie with another result)" in page
     assert "&lt;img src=x" in page
     for forbidden in ("<img", "<i>", "<b>", "<script", "<link", 'href="h', "url(", "@import"):

@@ -13,6 +13,7 @@ from text2sql.errors import Text2SqlError
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
     "serve": "Serve a policy with vLLM.",
+    "answers": "See, replay and export what was answered on schedule.",
     "doctor": "Check this machine and say how to mend what is not right.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
     "sql": "Run one statement exactly as the agent's run_sql would.",

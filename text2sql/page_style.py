@@ -14,8 +14,10 @@ th, td { border-bottom: 1px solid var(--line); padding: .2rem .8rem .2rem 0; tex
 td.number { text-align: right; font-variant-numeric: tabular-nums }
 pre { background: var(--soft); padding: .6rem; overflow-x: auto; white-space: pre-wrap }
 .status { border-radius: 4px; padding: 0 .5rem; color: #fff; font-size: .85rem }
-.about { color: #777; font-size: .9rem; margin: .3rem 0 }
+.about { color: color-mix(in srgb, CanvasText 72%, Canvas); font-size: .9rem; margin: .3rem 0 }
 """
+# Nothing is loaded and nothing runs, even if something escaped were not.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def document(title: str, body: str, style: str = "") -> str:
@@ -26,6 +28,7 @@ def document(title: str, body: str, style: str = "") -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{escape(title)}</title><style>{_STYLE}{style.lstrip()}</style></head>"
         f"<body>{body}</body></html>\n"
     )

@@ -54,9 +54,14 @@ def _cost(found: Answer) -> str:
     return f"Cost: {turns} turns, {tokens:,} tokens, {seconds:.1f} s"
 
 
-def format_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], total: int) -> str:
+def format_table(
+    columns: tuple[str, ...],
+    rows: tuple[tuple[Any, ...], ...],
+    total: int,
+    most: int = _SHOWN_ROWS,
+) -> str:
     """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
-    shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:_SHOWN_ROWS]]
+    shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:most]]
     table = [[neutral(name) for name in columns], *shown]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]

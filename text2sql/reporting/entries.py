@@ -110,11 +110,16 @@ class Entry:
 def entries(store: ReportingStore, answers: Iterable[StoredAnswer]) -> Iterator[Entry]:
     """Read what a report shows of the answers, in order of their questions' ids, one at a time."""
     for answer in sorted(answers, key=lambda one: one.question_id):
-        found = store.difference(answer)
-        if found is not None:
-            found = replace(found, rows=found.rows.first(MOST_ROWS))
-        rows = store.rows(answer)[:MOST_ROWS]
-        yield Entry(answer, rows, store.candidates(answer), found)
+        yield read_entry(store, answer)
+
+
+def read_entry(store: ReportingStore, answer: StoredAnswer) -> Entry:
+    """Read what a report shows of one answer."""
+    found = store.difference(answer)
+    if found is not None:
+        found = replace(found, rows=found.rows.first(MOST_ROWS))
+    rows = store.rows(answer)[:MOST_ROWS]
+    return Entry(answer, rows, store.candidates(answer), found)
 
 
 def summary(shown: Sequence[Entry]) -> str:

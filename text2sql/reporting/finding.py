@@ -20,7 +20,7 @@ def answer_of(store: ReportingStore, number: int) -> StoredAnswer:
     found = store.find(_c.id == number)
     if not found:
         raise Text2SqlError(
-            f"there is no answer {number} in {store.name}; text2sql answers list shows what there is"
+            f"there is no answer {number} in {store.name}; text2sql answers list shows all"
         )
     return found[0]
 

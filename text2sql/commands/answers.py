@@ -1,0 +1,163 @@
+"""``text2sql answers``: what was answered, why it can be trusted, and whether it still holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from text2sql.errors import Text2SqlError
+
+if TYPE_CHECKING:
+    from text2sql.reporting.export import Format
+    from text2sql.reporting.store import ReportingStore
+
+_STATUSES = ("answered", "no_consensus", "low_agreement", "refuted", "error")
+_DAY = click.DateTime(["%Y-%m-%d"])
+_CHANGED = 3
+"""The exit status of a replay that gave something else."""
+
+
+@click.group()
+def command() -> None:
+    """See what was answered, why it can be trusted, and whether it still holds.
+
+    The answers are those in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
+    reporting.sqlite below the artifact root.
+    """
+
+
+def _with_store(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Open the reporting tables for a command, with an option that says which."""
+
+    @click.option("--reporting", metavar="URL", help="The reporting database.")
+    @wraps(work)
+    def run(*arguments: Any, reporting: str | None, **options: Any) -> None:
+        try:
+            from text2sql.reporting.location import reporting_url
+            from text2sql.reporting.store import ReportingStore
+        except ModuleNotFoundError as error:
+            raise Text2SqlError(
+                f"{error}: the reporting tables need text2sql-lifecycle[reporting]; install it"
+            ) from error
+        url = reporting or reporting_url()
+        _require_file(url)
+        with ReportingStore(url) as store:
+            work(store, *arguments, **options)
+
+    return run
+
+
+def _require_file(url: str) -> None:
+    """Refuse to make an empty database where somebody only wants to read one."""
+    path = url.removeprefix("sqlite:///")
+    if path != url and not Path(path).is_file():
+        raise Text2SqlError(
+            f"there are no reporting tables at {path}; name them with --reporting, or answer"
+            " questions first (make demo)"
+        )
+
+
+@command.command("list")
+@click.option("--day", type=_DAY, help="Only this day's.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
+@click.option("--most", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@_with_store
+def list_(
+    store: ReportingStore, day: datetime | None, status: str | None, most: int, as_json: bool
+) -> None:
+    """List answers, the latest first."""
+    from text2sql.commands import stored_answers as show
+    from text2sql.reporting.answers import AnswerStatus
+    from text2sql.reporting.finding import find_answers
+
+    found = find_answers(
+        store, day.date() if day else None, AnswerStatus(status) if status else None, most
+    )
+    if as_json:
+        for answer in found:
+            click.echo(json.dumps(show.as_object(answer), ensure_ascii=False, allow_nan=False))
+    else:
+        click.echo(show.as_list(found))
+
+
+@command.command()
+@click.argument("number", metavar="ID", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_with_store
+def show(store: ReportingStore, number: int, as_json: bool) -> None:
+    """Show the whole audit row of an answer: where it came from, who voted for what."""
+    from text2sql.commands import stored_answers as show
+    from text2sql.reporting.entries import read_entry
+    from text2sql.reporting.finding import answer_of
+
+    entry = read_entry(store, answer_of(store, number))
+    click.echo(_json(show.as_audit(entry)) if as_json else show.as_text(entry))
+
+
+@command.command()
+@click.argument("number", metavar="ID", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds one query may take.",
+)
+@_with_store
+def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) -> None:
+    """Run the SQL of an answer again, and that of its candidates, and compare.
+
+    It runs in the sandbox, read-only, on the database as it is now.
+
+    \b
+    Exit status:
+      0  everything gives what it gave then
+      1  there is no such answer, or its database is gone
+      2  wrong usage
+      3  something gives another result, or does not run any more
+      6  a worker or the reporting database failed
+    """
+    from text2sql.commands import stored_answers as show
+    from text2sql.reporting.finding import answer_of
+    from text2sql.reporting.replay import replay_answer
+    from text2sql.sandbox import Sandbox
+
+    answer = answer_of(store, number)
+    with Sandbox(workers=1) as sandbox:
+        found = replay_answer(store, answer, sandbox, timeout)
+    click.echo(_json(show.replay_object(found)) if as_json else show.replay_text(found))
+    raise SystemExit(0 if found.reproduced else _CHANGED)
+
+
+@command.command()
+@click.option("--day", type=_DAY, required=True, help="The day to export.")
+@click.option(
+    "--format", "format_", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True
+)
+@click.option(
+    "--to", "folder", type=click.Path(path_type=Path, file_okay=False), required=True,
+    help="The folder to write into.",
+)  # fmt: skip
+@_with_store
+def export(store: ReportingStore, day: datetime, format_: Format, folder: Path) -> None:
+    """Write a day's answers as files: one for each, and one that lists all of them."""
+    from text2sql.reporting.export import export_answers
+    from text2sql.reporting.finding import find_answers
+
+    found = find_answers(store, day.date())
+    if not found:
+        raise Text2SqlError(f"nothing was asked on {day:%Y-%m-%d} in {store.name}")
+    for file in export_answers(store, found, folder, format_):
+        click.echo(file)
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)

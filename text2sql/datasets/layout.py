@@ -20,7 +20,7 @@ from text2sql.datasets.databases import (
 from text2sql.datasets.digests import Digests, combine_digests
 from text2sql.datasets.folders import Found, entries, nearest, walk
 from text2sql.datasets.gold_file import find_gold_file
-from text2sql.datasets.rows import Row, read_rows
+from text2sql.datasets.rows import read_rows
 from text2sql.errors import Text2SqlError
 
 QUESTION_FILES = {
@@ -88,15 +88,20 @@ def find_split(
     root = root.resolve()
     file = questions.resolve() if questions else _nearest_questions(root, split)
     if file is None:
-        archive = _archive(root, ARCHIVES[split], f"the archive of {split}") if unpack else None
-        if archive is None or unpack is None:
-            names = " or ".join(QUESTION_FILES[split])
-            raise Text2SqlError(
-                f"No {split} questions below {root}: expected a file named {names}."
-            )
-        return find_split(unpack(archive), split, None, unpack)
+        return find_split(_unpack_split(root, split, unpack), split, None, unpack)
     rows = read_rows(file)
-    databases = _find_databases(root, file, rows, split, unpack, anywhere)
+    bases = [root]
+    if file.is_relative_to(root) and file.parent != root:
+        bases.insert(0, file.parent)
+    found = _in_folders(root, bases, split, unpack) or named_databases(rows, bases)
+    within = None if anywhere else root
+    databases = {**found, **referenced_databases(rows, file.parent, found, within)}
+    if not databases:
+        raise Text2SqlError(
+            f"No {split} databases below {root}: expected a folder "
+            f"{' or '.join(_folder_names(split))} that holds <db_id>/<db_id>.sqlite, or rows "
+            "that name their database's file."
+        )
     return SplitLayout(split, file, databases, find_gold_file(file, rows))
 
 
@@ -125,30 +130,34 @@ def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
     return combine_digests(dict(zip(files, digests.of_all(files.values()), strict=True)))
 
 
-def _find_databases(
-    root: Path, questions: Path, rows: list[Row], split: str, unpack: Unpack | None, anywhere: bool
+def _unpack_split(root: Path, split: str, unpack: Unpack | None) -> Path:
+    """Unpack the archive that should hold a split; return its folder."""
+    archive = _archive(root, ARCHIVES[split], f"the archive of {split}") if unpack else None
+    if archive is None or unpack is None:
+        names = " or ".join(QUESTION_FILES[split])
+        raise Text2SqlError(f"No {split} questions below {root}: expected a file named {names}.")
+    return unpack(archive)
+
+
+def _folder_names(split: str) -> tuple[str, ...]:
+    """Return how folders of databases are called, the preferred name first."""
+    return f"{split}_databases", "databases", "database"
+
+
+def _in_folders(
+    root: Path, bases: list[Path], split: str, unpack: Unpack | None
 ) -> dict[str, Path]:
-    """Return a folder's databases by db_id, and those that rows name by a path."""
-    bases = [root]
-    if questions.is_relative_to(root) and questions.parent != root:
-        bases.insert(0, questions.parent)
-    names = (f"{split}_databases", "databases", "database")
+    """Return the databases of a folder named as BIRD's and Spider's, be it still packed."""
+    names = _folder_names(split)
     found = _in_named_folder(bases, names, split)
-    if not found and unpack:
-        archives = tuple(f"{name}.zip" for name in names)
-        if archive := _archive(root, archives, f"the {split} databases"):
-            folder = unpack(archive)
-            found = _in_named_folder([folder], names, split) or database_files(folder)
-    if not found:
-        found = named_databases(rows, bases)
-    within = None if anywhere else root
-    found = {**found, **referenced_databases(rows, questions.parent, found, within)}
-    if not found:
-        raise Text2SqlError(
-            f"No {split} databases below {root}: expected a folder {' or '.join(names)} "
-            "that holds <db_id>/<db_id>.sqlite, or rows that name their database's file."
-        )
-    return found
+    if found or unpack is None:
+        return found
+    archives = tuple(f"{name}.zip" for name in names)
+    archive = _archive(root, archives, f"the {split} databases")
+    if archive is None:
+        return {}
+    folder = unpack(archive)
+    return _in_named_folder([folder], names, split) or database_files(folder)
 
 
 def _in_named_folder(bases: list[Path], names: tuple[str, ...], split: str) -> dict[str, Path]:

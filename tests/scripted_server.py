@@ -40,7 +40,8 @@ def completion(
     """A chat completion with this message."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
     usage = {"prompt_tokens": prompt, "completion_tokens": used, "total_tokens": prompt + used}
-    return replay({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": "scripted"}
+    return replay({**head, "choices": [choice], "usage": usage})
 
 
 def says(content: str | None, **extra: Any) -> Step:

@@ -81,10 +81,7 @@ def read_run(path: Path) -> GrpoRun:
 
 def read_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
     """Read the questions and their gold results; raises Text2SqlError where one is lacking."""
-    questions = [Question.from_dict(row) for row in _lines(run.prompts)]
-    golds = {gold.key: gold for gold in map(GoldResult.from_dict, _lines(run.golds))}
-    if lacking := [question.key for question in questions if question.key not in golds]:
-        raise Text2SqlError(f"{run.golds} has no gold result for {lacking[0]}.")
+    questions, golds = read_questions(run.prompts, run.golds)
     if len(questions) < run.groups_per_step:
         raise Text2SqlError(
             f"{run.prompts} has {len(questions)} prompts; a step needs {run.groups_per_step}: "
@@ -93,9 +90,18 @@ def read_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
     return questions, golds
 
 
+def read_questions(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, GoldResult]]:
+    """Read both files; raises Text2SqlError where a question has no gold result."""
+    questions = [Question.from_dict(row) for row in _lines(prompts)]
+    found = {gold.key: gold for gold in map(GoldResult.from_dict, _lines(golds))}
+    if lacking := [question.key for question in questions if question.key not in found]:
+        raise Text2SqlError(f"{golds} has no gold result for {lacking[0]}.")
+    return questions, found
+
+
 def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
         return [json.loads(line) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
         raise Text2SqlError(f"{path} cannot be read as JSON lines: {error}.") from error

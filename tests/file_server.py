@@ -15,7 +15,8 @@ class Behaviour:
     """How the server answers; changed by tests between requests.
 
     ``breaks`` has, for the next requests, after how many bytes of the body the connection is
-    cut. ``statuses`` are given before anything else. ``announced`` is added to Content-Length.
+    cut. ``statuses`` are given before anything else. ``announced`` is added to Content-Length,
+    ``shift`` to the first byte of a range; ``drops`` requests are not answered at all.
     """
 
     content: bytes = b""
@@ -33,6 +34,8 @@ class Behaviour:
     extra: dict[str, str] = field(default_factory=dict)
     location: str = ""
     silent: float = 0.0
+    drops: int = 0
+    shift: int = 0
 
 
 class FileServer:
@@ -63,7 +66,10 @@ def _handler(owner: FileServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             now = owner.now
             owner.requests.append({name.title(): value for name, value in self.headers.items()})
-            if now.statuses:
+            if now.drops:
+                now.drops -= 1
+                self.connection.shutdown(socket.SHUT_RDWR)
+            elif now.statuses:
                 self._empty(now.statuses.pop(0), now.extra)
             elif now.location and "moved" not in self.path:
                 self._empty(302, {"Location": now.location})
@@ -91,6 +97,7 @@ def _handler(owner: FileServer) -> type[BaseHTTPRequestHandler]:
 
         def _send(self, now: Behaviour) -> None:
             first, size = self._first_byte(now), len(now.content)
+            first += now.shift if first >= 0 else 0
             if first >= size:
                 self._empty(416, {"Content-Range": f"bytes */{size}"})
                 return

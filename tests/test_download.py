@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.file_server import Behaviour, FileServer
+from text2sql.datasets import transfer_log
 from text2sql.datasets.download import Patience, download
 from text2sql.errors import InfrastructureError, Text2SqlError
 
@@ -185,6 +187,29 @@ def test_a_length_that_is_a_lie_is_not_believed(
     with pytest.raises(InfrastructureError, match=r"dev\.zip: .*bytes"):
         get(server, tmp_path)
     assert not list(tmp_path.rglob("dev.zip"))
+
+
+def test_a_server_that_hangs_up_is_asked_again(server: FileServer, tmp_path: Path) -> None:
+    server.now.drops = 3
+    assert get(server, tmp_path).read_bytes() == OLD
+
+
+@pytest.mark.parametrize("shift", [-1000, 1000])
+def test_another_range_than_was_asked_for_is_not_used(
+    server: FileServer, tmp_path: Path, shift: int
+) -> None:
+    server.now.breaks, server.now.shift = [400_000], shift
+    assert get(server, tmp_path).read_bytes() == OLD
+
+
+def test_progress_is_told_with_speed_and_time_left(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer_log, "_EVERY_SECONDS", 0.0)
+    said: list[str] = []
+    get(server, tmp_path, say=said.append)
+    pattern = r"dev\.zip: [\d.]+ of 1\.0 MB \(\d+%\), [\d.,]+ MB/s, \d+ s left"
+    assert re.fullmatch(pattern, said[0])
 
 
 def test_a_length_that_is_too_small_is_found_by_the_checksum(

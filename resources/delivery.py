@@ -1,0 +1,58 @@
+"""Who is told about the answers of a day, and how; nobody, as long as nothing is set."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+import dagster as dg
+from pydantic import Field
+
+if TYPE_CHECKING:
+    from text2sql.reporting.delivery import Channel
+
+WEBHOOK_VARIABLE = "TEXT2SQL_WEBHOOK"
+SMTP_VARIABLE = "TEXT2SQL_SMTP"
+FROM_VARIABLE = "TEXT2SQL_MAIL_FROM"
+TO_VARIABLE = "TEXT2SQL_MAIL_TO"
+
+
+class DeliveryResource(dg.ConfigurableResource):
+    """A webhook and a mail server. Addresses may hold secrets: set them in the environment."""
+
+    webhook: str = Field(
+        default="", description=f"An incoming webhook's address; empty: {WEBHOOK_VARIABLE}."
+    )
+    smtp: str = Field(
+        default="",
+        description="smtp://USER:PASSWORD@HOST:PORT (STARTTLS), smtps:// or smtp+plain://; "
+        f"empty: {SMTP_VARIABLE}.",
+    )
+    sender: str = Field(default="", description=f"Who mails; empty: {FROM_VARIABLE}.")
+    recipients: list[str] = Field(
+        default_factory=list,
+        description=f"Who is mailed; empty: {TO_VARIABLE}, separated by commas.",
+    )
+    send: Literal["report", "changes"] = Field(
+        default="report",
+        description="'report': every answer of the day; 'changes': only what is new, changed, "
+        "doubtful or not answered, and nothing where there is none.",
+    )
+
+    def channels(self) -> list[Channel]:
+        """Return the channels that are set up; Text2SqlError where one is set up wrongly."""
+        from text2sql.reporting.mail import Mail
+        from text2sql.reporting.webhook import Webhook
+
+        found: list[Channel] = []
+        if webhook := self.webhook or os.environ.get(WEBHOOK_VARIABLE):
+            found.append(Webhook(webhook))
+        if smtp := self.smtp or os.environ.get(SMTP_VARIABLE):
+            sender = self.sender or os.environ.get(FROM_VARIABLE, "")
+            found.append(Mail(smtp, sender, tuple(self.recipients) or _recipients()))
+        return found
+
+
+def _recipients() -> tuple[str, ...]:
+    named = os.environ.get(TO_VARIABLE, "").split(",")
+    return tuple(name.strip() for name in named if name.strip())

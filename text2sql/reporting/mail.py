@@ -1,0 +1,94 @@
+"""Reports by e-mail: a summary as text, and the page attached."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import EmailMessage
+from urllib.parse import unquote, urlsplit
+
+from text2sql.errors import Text2SqlError
+from text2sql.reporting.delivery import DeliveryError, Message
+
+_SECONDS = 30
+_PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A mail server, a sender and recipients.
+
+    ``server`` is ``smtp://USER:PASSWORD@HOST:PORT``, which must offer STARTTLS, ``smtps://…``,
+    encrypted from the start, or ``smtp+plain://…`` for a relay on this machine.
+    """
+
+    server: str
+    sender: str
+    recipients: tuple[str, ...]
+    kind: str = "mail"
+
+    def __post_init__(self) -> None:
+        """Raise Text2SqlError for a server or an address that cannot be one."""
+        parts = urlsplit(self.server)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise Text2SqlError(
+                "the mail server must be smtp://USER:PASSWORD@HOST:PORT, smtps:// or smtp+plain://"
+            )
+        for address in (self.sender, *self.recipients):
+            if "@" not in address or not address.isprintable() or " " in address:
+                raise Text2SqlError(f"{address!r} is no mail address")
+        if not self.recipients:
+            raise Text2SqlError("mail needs at least one recipient")
+
+    @property
+    def address(self) -> str:
+        """To whom it goes."""
+        return ",".join(sorted(self.recipients))
+
+    def send(self, message: Message) -> str:
+        """Send a message; say which recipients were refused, where not all were.
+
+        Raises DeliveryError where nobody gets it.
+        """
+        host = str(urlsplit(self.server).hostname)
+        try:
+            with self._connected() as server:
+                refused = server.send_message(self._mail(message), self.sender, self.recipients)
+        except (smtplib.SMTPException, OSError) as error:
+            words = " ".join(str(error).split()) or type(error).__name__
+            raise DeliveryError(
+                f"the mail server {host} did not take the report: {words}"
+            ) from None
+        return f"refused for {', '.join(refused)}" if refused else ""
+
+    @contextmanager
+    def _connected(self) -> Iterator[smtplib.SMTP]:
+        parts = urlsplit(self.server)
+        host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
+        context = ssl.create_default_context()
+        if parts.scheme == "smtps":
+            server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=_SECONDS, context=context)
+        else:
+            server = smtplib.SMTP(host, port, timeout=_SECONDS)
+        with server:
+            if parts.scheme == "smtp":
+                server.starttls(context=context)
+            if parts.username:
+                server.login(unquote(parts.username), unquote(parts.password or ""))
+            yield server
+
+    def _mail(self, message: Message) -> EmailMessage:
+        mail = EmailMessage()
+        mail["Subject"] = message.subject
+        mail["From"], mail["To"] = self.sender, ", ".join(self.recipients)
+        domain = self.sender.rpartition("@")[2]
+        mail["Message-ID"] = f"<answers-{message.day}-{message.content}@{domain}>"
+        mail["Auto-Submitted"] = "auto-generated"
+        mail.set_content(message.summary)
+        mail.add_attachment(
+            message.page.encode(), "text", "html", filename=f"answers-{message.day}.html"
+        )
+        return mail

@@ -14,7 +14,7 @@ from assets import data
 from assets.bird_config import POCKET, BirdConfig, GoldConfig, QuestionsConfig
 from assets.checks_page import report_checks
 from assets.expectations import EXAMPLES, merge, table
-from assets.gold import check_gold_determined, find_flags, time_by_database, with_flags
+from assets.gold import FLAG_CODE, check_gold_determined, find_flags, time_by_database, with_flags
 from assets.suites import (
     check_databases,
     check_databases_resolve,
@@ -199,7 +199,7 @@ def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.Materiali
     group_name=GROUP,
     deps=[bird_questions, bird_databases],
     check_specs=_checks("gold_results", gold_runs=True, gold_answers=False, gold_determined=False),
-    code_version=code_version(*GOLD_CODE),
+    code_version=code_version(*GOLD_CODE, *FLAG_CODE),
 )
 def gold_results(
     context: dg.AssetExecutionContext,

@@ -256,6 +256,8 @@ def test_the_filter_as_assets(root: Path) -> None:
     ]
     assert len(dg.serialize_value(event.materialization)) < 120_000
     about = json.loads((root / "prompts" / "about.json").read_text())
+    page = root / "bird" / about["dataset"] / "checks.html"
+    assert all(name in page.read_text() for name in ("prompts_can_teach", "gold_determined"))
     rows = [json.loads(line) for line in (root / "prompts" / "prompts.jsonl").open()]
     assert about["kept"] == len(rows) and about["fingerprint"] != filtered["fingerprint"]
     rated = [json.loads(line) for line in (root / "prompts" / "difficulty.jsonl").open()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,9 +13,17 @@ from text2sql.reporting.answers import AnswerStatus, StoredAnswer
 SHOWN = ("question", "status", "share", "error")
 
 
-def answers_frame(answers: Sequence[StoredAnswer]) -> pd.DataFrame:
-    """Return what the suites look at: a row for each question of the day."""
-    rows = [
+def answers_frame(
+    answers: Sequence[StoredAnswer],
+    unreadable: Mapping[str, str],
+    warnings: Mapping[str, str],
+) -> pd.DataFrame:
+    """Return what the suites look at: a row for each question of the day.
+
+    A question whose row is ``unreadable`` is one that ends in an error. ``warnings`` say what
+    changed in an answer though the data did not.
+    """
+    rows: list[dict[str, Any]] = [
         {
             "question": answer.question_id,
             "status": answer.status.value,
@@ -24,10 +32,13 @@ def answers_frame(answers: Sequence[StoredAnswer]) -> pd.DataFrame:
             "sql": answer.sql,
             "row_count": answer.row_count,
             "error": answer.error,
+            "warning": warnings.get(answer.question_id),
         }
         for answer in answers
     ]
-    return pd.DataFrame(rows, columns=[*SHOWN, "minimum_share", "sql", "row_count"])
+    error = {"status": AnswerStatus.ERROR.value}
+    rows += [{"question": id, "error": problem, **error} for id, problem in unreadable.items()]
+    return pd.DataFrame(rows, columns=[*SHOWN, "minimum_share", "sql", "row_count", "warning"])
 
 
 def check_published(frame: pd.DataFrame) -> Outcome:
@@ -68,6 +79,32 @@ def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
         ),
     ]
     return validate(frame, expectations, SHOWN)
+
+
+def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
+    """Check that the candidates of the questions agree, on average, to the share ``least``."""
+    e = great_expectations().expectations
+    asked = frame[frame["share"].notna()].astype({"share": float})
+    agreement = e.ExpectColumnMeanToBeBetween(
+        column="share",
+        min_value=least,
+        severity="warning",
+        description=f"on average at least {least:.0%} of the candidates agree",
+    )
+    return validate(asked, [agreement] if len(asked) else [], SHOWN)
+
+
+def check_steady(frame: pd.DataFrame) -> Outcome:
+    """Check that no answer drifts: that none changed its SQL or result while the data did not."""
+    e = great_expectations().expectations
+    expectations = [
+        e.ExpectColumnValuesToBeNull(
+            column="warning",
+            severity="warning",
+            description="no answer changed while its data did not",
+        )
+    ]
+    return validate(frame, expectations, (*SHOWN, "warning"))
 
 
 def check_databases_found(frame: pd.DataFrame) -> Outcome:

@@ -17,6 +17,7 @@ from resources.reporting import ReportingDatabase
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.question_file import read_questions
+from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion, find_database
 
 GROUP = "reporting"
@@ -41,23 +42,30 @@ class ReportQuestionsConfig(dg.Config):
     code_version=code_version(
         "text2sql/datasets/pocket/business.py",
         "text2sql/reporting/questions.py",
-        "text2sql/reporting/tables.py",
+        "text2sql/reporting/seeding.py",
     ),
     kinds={"sql"},
 )
 def report_questions(
-    config: ReportQuestionsConfig, root: ArtifactRoot, reporting: ReportingDatabase
+    context: dg.AssetExecutionContext,
+    config: ReportQuestionsConfig,
+    root: ArtifactRoot,
+    reporting: ReportingDatabase,
 ) -> dg.MaterializeResult:
     """The questions as they are in the reporting tables, each with the path of its database.
 
-    A question whose database is not there is kept as it is written: it alone cannot be answered.
+    The file changes what nobody edited by hand. A question whose database is not there is kept
+    as it is written: it alone cannot be answered.
     """
     file = Path(config.file).expanduser().resolve() if config.file else shipped_questions()
     folder = _folder(config.databases, root.path)
     resolved = [_resolve(question, folder) for question in read_questions(file)]
     with reporting.open(root.path) as store:
-        store.save_questions(question for question, _ in resolved)
-        enabled, target = store.questions(), store.name
+        table = QuestionTable(store)
+        report = table.import_file(file, [question for question, _ in resolved])
+        enabled, target = table.read(enabled_only=True).readable, store.name
+    for note in report.notes():
+        context.log.warning(note)
     frame = pd.DataFrame(
         [[q.id, q.database, problem] for q, problem in resolved],
         columns=["question", "database", "problem"],
@@ -67,6 +75,9 @@ def report_questions(
             "file": dg.MetadataValue.path(file),
             "questions": records([_question_row(question) for question in enabled[:SHOWN]]),
             "enabled": len(enabled),
+            "added": len(report.added),
+            "updated": len(report.updated),
+            "not as the file says": dg.MetadataValue.text("\n".join(report.notes()) or "none"),
             "reporting database": target,
         },
         check_results=[check_result("databases_found", check_databases_found(frame))],

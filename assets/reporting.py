@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from pydantic import Field
 from assets import data
 from assets.answer_checks import (
     answers_frame,
+    check_agreement,
     check_answered,
     check_published,
+    check_steady,
 )
 from assets.champion import champion_policy, read_champion
 from assets.expectations import check_result
@@ -32,8 +35,9 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
 from text2sql.reporting.answering import Answerer, Outcome, answer_day
 from text2sql.reporting.answers import AnswerStatus
-from text2sql.reporting.entries import entries
+from text2sql.reporting.entries import Entry, entries
 from text2sql.reporting.page import render_page
+from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox
@@ -44,9 +48,20 @@ CODE = ("text2sql/reporting", "text2sql/agent.py", "text2sql/tools.py", "text2sq
 class ReportAnswersConfig(dg.Config):
     """How the champion answers."""
 
+    group: str = Field(
+        default="",
+        description="Answer this schedule group only, on whatever day; empty: every group that is "
+        "due on the day.",
+    )
     force: bool = Field(default=False, description="Ask again what is already answered.")
     least_answered: float = Field(
         default=0.5, ge=0, le=1, description="A smaller answered share is warned of."
+    )
+    least_agreement: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="A smaller mean share of candidates that agree is warned of.",
     )
     temperature: float = Field(default=1.0, gt=0, le=2, description="Of the candidates.")
     top_p: float = Field(default=1.0, gt=0, le=1, description="Of the candidates.")
@@ -69,6 +84,8 @@ class ReportAnswersConfig(dg.Config):
     check_specs=[
         dg.AssetCheckSpec("published_sound", asset="report_answers"),
         dg.AssetCheckSpec("questions_answered", asset="report_answers"),
+        dg.AssetCheckSpec("candidates_agree", asset="report_answers"),
+        dg.AssetCheckSpec("answers_steady", asset="report_answers"),
     ],
     code_version=code_version(*CODE),
     freshness_policy=dg.FreshnessPolicy.time_window(
@@ -93,24 +110,36 @@ def report_answers(
     day = context.partition_key
     champion = read_champion(root)
     with reporting.open(root.path) as store, sandbox.open() as box:
-        questions = _questions(store)
+        questions, unreadable = _due(context, config, store)
         _start_run(context, store, champion)
         outcomes = asyncio.run(
             _answer(context, config, root, policy, champion, store, box, questions)
         )
-        page = _write_page(root, day, store, outcomes)
+        warnings: dict[str, str] = {}
+        page = _write_page(root, day, store, outcomes, warnings)
         _finish_run(context, store, outcomes)
     _raise_if_all_failed(outcomes)
-    return _result(outcomes, config, page)
+    return _result(outcomes, unreadable, warnings, config, page)
 
 
-def _questions(store: ReportingStore) -> list[ReportQuestion]:
-    questions = store.questions()
-    if not questions:
+def _due(
+    context: dg.AssetExecutionContext, config: ReportAnswersConfig, store: ReportingStore
+) -> tuple[list[ReportQuestion], dict[str, str]]:
+    """Return the questions of the day, and what is wrong with those that make no sense."""
+    found = QuestionTable(store).read(config.group or None, enabled_only=True)
+    for problem in found.unreadable.values():
+        context.log.error(problem)
+    if not found.readable:
+        of_group = f" in the group {config.group!r}" if config.group else ""
         raise Text2SqlError(
-            f"There are no enabled questions in {store.name}: materialize report_questions first."
+            f"There are no enabled questions{of_group} in {store.name}: "
+            "materialize report_questions first, or add one with text2sql questions add."
         )
-    return questions
+    day = date.fromisoformat(context.partition_key)
+    due = [question for question in found.readable if config.group or question.due_on(day)]
+    others = len(found.readable) - len(due)
+    context.log.info(f"{len(due)} questions are due on {day}, {others} on other days")
+    return due, found.unreadable
 
 
 async def _answer(
@@ -125,6 +154,7 @@ async def _answer(
 ) -> list[Outcome]:
     """Let the champion answer what is not answered, and log each answer as it comes."""
     policy = resource.open(champion["policy"], config.threads)
+    done = count(1)
     try:
         _require_champion(policy, champion)
         answerer = Answerer(
@@ -144,7 +174,9 @@ async def _answer(
             answerer,
             force=config.force,
             concurrency=config.concurrency,
-            on_outcome=lambda outcome: context.log.info(_sentence(outcome)),
+            on_outcome=lambda outcome: context.log.info(
+                f"{next(done)} of {len(questions)}: {_sentence(outcome)}"
+            ),
         )
     finally:
         await policy.close()
@@ -169,11 +201,25 @@ def _sentence(outcome: Outcome) -> str:
 
 
 def _write_page(
-    root: ArtifactRoot, day: str, store: ReportingStore, outcomes: Sequence[Outcome]
+    root: ArtifactRoot,
+    day: str,
+    store: ReportingStore,
+    outcomes: Sequence[Outcome],
+    warnings: dict[str, str],
 ) -> Path:
-    page = render_page(day, entries(store, [outcome.answer for outcome in outcomes]))
+    """Write the day's page; note, by question, what changed though the data did not."""
+    shown = entries(store, [outcome.answer for outcome in outcomes])
+    page = render_page(day, _noting(shown, warnings))
     file = root.path / "reports" / f"{day}.html"
     return data.write_file(file, lambda part: part.write_text(page, encoding="utf-8"))
+
+
+def _noting(shown: Iterable[Entry], warnings: dict[str, str]) -> Iterator[Entry]:
+    """Pass entries on, one at a time: an answer may have many rows."""
+    for entry in shown:
+        if entry.difference and entry.difference.warning:
+            warnings[entry.answer.question_id] = entry.difference.warning
+        yield entry
 
 
 def _start_run(
@@ -201,7 +247,7 @@ def _finish_run(
 
 def _raise_if_all_failed(outcomes: Sequence[Outcome]) -> None:
     """Fail the run where nothing but failures came: then something common to all is broken."""
-    if all(outcome.answer.status == AnswerStatus.ERROR for outcome in outcomes):
+    if outcomes and all(outcome.answer.status == AnswerStatus.ERROR for outcome in outcomes):
         raise Text2SqlError(
             f"None of the {len(outcomes)} questions could be answered; the first failed with: "
             f"{outcomes[0].answer.error}"
@@ -209,15 +255,20 @@ def _raise_if_all_failed(outcomes: Sequence[Outcome]) -> None:
 
 
 def _result(
-    outcomes: Sequence[Outcome], config: ReportAnswersConfig, page: Path
+    outcomes: Sequence[Outcome],
+    unreadable: Mapping[str, str],
+    warnings: Mapping[str, str],
+    config: ReportAnswersConfig,
+    page: Path,
 ) -> dg.MaterializeResult:
     answers = [outcome.answer for outcome in outcomes]
     statuses = Counter(answer.status for answer in answers)
-    frame = answers_frame(answers)
+    frame = answers_frame(answers, unreadable, warnings)
     return dg.MaterializeResult(
         metadata={
             "questions": len(answers),
             **{status.value: statuses[status] for status in AnswerStatus},
+            "unreadable": len(unreadable),
             "reused": sum(outcome.reused for outcome in outcomes),
             "answers": records([_answer_row(outcome) for outcome in outcomes[:SHOWN]]),
             "page": dg.MetadataValue.path(page),
@@ -225,6 +276,8 @@ def _result(
         check_results=[
             check_result("published_sound", check_published(frame)),
             check_result("questions_answered", check_answered(frame, config.least_answered)),
+            check_result("candidates_agree", check_agreement(frame, config.least_agreement)),
+            check_result("answers_steady", check_steady(frame)),
         ],
         data_version=dg.DataVersion(
             fingerprint(answers=[[a.question_id, a.status, a.digest, a.sql] for a in answers])

@@ -25,6 +25,9 @@ from text2sql.reporting.database import URL_VARIABLE
 
 __all__ = ["postgresql_server"]
 DAY = "2026-03-02"
+FINE = dict.fromkeys(
+    ("published_sound", "questions_answered", "candidates_agree", "answers_steady"), True
+)
 COUNT = "SELECT COUNT(*) AS shops FROM shop"
 
 
@@ -117,7 +120,7 @@ def test_questions_are_answered_into_tables_and_a_page(place):
     place.ask(shops=COUNT, ids="SELECT id FROM shop ORDER BY id")
     assert checks(place.load()) == {"databases_found": True}
     result = place.answer()
-    assert checks(result) == {"published_sound": True, "questions_answered": True}
+    assert checks(result) == FINE
     assert metadata(result, "report_answers")["answered"] == 2
     assert place.query("SELECT shops, answer_share FROM answer_shops") == [(2, 1.0)]
     assert place.query("SELECT id FROM answer_ids") == [(1,), (2,)]
@@ -168,14 +171,14 @@ def test_a_failing_question_is_reported_and_asked_again_alone(place):
     place.load()
     result = place.answer()
     assert result.success
-    assert checks(result) == {"published_sound": True, "questions_answered": False}
+    assert checks(result) == FINE | {"questions_answered": False}
     [failed] = place.query("SELECT question_id, error FROM answers WHERE status = 'error'")
     assert failed[0] == "c"
     assert "no such luck" in failed[1]
     asked = len(place.server.requests)
     place.replies["c"] = submits(COUNT)
     result = place.answer()
-    assert checks(result) == {"published_sound": True, "questions_answered": True}
+    assert checks(result) == FINE
     assert len(place.server.requests) == asked + 8
     attempts = place.query("SELECT attempts FROM answers ORDER BY question_id")
     assert attempts == [(1,), (1,), (2,), (1,), (1,)]
@@ -224,7 +227,7 @@ def test_a_malformed_list_stops_with_its_line_and_keeps_the_questions(place):
     place.ask(shops=COUNT)
     place.load()
     place.write([{"id": "other", "question": "?", "database": "shop", "votes": "many"}])
-    with pytest.raises(Text2SqlError, match=r"questions\.yaml:1: the field 'votes'"):
+    with pytest.raises(Text2SqlError, match=r"questions\.yaml:.*votes must be a whole number"):
         place.load()
     assert place.query("SELECT id FROM questions") == [("shops",)]
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
-from reporting_databases import postgresql_server, reporting_url
+from reporting_databases import postgresql_server, reporting_url, save
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting import tables, writing
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
-from text2sql.reporting.question_file import read_questions
-from text2sql.reporting.questions import ReportQuestion, find_database
+from text2sql.reporting.question_table import QuestionTable
+from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import result_table, safe_names
 from text2sql.reporting.views import view_name
@@ -49,7 +47,7 @@ def failed(question, at=MONDAY, error="server down") -> Answer:
 @pytest.fixture
 def store(reporting_url):
     with ReportingStore(reporting_url) as store:
-        store.save_questions([ask(), ask("q2"), ask("q3")])
+        save(store, ask(), ask("q2"), ask("q3"))
         yield store
 
 
@@ -88,29 +86,6 @@ def test_two_instants_with_the_same_wall_clock_are_two_rows(store):
         store.write_answer(answered(ask(), at))
     instants = [answer.scheduled_at for answer in store.history("q1")]
     assert instants == [datetime(2026, 10, 25, hour, tzinfo=UTC) for hour in (1, 0)]
-
-
-def test_a_question_given_twice_is_one_row_and_the_last_wins(store):
-    saved = store.save_questions([ask("q9", question="old"), ask("q9", question="new")])
-    assert saved == 1
-    assert [q.question for q in store.questions() if q.id == "q9"] == ["new"]
-
-
-def test_questions_come_back_as_they_were_saved(store):
-    mine = ask(
-        "q8", evidence="e", votes=5, minimum_share=0.75, timezone="Asia/Tokyo", group="weekly"
-    )
-    store.save_questions([mine])
-    assert store.questions("weekly") == [mine]
-    assert [q.id for q in store.questions()] == ["q1", "q2", "q3", "q8"]
-
-
-def test_a_disabled_question_is_not_asked_and_stays_disabled(store):
-    with store.engine.begin() as connection:
-        disable = sa.update(tables.questions).where(tables.questions.c.id == "q2")
-        connection.execute(disable.values(enabled=False))
-    store.save_questions([ask("q2", question="edited")])
-    assert [q.id for q in store.questions()] == ["q1", "q3"]
 
 
 def test_an_answer_to_an_unknown_question_is_refused(store):
@@ -192,11 +167,11 @@ def test_rows_beyond_the_cap_are_counted(store):
 def test_text_is_data(store):
     text = "x'); DROP TABLE answers;-- :name 100% %s $1 {} \\"
     question = ask("q5", question=text, evidence=text)
-    store.save_questions([question])
+    save(store, question)
     stored = store.write_answer(answered(question, sql="SELECT ':What' LIKE '%s' -- 100%"))
     assert stored.question == stored.evidence == text
     assert stored.sql == "SELECT ':What' LIKE '%s' -- 100%"
-    assert [q for q in store.questions() if q.id == "q5"] == [question]
+    assert QuestionTable(store).get("q5").question == question
 
 
 def test_none_in_a_json_column_is_null(store):
@@ -276,14 +251,16 @@ import sys
 from datetime import UTC, datetime, timedelta
 from text2sql.reporting.answers import Answer, AnswerStatus
 from text2sql.reporting.question_file import read_questions
+from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import result_table
+from pathlib import Path
 
 number = int(sys.argv[2])
 with ReportingStore(sys.argv[1]) as store:
     questions = [ReportQuestion(f"w{i}", "?", "shop") for i in range(5)]
-    store.save_questions(questions)
+    QuestionTable(store).import_file(Path("w.yaml"), questions)
     for day in range(8):
         at = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=8 * number + day)
         for question in questions:
@@ -412,8 +389,8 @@ def test_a_view_that_others_read_stays_readable(store):
 
 def test_similar_ids_have_views_of_their_own(store):
     ids = ["best-shops", "best_shops", "Best-Shops", "x" * 100, "x" * 99, "rows"]
-    store.save_questions([ask(id) for id in ids])
-    store.save_questions([ask(id) for id in reversed(ids)])
+    save(store, *map(ask, ids))
+    save(store, *map(ask, reversed(ids)))
     views = dict(query(store, "SELECT id, view_name FROM questions"))
     assert views["best-shops"] == "answer_best_shops"
     assert views["rows"].startswith("answer_rows_")
@@ -485,61 +462,3 @@ def test_a_server_that_is_down_is_named_without_its_password():
 def test_a_url_of_another_kind_is_refused(url):
     with pytest.raises(Text2SqlError, match="reporting"):
         ReportingStore(url)
-
-
-# -- the YAML file
-
-
-def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "questions.yaml"
-    path.write_text(text)
-    return path
-
-
-def test_questions_are_read_from_yaml(tmp_path):
-    text = """
-- id: 17
-  question: How many shops?
-  database: shop
-  evidence:
-  minimum_share: 1
-- {id: b, question: q, database: d, votes: 3, timezone: Asia/Tokyo, group: weekly}
-"""
-    first, second = read_questions(write(tmp_path, text))
-    assert first == ReportQuestion("17", "How many shops?", "shop", minimum_share=1.0)
-    assert (second.votes, second.timezone, second.group) == (3, "Asia/Tokyo", "weekly")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- id: a\n  question: q\n", r"yaml:1: the field 'database' is missing"),
-        ("\n- {id: a, question: q, database: d, vote: 3}", r"yaml:2: unknown field 'vote'"),
-        ("- {id: a, question: q, database: d, votes: many}", "'votes' must be a whole number"),
-        ("- {id: a, question: q, database: d, votes: 0}", "votes must be from 1 to 128"),
-        ("- {id: a, question: q, database: d, minimum_share: 80}", "minimum_share must be from"),
-        ("- {id: a, question: q, database: d, timezone: Mars/X}", "timezone must be a name"),
-        ("- {id: 'a b', question: q, database: d}", "id must be 1 to 100 letters"),
-        ("- {id: a, question: no, database: d}", "'question' must be text, not False"),
-        ("- {id: a, question: q, database: d}\n- {id: a, question: r, database: d}", "line 1 too"),
-        ("- just text", "each question is a mapping"),
-        ("questions: 3", "must hold a list"),
-        ("", "must hold a list"),
-        ("- {id: a", "not YAML: .*line 1"),
-    ],
-)
-def test_a_malformed_file_is_named_with_its_line(tmp_path, text, message):
-    with pytest.raises(Text2SqlError, match=message) as caught:
-        read_questions(write(tmp_path, text))
-    assert str(tmp_path) in str(caught.value)
-    assert json.dumps(str(caught.value)).count("\\n") == 0
-
-
-def test_a_database_is_found_by_name(tmp_path):
-    (tmp_path / "shop").mkdir()
-    file = tmp_path / "shop" / "shop.sqlite"
-    file.touch()
-    assert find_database("shop", [tmp_path / "other", tmp_path]) == file
-    assert find_database(str(file), [tmp_path]) == file
-    with pytest.raises(Text2SqlError, match=r"'nowhere'.*no such file below"):
-        find_database("nowhere", [tmp_path])

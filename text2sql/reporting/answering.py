@@ -72,20 +72,31 @@ async def answer_day(
     """Answer every question for the day and store each answer as soon as it is there.
 
     A question that has a published answer for the day is not asked again, unless ``force``.
-    A question that fails is stored with status ``error`` and does not stop the others; only a
-    failure of the reporting database ends the day, with what was stored before it kept.
+    A question that fails is stored with status ``error`` and does not stop the others. One whose
+    stored answer makes no sense stays as it is: Text2SqlError names it once the others are
+    answered. Only a failure of the reporting database ends the day, with what was stored kept.
     """
     places = asyncio.Semaphore(concurrency)
+    senseless: list[str] = []
 
-    async def one(question: ReportQuestion) -> Outcome:
+    async def one(question: ReportQuestion) -> Outcome | None:
         async with places:
-            outcome = await _answer_or_reuse(store, question, day, answerer, force)
+            try:
+                outcome = await _answer_or_reuse(store, question, day, answerer, force)
+            except InfrastructureError:
+                raise
+            except Text2SqlError as error:
+                senseless.append(str(error))
+                return None
         on_outcome(outcome)
         return outcome
 
     tasks = [asyncio.create_task(one(question)) for question in questions]
     try:
-        return list(await asyncio.gather(*tasks))
+        outcomes = [outcome for outcome in await asyncio.gather(*tasks) if outcome]
+        if senseless:
+            raise Text2SqlError("; ".join(senseless))
+        return outcomes
     finally:
         for task in tasks:
             task.cancel()

@@ -18,7 +18,6 @@ def question_row(question: ReportQuestion, view: str) -> dict[str, Any]:
     row = asdict(question)
     row["time_zone"] = row.pop("timezone")
     row["schedule_group"] = row.pop("group")
-    del row["enabled"]
     row["expectations"] = question.expectations.to_dict() or None
     return row | {"view_name": view}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,14 +24,12 @@ from text2sql.reporting.answers import (
 from text2sql.reporting.database import open_engine, upsert
 from text2sql.reporting.diff import Difference, compare_rows
 from text2sql.reporting.migrating import require_current
-from text2sql.reporting.questions import ReportQuestion
-from text2sql.reporting.records import candidate_of, question_of, question_row, stored_answer
-from text2sql.reporting.tables import LATEST_ANSWERS
+from text2sql.reporting.records import candidate_of, stored_answer
 from text2sql.reporting.values import decode_row
-from text2sql.reporting.views import view_name
 from text2sql.reporting.writing import write_answer
 
 _answers = tables.answers
+_NAMED = 5  # ids that a message names at most
 
 
 class ReportingStore:
@@ -83,37 +81,11 @@ class ReportingStore:
         own = self.engine.url.database
         if self.engine.dialect.name != "sqlite" or not own:
             return
-        if Path(own).resolve() == Path(database).resolve():
+        asked = Path(database).resolve()
+        if asked.exists() and asked.samefile(own):
             raise Text2SqlError(
                 f"{database}: the agent may not read the database that its answers are written to"
             )
-
-    # -- questions
-
-    def save_questions(self, questions: Iterable[ReportQuestion]) -> int:
-        """Insert or update questions in one transaction; return how many there were.
-
-        Of two questions with one id the last wins. A disabled question stays disabled, and a
-        question keeps the name of its view.
-        """
-        latest = {question.id: question for question in questions}
-        now = datetime.now(UTC)
-        with self._writing() as connection:
-            views = _view_names(connection)
-            for question in latest.values():
-                view = views.get(question.id) or view_name(question.id, views.values())
-                views[question.id] = view
-                row = question_row(question, view) | {"created_at": now, "updated_at": now}
-                upsert(connection, tables.questions, row, keep=["created_at"])
-        return len(latest)
-
-    def questions(self, group: str | None = None) -> list[ReportQuestion]:
-        """Return the enabled questions, of one schedule group or of all, in order of their ids."""
-        table = tables.questions
-        query = sa.select(table).where(table.c.enabled).order_by(table.c.id)
-        if group is not None:
-            query = query.where(table.c.schedule_group == group)
-        return [question_of(row) for row in self.read(query)]
 
     # -- answers
 
@@ -123,7 +95,7 @@ class ReportingStore:
         An answer for the same question and instant is replaced and its attempts are counted;
         but an error never replaces a published answer: it is noted on it.
         """
-        with self._writing() as connection:
+        with self.writing() as connection:
             write_answer(connection, answer)
         stored = self.answer(answer.question.id, answer.scheduled_at)
         assert stored is not None
@@ -137,10 +109,18 @@ class ReportingStore:
         return found[0] if found else None
 
     def find(self, *where: sa.ColumnElement[bool], most: int | None = None) -> list[StoredAnswer]:
-        """Return the answers that meet conditions on the table ``answers``, the latest first."""
+        """Return the answers that meet conditions on the table ``answers``, the latest first.
+
+        Raises Text2SqlError where a row was edited by hand into nonsense.
+        """
         at = _answers.c.scheduled_at.desc()
         query = sa.select(_answers).where(*where).order_by(at, _answers.c.question_id).limit(most)
-        return [stored_answer(row) for row in self.read(query)]
+        try:
+            return [stored_answer(row) for row in self.read(query)]
+        except (ValueError, TypeError) as error:
+            about = self.read(sa.select(_answers.c.id, _answers.c.question_id).where(*where))
+            which = ", ".join(f"{row.id} ({row.question_id})" for row in about[:_NAMED])
+            raise Text2SqlError(f"an answer of {which} makes no sense: {error}") from error
 
     def history(self, question_id: str) -> list[StoredAnswer]:
         """Return every answer of a question, the latest first."""
@@ -211,7 +191,7 @@ class ReportingStore:
             "training_run": training_run,
             "started_at": datetime.now(UTC),
         }
-        with self._writing() as connection:
+        with self.writing() as connection:
             upsert(connection, tables.runs, row, keep=["started_at"])
 
     def finish_run(
@@ -221,14 +201,15 @@ class ReportingStore:
         table = tables.runs
         facts = {"asked": asked, "answered": answered, "failed": failed, "reused": reused}
         mine = sa.and_(table.c.id == run_id, table.c.day == day)
-        with self._writing() as connection:
+        with self.writing() as connection:
             values = facts | {"finished_at": datetime.now(UTC)}
             connection.execute(sa.update(table).where(mine).values(values))
 
     # -- within
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
+        """Give a connection for one transaction that writes; it is undone if an error leaves it."""
         with self._named_errors(), self._writer.begin() as connection:
             yield connection
 
@@ -244,10 +225,3 @@ class ReportingStore:
         except DBAPIError as error:
             words = " ".join(str(error.orig).split())
             raise InfrastructureError(f"reporting database {self.name}: {words}") from error
-
-
-def _view_names(connection: Connection) -> dict[str, str]:
-    """Return the name of each question's view by id, and the names that no view may have."""
-    table = tables.questions
-    names = {row.id: row.view_name for row in connection.execute(sa.select(table))}
-    return names | {f"table {name}": name for name in (*tables.metadata.tables, LATEST_ANSWERS)}

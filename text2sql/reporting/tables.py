@@ -87,7 +87,7 @@ questions = sa.Table(
     sa.Column("view_columns", _json()),  # the columns that the view has now
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
-    sa.Column("owner", Words, nullable=False, server_default=""),
+    sa.Column("owner", Words, nullable=False, server_default=sa.text("''")),
     sa.Column("verified_sql", Words),  # a person's SQL that each answer is compared with
     sa.Column("expectations", _json()),
     sa.Column("seed", _json()),  # the fields as the file had them that was imported last

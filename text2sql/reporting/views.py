@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy.engine import Connection
 
+from text2sql.reporting import tables
 from text2sql.reporting.values import Column, free_name, safe_name
 
 VIEW_PREFIX = "answer_"
@@ -32,13 +33,18 @@ _POSTGRESQL_TYPES = {
 }
 
 
-def view_name(question_id: str, taken: Collection[str] = ()) -> str:
-    """Return a name for a question's view: ``answer_`` and the id made safe.
+def view_name(question_id: str) -> str:
+    """Return the name of a question's view: ``answer_`` and the id made safe."""
+    return VIEW_PREFIX + safe_name(question_id)
 
-    Where that is ``taken`` (``a_b`` by ``a-b``) a hash of the id stands behind it.
+
+def free_view_name(question_id: str, taken: Collection[str]) -> str:
+    """Return a name for a question's view that no other view and no table has.
+
+    Where the plain name is taken (``a_b`` by ``a-b``) a hash of the id stands behind it.
     """
-    name = VIEW_PREFIX + safe_name(question_id)
-    if name not in taken:
+    name = view_name(question_id)
+    if name not in taken and name not in tables.metadata.tables:
         return name
     return f"{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
 

@@ -9,8 +9,8 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Add columns and a table; questions that are there have no owner and no expectations."""
-    empty = {"nullable": False, "server_default": ""}
-    op.add_column("questions", sa.Column("owner", sa.Text, **empty))
+    owner = sa.Column("owner", sa.Text, nullable=False, server_default=sa.text("''"))
+    op.add_column("questions", owner)
     op.add_column("questions", sa.Column("verified_sql", sa.Text))
     op.add_column("questions", sa.Column("expectations", sa.JSON))
     op.add_column("questions", sa.Column("seed", sa.JSON))

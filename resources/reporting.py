@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from text2sql.reporting.database import URL_VARIABLE, reporting_url
+from text2sql.reporting.location import URL_VARIABLE, reporting_url
 
 if TYPE_CHECKING:
     from text2sql.reporting.store import ReportingStore

@@ -21,7 +21,7 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
 from text2sql.policy.server import named_revision
-from text2sql.reporting.database import URL_VARIABLE
+from text2sql.reporting.location import URL_VARIABLE
 
 __all__ = ["postgresql_server"]
 DAY = "2026-03-02"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from text2sql.commands.reporting_tables import with_store
 from text2sql.errors import Text2SqlError
 
 if TYPE_CHECKING:
@@ -32,43 +31,12 @@ def command() -> None:
     """
 
 
-def _with_store(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Open the reporting tables for a command, with an option that says which."""
-
-    @click.option("--reporting", metavar="URL", help="The reporting database.")
-    @wraps(work)
-    def run(*arguments: Any, reporting: str | None, **options: Any) -> None:
-        try:
-            from text2sql.reporting.location import reporting_url
-            from text2sql.reporting.store import ReportingStore
-        except ModuleNotFoundError as error:
-            raise Text2SqlError(
-                f"{error}: the reporting tables need text2sql-lifecycle[reporting]; install it"
-            ) from error
-        url = reporting or reporting_url()
-        _require_file(url)
-        with ReportingStore(url) as store:
-            work(store, *arguments, **options)
-
-    return run
-
-
-def _require_file(url: str) -> None:
-    """Refuse to make an empty database where somebody only wants to read one."""
-    path = url.removeprefix("sqlite:///")
-    if path != url and not Path(path).is_file():
-        raise Text2SqlError(
-            f"there are no reporting tables at {path}; name them with --reporting, or answer"
-            " questions first (make demo)"
-        )
-
-
 @command.command("list")
 @click.option("--day", type=_DAY, help="Only this day's.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
 @click.option("--most", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@_with_store
+@with_store
 def list_(
     store: ReportingStore, day: datetime | None, status: str | None, most: int, as_json: bool
 ) -> None:
@@ -90,7 +58,7 @@ def list_(
 @command.command()
 @click.argument("number", metavar="ID", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@_with_store
+@with_store
 def show(store: ReportingStore, number: int, as_json: bool) -> None:
     """Show the whole audit row of an answer: where it came from, who voted for what."""
     from text2sql.commands import stored_answers as show
@@ -111,7 +79,7 @@ def show(store: ReportingStore, number: int, as_json: bool) -> None:
     show_default=True,
     help="Seconds one query may take.",
 )
-@_with_store
+@with_store
 def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) -> None:
     """Run the SQL of an answer again, and that of its candidates, and compare.
 
@@ -146,7 +114,7 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
     "--to", "folder", type=click.Path(path_type=Path, file_okay=False), required=True,
     help="The folder to write into.",
 )  # fmt: skip
-@_with_store
+@with_store
 def export(store: ReportingStore, day: datetime, format_: Format, folder: Path) -> None:
     """Write a day's answers as files: one for each, and one that lists all of them."""
     from text2sql.reporting.export import export_answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
@@ -17,19 +16,9 @@ from sqlalchemy.exc import ArgumentError
 
 from text2sql.errors import Text2SqlError
 
-URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
 _BUSY_SECONDS = 60
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
 _to_json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
-
-
-def reporting_url(root: Path) -> str:
-    """Return the URL of a project's reporting database.
-
-    The environment variable ``TEXT2SQL_REPORTING_URL`` names it; without it, it is the file
-    ``reporting.sqlite`` below the artifact root.
-    """
-    return os.environ.get(URL_VARIABLE) or f"sqlite:///{root / 'reporting.sqlite'}"
 
 
 def open_engine(url: str) -> Engine:

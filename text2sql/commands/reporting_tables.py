@@ -1,0 +1,64 @@
+"""Opening the reporting tables for a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from text2sql.errors import Text2SqlError
+
+
+def with_store(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Open the reporting tables for a command that reads them, with an option that says which."""
+    return _opening(work, make=False)
+
+
+def with_new_store(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Open the reporting tables for a command that may be the first to write to them."""
+    return _opening(work, make=True)
+
+
+def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the URL of the reporting database, with an option that says which."""
+
+    @click.option("--reporting", metavar="URL", help="The reporting database.")
+    @wraps(work)
+    def run(*arguments: Any, reporting: str | None, **options: Any) -> None:
+        try:
+            import text2sql.reporting.store  # noqa: F401 - what it needs may be missing
+        except ModuleNotFoundError as error:
+            raise Text2SqlError(
+                f"{error}: the reporting tables need text2sql-lifecycle[reporting]; install it"
+            ) from error
+        from text2sql.reporting.location import reporting_url
+
+        work(reporting or reporting_url(), *arguments, **options)
+
+    return run
+
+
+def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
+    @wraps(work)
+    def run(url: str, *arguments: Any, **options: Any) -> None:
+        from text2sql.reporting.store import ReportingStore
+
+        if not make:
+            _require_file(url)
+        with ReportingStore(url) as store:
+            work(store, *arguments, **options)
+
+    return with_url(run)
+
+
+def _require_file(url: str) -> None:
+    """Refuse to make an empty database where somebody only wants to read one."""
+    path = url.removeprefix("sqlite:///")
+    if path != url and not Path(path).is_file():
+        raise Text2SqlError(
+            f"there are no reporting tables at {path}; name them with --reporting, or answer"
+            " questions first (make demo)"
+        )

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from text2sql.reporting.database import open_engine
+from text2sql.reporting.database import Database
 from text2sql.reporting.migrating import upgrade
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
@@ -50,9 +50,8 @@ def reporting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def upgrade_tables(url: str) -> None:
     """Do what ``text2sql reporting upgrade`` does, which a PostgreSQL database needs first."""
-    engine = open_engine(url).execution_options(writes=True)
-    upgrade(engine)
-    engine.dispose()
+    with Database(url) as database:
+        upgrade(database.writer)
 
 
 def save(store: ReportingStore, *questions: ReportQuestion) -> None:

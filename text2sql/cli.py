@@ -16,6 +16,8 @@ COMMANDS = {
     "answers": "See, replay and export what was answered on schedule.",
     "doctor": "Check this machine and say how to mend what is not right.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
+    "questions": "Say what is asked on schedule.",
+    "reporting": "Bring the reporting tables to this release's version.",
     "sql": "Run one statement exactly as the agent's run_sql would.",
 }
 

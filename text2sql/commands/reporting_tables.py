@@ -47,14 +47,14 @@ def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
         from text2sql.reporting.store import ReportingStore
 
         if not make:
-            _require_file(url)
+            require_file(url)
         with ReportingStore(url) as store:
             work(store, *arguments, **options)
 
     return with_url(run)
 
 
-def _require_file(url: str) -> None:
+def require_file(url: str) -> None:
     """Refuse to make an empty database where somebody only wants to read one."""
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).is_file():

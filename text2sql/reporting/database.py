@@ -4,21 +4,83 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from text2sql.errors import Text2SqlError
+from text2sql.errors import InfrastructureError, Text2SqlError
 
 _BUSY_SECONDS = 60
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
 _to_json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
+
+
+class Database:
+    """A reporting database, whatever is in it; a context manager, safe to use from threads.
+
+    ``writer`` is the same engine for transactions that write. A database that is down, full,
+    locked for a minute or not writable raises InfrastructureError with the database's own words.
+    """
+
+    def __init__(self, url: str):
+        """Open the database."""
+        try:
+            self.engine = open_engine(url)
+        except (ModuleNotFoundError, NoSuchModuleError) as error:
+            raise Text2SqlError(
+                f"{error}: PostgreSQL needs its driver; install text2sql-lifecycle[postgres]"
+            ) from error
+        self.writer = self.engine.execution_options(writes=True)
+
+    def __enter__(self) -> Self:
+        """Return the database."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the database."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.dispose()
+
+    @property
+    def name(self) -> str:
+        """Where the database is, without a password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Give a connection for one transaction that writes; it is undone if an error leaves it."""
+        with self.named_errors(), self.writer.begin() as connection:
+            yield connection
+
+    def read(self, query: sa.Select[Any]) -> list[sa.Row[Any]]:
+        """Return the rows that a query finds."""
+        with self.named_errors(), self.engine.connect() as connection:
+            return list(connection.execute(query))
+
+    @contextmanager
+    def named_errors(self) -> Iterator[None]:
+        """Turn what the database complains of into InfrastructureError."""
+        try:
+            yield
+        except DBAPIError as error:
+            words = " ".join(str(error.orig).split())
+            raise InfrastructureError(f"reporting database {self.name}: {words}") from error
 
 
 def open_engine(url: str) -> Engine:

@@ -43,7 +43,7 @@ def schema_status(engine: Engine) -> SchemaStatus:
 def upgrade(engine: Engine) -> SchemaStatus:
     """Bring the tables to the newest version in one transaction; return what was found before.
 
-    ``engine`` must have the execution option ``writes`` (database.open_engine). Of processes
+    ``engine`` is a database's ``writer``. Of processes
     that do it at once each waits for the one before. Raises Text2SqlError for tables of a newer
     release and for tables of something else.
     """

@@ -124,8 +124,10 @@ class QuestionTable:
                 if question.id not in known:
                     _insert(connection, question, seed_of(question), str(file))
                     report.added.append(question.id)
+                elif overwrite:
+                    _overwrite(connection, question, str(file), report)
                 else:
-                    _merge_one(connection, question, str(file), overwrite, report)
+                    _merge(connection, question, str(file), report)
             report.gone = _gone(connection, str(file), latest)
         return report
 
@@ -162,36 +164,32 @@ def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | Non
     return question_of(row), row.seed
 
 
-def _merge_one(
-    connection: Connection,
-    theirs: ReportQuestion,
-    file: str,
-    overwrite: bool,
-    report: ImportReport,
+def _overwrite(
+    connection: Connection, theirs: ReportQuestion, file: str, report: ImportReport
 ) -> None:
-    about = {"seed": seed_of(theirs), "seed_file": file}
-    if overwrite:
-        _update(connection, theirs, **about)
-        report.updated[theirs.id] = ["everything"]
-        return
+    _update(connection, theirs, seed=seed_of(theirs), seed_file=file)
+    report.updated[theirs.id] = ["everything"]
+
+
+def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: ImportReport) -> None:
     try:
         mine, seed = _locked(connection, theirs.id)
     except _UNREADABLE as error:
         report.unreadable[theirs.id] = str(error)
         return
-    if seed is None and seed_of(mine) != seed_of(theirs):
+    now, new = seed_of(mine), seed_of(theirs)
+    if seed is None and now != new:
         report.own.append(theirs.id)
         return
-    merged = merge(mine, seed or seed_of(theirs), theirs)
+    merged = merge(mine, seed or new, theirs)
     if merged.kept:
         report.kept[theirs.id] = list(merged.kept)
-    before, after = seed_of(mine), seed_of(merged.question)
-    if changed := [name for name in after if after[name] != before[name]]:
-        report.updated[theirs.id] = changed
-    elif seed == about["seed"]:
+    if merged.taken:
+        report.updated[theirs.id] = list(merged.taken)
+    else:
         report.unchanged += 1
-        return
-    _update(connection, merged.question, **about)
+    if merged.taken or seed != new:
+        _update(connection, merged.question, seed=new, seed_file=file)
 
 
 def _gone(connection: Connection, file: str, latest: dict[str, ReportQuestion]) -> list[str]:

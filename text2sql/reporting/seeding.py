@@ -20,10 +20,15 @@ Seed = dict[str, Any]
 
 @dataclass(frozen=True)
 class Merged:
-    """A question after an import; ``kept`` names fields that file and table both changed."""
+    """A question after an import.
+
+    ``taken`` names the fields that follow the file, ``kept`` those that the file and a person
+    both changed, which stay as the person made them.
+    """
 
     question: ReportQuestion
-    kept: tuple[str, ...] = ()
+    taken: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 @dataclass
@@ -75,7 +80,7 @@ def merge(mine: ReportQuestion, seed: Seed, theirs: ReportQuestion) -> Merged:
             taken[name] = getattr(theirs, name)
         else:
             kept.append(name)
-    return Merged(replace(mine, **taken), tuple(kept))
+    return Merged(replace(mine, **taken), tuple(taken), tuple(kept))
 
 
 def edited_fields(mine: ReportQuestion, seed: Seed | None) -> list[str]:

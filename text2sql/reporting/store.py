@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
-from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.errors import Text2SqlError
 from text2sql.reporting import tables
 from text2sql.reporting.answers import (
     Answer,
@@ -21,7 +16,7 @@ from text2sql.reporting.answers import (
     AnswerStatus,
     StoredAnswer,
 )
-from text2sql.reporting.database import open_engine, upsert
+from text2sql.reporting.database import Database, upsert
 from text2sql.reporting.diff import Difference, compare_rows
 from text2sql.reporting.migrating import require_current
 from text2sql.reporting.records import candidate_of, stored_answer
@@ -32,7 +27,7 @@ _answers = tables.answers
 _NAMED = 5  # ids that a message names at most
 
 
-class ReportingStore:
+class ReportingStore(Database):
     """The reporting tables in one database; a context manager, safe to use from threads.
 
     Every write is one transaction. A database that is down, full, locked for a minute or not
@@ -44,37 +39,9 @@ class ReportingStore:
 
         Raises Text2SqlError for a server whose tables are older, and for any that are newer.
         """
-        try:
-            self.engine = open_engine(url)
-        except (ModuleNotFoundError, NoSuchModuleError) as error:
-            raise Text2SqlError(
-                f"{error}: PostgreSQL needs its driver; install text2sql-lifecycle[postgres]"
-            ) from error
-        self._writer = self.engine.execution_options(writes=True)
-        with self._named_errors():
-            require_current(self._writer)
-
-    def __enter__(self) -> ReportingStore:
-        """Return the store."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the store."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self.engine.dispose()
-
-    @property
-    def name(self) -> str:
-        """Where the tables are, without a password."""
-        return self.engine.url.render_as_string(hide_password=True)
+        super().__init__(url)
+        with self.named_errors():
+            require_current(self.writer)
 
     def refuse_database(self, database: Path) -> None:
         """Raise Text2SqlError if ``database``, which the agent reads, is this very file."""
@@ -204,24 +171,3 @@ class ReportingStore:
         with self.writing() as connection:
             values = facts | {"finished_at": datetime.now(UTC)}
             connection.execute(sa.update(table).where(mine).values(values))
-
-    # -- within
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Give a connection for one transaction that writes; it is undone if an error leaves it."""
-        with self._named_errors(), self._writer.begin() as connection:
-            yield connection
-
-    def read(self, query: sa.Select[Any]) -> list[sa.Row[Any]]:
-        """Return the rows that a query finds in the reporting tables."""
-        with self._named_errors(), self.engine.connect() as connection:
-            return list(connection.execute(query))
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except DBAPIError as error:
-            words = " ".join(str(error.orig).split())
-            raise InfrastructureError(f"reporting database {self.name}: {words}") from error

@@ -1,0 +1,236 @@
+"""``text2sql questions``: what is asked on schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from text2sql.commands.reporting_tables import with_new_store, with_store
+from text2sql.errors import Text2SqlError
+
+if TYPE_CHECKING:
+    from text2sql.reporting.store import ReportingStore
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.group()
+def command() -> None:
+    """Say what is asked on schedule, of which database, and what is expected of the answers.
+
+    The questions are in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
+    reporting.sqlite below the artifact root. A file of questions (YAML) fills them: it owns what
+    nobody edited by hand, and an import never undoes an edit unless it is told to.
+    """
+
+
+def _fields(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command an option for each field of a question; None where it is not given."""
+    options = [
+        click.option("--evidence", help="What the question leaves unsaid."),
+        click.option("--votes", type=int, help="Candidates that are asked for (8)."),
+        click.option("--minimum-share", type=float, help="Less agreement publishes nothing (0.5)."),
+        click.option("--timezone", help="Where the day begins, such as Europe/Berlin (UTC)."),
+        click.option(
+            "--group",
+            help="When it is due: daily, weekdays, weekly (Mondays), monthly (the first), or a"
+            " name of your own, which is due daily (daily).",
+        ),
+        click.option("--owner", help="Who is to be asked about it."),
+        click.option(
+            "--verified-sql", help="SQL that answers are compared with; '' takes it away."
+        ),
+        click.option("--columns", help="Expect exactly these columns: a,b,c; '' expects none."),
+        click.option("--least-rows", type=int, help="Expect at least so many rows."),
+        click.option("--most-rows", type=int, help="Expect at most so many rows."),
+        click.option("--not-empty/--may-be-empty", default=None, help="Expect a value not NULL."),
+    ]
+    for option in reversed(options):
+        work = option(work)
+    return work
+
+
+@command.command()
+@click.argument("id")
+@click.option("--question", required=True, help="The question, in plain language.")
+@click.option("--database", required=True, help="Its database: a file, or a name (see import).")
+@_fields
+@with_new_store
+def add(store: ReportingStore, id: str, question: str, database: str, **fields: Any) -> None:
+    """Add a question under an ID: letters, digits, '_', '.' and '-'.
+
+    \b
+    text2sql questions add big-stores --database shop.sqlite \\
+      --question "Which stores have more than 50 employees?" --group weekdays
+    """
+    from text2sql.reporting.question_table import QuestionTable
+    from text2sql.reporting.questions import ReportQuestion
+
+    path = _database(store, database, [])
+    given = _given(fields, {})
+    QuestionTable(store).add(ReportQuestion(id, question.strip(), path, **given))
+    click.echo(f"added {id}; see it with: text2sql questions show {id}")
+
+
+@command.command()
+@click.argument("id")
+@click.option("--question", help="The question, in plain language.")
+@click.option("--database", help="Its database: a file, or a name (see import).")
+@_fields
+@with_store
+def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) -> None:
+    """Change what is given of the question ID; the rest stays."""
+    from text2sql.reporting.question_table import QuestionTable
+
+    table = QuestionTable(store)
+    changes = _given(fields, table.get(id).question.expectations.to_dict())
+    if database is not None:
+        changes["database"] = _database(store, database, [])
+    if not changes:
+        raise click.UsageError("say what to change, for example --votes 16")
+    table.edit(id, **changes)
+    click.echo(f"changed {', '.join(sorted(changes))} of {id}")
+
+
+@command.command("list")
+@click.option("--group", help="Only this schedule group's.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@with_store
+def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
+    """List the questions, the disabled ones too."""
+    from text2sql.commands import stored_questions as show
+    from text2sql.reporting.question_table import QuestionTable
+
+    found = QuestionTable(store).read(group)
+    click.echo(show.as_lines(found) if as_json else show.as_list(found))
+
+
+@command.command()
+@click.argument("id")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_store
+def show(store: ReportingStore, id: str, as_json: bool) -> None:
+    """Show all of a question, what was edited by hand, its view and its latest answer."""
+    from text2sql.commands import stored_questions as show
+    from text2sql.reporting.question_table import QuestionTable
+
+    details = QuestionTable(store).get(id)
+    latest = next(iter(store.history(id)), None)
+    values = show.as_object(details, latest)
+    click.echo(
+        json.dumps(values, ensure_ascii=False, indent=1) if as_json else show.as_text(values)
+    )
+
+
+@command.command()
+@click.argument("ids", nargs=-1, required=True)
+@with_store
+def disable(store: ReportingStore, ids: tuple[str, ...]) -> None:
+    """Ask the questions IDS no more; they and their answers stay."""
+    _enable(store, ids, False)
+
+
+@command.command()
+@click.argument("ids", nargs=-1, required=True)
+@with_store
+def enable(store: ReportingStore, ids: tuple[str, ...]) -> None:
+    """Ask the questions IDS again."""
+    _enable(store, ids, True)
+
+
+def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
+    from text2sql.reporting.question_table import QuestionTable
+
+    QuestionTable(store).enable(ids, enabled)
+    click.echo(f"{'enabled' if enabled else 'disabled'} {', '.join(ids)}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--databases",
+    "folders",
+    type=_FOLDER,
+    multiple=True,
+    help="Where databases that the file names are looked for; beside it without this.",
+)
+@click.option("--overwrite", is_flag=True, help="Undo what was edited by hand.")
+@with_new_store
+def import_(store: ReportingStore, file: Path, folders: tuple[Path, ...], overwrite: bool) -> None:
+    """Merge the questions of a YAML FILE into the tables, all or none.
+
+    A field follows the file as long as nobody edited it by hand; an edited one stays, and the
+    import says so where the file changed it too. Nothing is deleted: a question that the file
+    has no more stays until it is disabled.
+
+    A database is a path, or a name: shop is found as shop, shop.sqlite or shop/shop.sqlite in
+    the folders that are searched.
+    """
+    from dataclasses import replace
+
+    from text2sql.reporting.question_file import read_questions
+    from text2sql.reporting.question_table import QuestionTable
+
+    searched = list(folders) or [file.resolve().parent]
+    questions = [
+        replace(one, database=_database(store, one.database, searched))
+        for one in read_questions(file)
+    ]
+    report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
+    for note in report.notes():
+        click.echo(f"note: {note}", err=True)
+    counts = f"{len(report.added)} added, {len(report.updated)} updated"
+    click.echo(f"{counts}, {report.unchanged} unchanged")
+
+
+@command.command()
+@click.option("--group", help="Only this schedule group's.")
+@click.option("--to", "file", type=click.Path(path_type=Path), help="The file to write.")
+@with_store
+def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
+    """Write the questions as YAML, as import reads it: to the terminal or to a file."""
+    from text2sql.reporting.question_file import write_questions
+    from text2sql.reporting.question_table import QuestionTable
+
+    found = QuestionTable(store).read(group)
+    if found.unreadable:
+        raise Text2SqlError("; ".join(found.unreadable.values()))
+    text = write_questions(found.readable)
+    if file is None:
+        click.echo(text, nl=False)
+        return
+    file.write_text(text, encoding="utf-8")
+    click.echo(f"wrote {len(found.readable)} questions to {file}")
+
+
+def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
+    """Return the path of a question's database; refuse what is none, and the reports' own."""
+    from text2sql.champion import local_root
+    from text2sql.reporting.questions import find_database
+    from text2sql.sandbox import check_database
+
+    folders = [*searched, Path.cwd(), local_root() / "report_databases"]
+    database = check_database(find_database(name, folders)).resolve()
+    store.refuse_database(database)
+    return str(database)
+
+
+def _given(fields: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that were given, those of the expectations as one changed whole."""
+    from text2sql.reporting.expectations import read_expectations
+
+    given = {name: value for name, value in fields.items() if value is not None}
+    names = ("columns", "least_rows", "most_rows", "not_empty")
+    changes = {name: given.pop(name) for name in names if name in given}
+    if "columns" in changes:
+        columns = [name.strip() for name in changes["columns"].split(",")]
+        changes["columns"] = columns if any(columns) else None
+    if changes:
+        given["expectations"] = read_expectations(expected | changes)
+    if "verified_sql" in given:
+        given["verified_sql"] = given["verified_sql"].strip() or None
+    return given

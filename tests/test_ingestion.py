@@ -25,8 +25,8 @@ ASSETS = [bird.bird_archive, bird.bird_questions, bird.bird_databases]
 def published(folder: Path, split: str = "dev") -> Path:
     """Write a split's .zip as BIRD publishes it; return the .zip."""
     root = {"dev": "dev_20240627", "train": "train"}[split]
-    for name in ("shop", "clinic"):
-        make_database(folder / "work" / f"{name}.sqlite")
+    for name, rows in (("shop", 3), ("clinic", 4)):
+        make_database(folder / "work" / f"{name}.sqlite", rows)
     inner = folder / "work" / "inner.zip"
     with zipfile.ZipFile(inner, "w") as file:
         for name in ("shop", "clinic"):
@@ -146,7 +146,7 @@ def test_only_what_changed_is_read_and_checked_again(tmp_path: Path) -> None:
     second = ingest(tmp_path / "root", source)
     assert metadata(second, "bird_archive")["files read"] == 2  # touched, but the same
     assert metadata(second, "bird_databases")["looked into now"] == 1
-    assert metadata(second, "bird_databases")["rows"] == 12
+    assert metadata(second, "bird_databases")["rows"] == 13
     found = [metadata(result, "bird_archive")["fingerprint"] for result in (first, second)]
     assert found[0] != found[1]
 

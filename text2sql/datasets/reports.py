@@ -29,24 +29,30 @@ class Reports:
         """The databases that had to be looked into."""
 
     def of(self, databases: Mapping[str, Path], sandbox: Sandbox) -> list[DatabaseReport]:
-        """Return a report for each database by db_id; all workers are used."""
-        with ThreadPoolExecutor(sandbox.workers, "text2sql-reports") as pool:
-            found = pool.map(lambda item: self._of(item[0], item[1], sandbox), databases.items())
-            return list(found)
+        """Return a report for each database by db_id; all workers are used.
 
-    def _of(self, db_id: str, file: Path, sandbox: Sandbox) -> DatabaseReport:
-        try:
-            store = self._folder / f"{self._content(file)}.json"
-        except Text2SqlError as error:
-            return DatabaseReport(db_id, str(file), str(error))
+        Several files of one content are looked into once.
+        """
+        contents = {db_id: self._content(file) for db_id, file in databases.items()}
+        files = {contents[db_id]: file for db_id, file in databases.items()}
+        with ThreadPoolExecutor(sandbox.workers, "text2sql-reports") as pool:
+            found = pool.map(lambda item: self._of(item[0], item[1], sandbox), files.items())
+            reports = dict(zip(files, found, strict=True))
+        return [
+            replace(reports[contents[db_id]], db_id=db_id, path=str(file))
+            for db_id, file in databases.items()
+        ]
+
+    def _of(self, content: str, file: Path, sandbox: Sandbox) -> DatabaseReport:
+        """Return what is known of a content, or look into the file that has it."""
+        store = self._folder / f"{content}.json"
         if store.is_file():
-            known = DatabaseReport(**json.loads(store.read_text(encoding="utf-8")))
-            return replace(known, db_id=db_id, path=str(file))
+            return DatabaseReport(**json.loads(store.read_text(encoding="utf-8")))
         self.inspected.append(file)
         report = inspect_database(file, sandbox, self._digests.of(file))
         if report.state == OK:
             self._keep(store, report)
-        return replace(report, db_id=db_id)
+        return report
 
     def _content(self, file: Path) -> str:
         """Return what changes when the database, its log or its descriptions do."""
@@ -59,7 +65,7 @@ class Reports:
         return combine_digests({"version": self._version, **parts})
 
     def _keep(self, store: Path, report: DatabaseReport) -> None:
-        partial = store.with_name(f".{os.getpid()}.{report.sha256}.{store.name}")
+        partial = store.with_name(f".{os.getpid()}.{store.name}")
         try:
             store.parent.mkdir(parents=True, exist_ok=True)
             partial.write_text(json.dumps(asdict(report)), encoding="utf-8")

@@ -41,7 +41,16 @@ from text2sql.sandbox import Limits, Sandbox
 
 GROUP = "bird"
 DIGESTS = "digests.json"
-DATABASES_CODE = code_version("text2sql/datasets/checks.py", "text2sql/schema.py")
+ARCHIVE_CODE = tuple(
+    f"text2sql/datasets/{name}"
+    for name in ("archives.py", "databases.py", "layout.py", "sources.py", "pocket")
+)
+QUESTIONS_CODE = tuple(
+    f"text2sql/datasets/{name}.py" for name in ("bird", "databases", "gold_file", "rows")
+)
+DATABASES_CODE = code_version(
+    *(f"text2sql/{name}.py" for name in ("datasets/checks", "descriptions", "schema"))
+)
 GOLD_CODE = ("text2sql/datasets/checks.py", "text2sql/judge.py", "text2sql/sandbox")
 
 
@@ -53,9 +62,7 @@ def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
 
 @dg.asset(
     group_name=GROUP,
-    code_version=code_version(
-        "text2sql/datasets/archives.py", "text2sql/datasets/layout.py", "text2sql/datasets/pocket"
-    ),
+    code_version=code_version(*ARCHIVE_CODE),
 )
 def bird_archive(
     context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
@@ -104,7 +111,7 @@ def _generate(config: BirdConfig, root: Path) -> Path:
     check_specs=_checks(
         "bird_questions", questions_valid=True, db_ids_resolve=True, questions_tidy=False
     ),
-    code_version=code_version("text2sql/datasets/bird.py", "assets/suites.py"),
+    code_version=code_version(*QUESTIONS_CODE, "assets/suites.py"),
 )
 def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
     """Every question of the splits; those that cannot be used are kept with the reason.

@@ -1,0 +1,1 @@
+"""GRPO on GPUs with prime-rl: settings, its configuration file, and the program that runs it."""

@@ -106,6 +106,7 @@ def test_other_limits_are_another_question(sandbox, database, known, closed, lim
         (ENDLESS, Limits(seconds=0.2)),
         ("SELECT zeroblob(2000000000)", LIMITS),
         ("SELECT a FROM t", Limits(max_rows=1)),
+        ("SELECT a FROM t", Limits(max_rows=1, cut=True)),
         ("SELECT random() FROM t", LIMITS),
         ("SELECT date('now') FROM t", LIMITS),
     ],
@@ -124,6 +125,35 @@ def test_a_database_in_use_or_with_a_clock_in_a_view_is_never_kept(sandbox, data
     change(database, "CREATE VIEW v AS SELECT a, date('now') AS today FROM t")
     assert known.fingerprint(database, sandbox) == ""
     assert run(database, sandbox, known, "SELECT a FROM v")[0].row_count == 2
+
+
+def test_a_change_between_the_hash_and_the_query_is_not_taken_for_the_old_content(
+    sandbox, database, known, monkeypatch
+):
+    find, before = known.find, database.read_bytes()
+
+    def find_late(keys):
+        change(database, "INSERT INTO t VALUES (3)")
+        return find(keys)
+
+    monkeypatch.setattr(known, "find", find_late)
+    assert run(database, sandbox, known, "SELECT a FROM t")[0].row_count == 3
+    monkeypatch.setattr(known, "find", find)
+    database.write_bytes(before)
+    assert run(database, sandbox, known, "SELECT a FROM t")[0].row_count == 2
+
+
+def test_a_database_that_was_just_changed_is_never_kept(sandbox, database, known, monkeypatch):
+    monkeypatch.setattr(known_results, "_CLOCK_TICK_NS", 3_600_000_000_000)
+    assert known.fingerprint(database, sandbox) == ""
+    assert run(database, sandbox, known, "SELECT a FROM t")[0].row_count == 2
+
+
+def test_another_build_of_sqlite_is_another_question(sandbox, database, known, closed, monkeypatch):
+    run(database, sandbox, known, "SELECT sqrt(a) FROM t")
+    monkeypatch.setattr(known_results, "_sqlite", lambda: [sqlite3.sqlite_version, "OMIT_MATH"])
+    with pytest.raises(Text2SqlError, match="closed"):
+        run(database, closed, known, "SELECT sqrt(a) FROM t")
 
 
 def test_equal_texts_run_once_but_never_those_that_chance_decides(sandbox, database):
@@ -186,6 +216,10 @@ def test_scores_are_the_same_when_everything_is_known(sandbox, database, known, 
         ("SELECT strftime('%Y')", False),
         ("SELECT strftime('%Y', (SELECT max(a, b) FROM t))", True),
         ("SELECT date(a, 'localtime') FROM t", False),
+        ("SELECT date((a)), strftime('(', (a)) FROM t", True),
+        ("SELECT " + "date(" * 1_600 + "a" + ")" * 1_600, True),
+        ("SELECT " + "date(" * 1_600 + ")" * 1_600, False),
+        ("SELECT max(strftime('%Y', date(a)), strftime(',')) FROM t", False),
         ("PRAGMA database_list", False),
         ("SELECT * FROM pragma_database_list", False),
         ('SELECT * FROM "pragma_database_list"', False),

@@ -1,8 +1,9 @@
 """Results of earlier runs, so that a query is run again only if something has changed.
 
-A result is known by the content of its database, the text, the limits, and the versions of
-SQLite and of this package. Only digests are kept, no rows. Timeouts and whatever else depends
-on the machine are never kept, nor are queries whose result depends on chance or the clock.
+A result is known by the content of its database, the text, the limits, SQLite's version and
+build, and the version of this package. Only digests are kept, no rows. Timeouts and whatever
+else depends on the machine are never kept, nor are queries whose result depends on chance or
+the clock, nor results from a database that was changed a moment ago.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from time import time_ns
 
@@ -68,7 +71,8 @@ class KnownResults:
 
     def add(self, results: Mapping[str, QueryResult]) -> None:
         """Keep those results that hold for any machine."""
-        rows = [(k, _to_json(result)) for k, result in results.items() if result.status in _KEPT]
+        kept = {k: r for k, r in results.items() if r.status in _KEPT and r.complete}
+        rows = [(key, _to_json(result)) for key, result in kept.items()]
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -81,7 +85,7 @@ class KnownResults:
     def fingerprint(self, database: Path, sandbox: Sandbox) -> str:
         """Return a hash of a database's content; empty where its results must not be kept."""
         stamp = stamp_of(database)
-        if not stamp:
+        if not stamp or _is_fresh(stamp):
             return ""
         query = "SELECT fingerprint FROM databases WHERE stamp = ?"
         try:
@@ -91,11 +95,9 @@ class KnownResults:
             fingerprint = _fingerprint(database, sandbox)
             if stamp_of(database) != stamp:
                 return ""
-            found = database.stat()
-            if time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _CLOCK_TICK_NS:
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO databases VALUES (?, ?)", (stamp, fingerprint)
-                )
+            self._connection.execute(
+                "INSERT OR REPLACE INTO databases VALUES (?, ?)", (stamp, fingerprint)
+            )
         except sqlite3.Error as error:
             raise self._failed(error) from error
         return fingerprint
@@ -113,11 +115,11 @@ def execute_known(
     Raises Text2SqlError when a database cannot be read at all.
     """
     distinct = [(*text, 0 if is_repeatable(text[1]) else n) for n, text in enumerate(texts, 1)]
+    stamps = {database: stamp_of(database) for database in {text[0] for text in texts}}
     keys = _keys([place for place in distinct if not place[2]], sandbox, limits, known)
     found = known.find(keys.values()) if known is not None else {}
     results = {place: found[key] for place, key in keys.items() if key in found}
     missing = [place for place in dict.fromkeys(distinct) if place not in results]
-    stamps = {database: stamp_of(database) for database in {place[0] for place in missing}}
     run = sandbox.execute_many([place[:2] for place in missing], limits, strict_text=True)
     results.update(zip(missing, run, strict=True))
     if known is not None:
@@ -139,7 +141,7 @@ def _keys(
     places = list(dict.fromkeys(places))
     prints = {d: known.fingerprint(d, sandbox) for d in {place[0] for place in places}}
     bounds = [limits.seconds, limits.max_rows, limits.max_bytes, limits.memory_mb]
-    common = json.dumps([__version__, sqlite3.sqlite_version, *bounds])
+    common = json.dumps([__version__, *_sqlite(), *bounds])
     return {
         place: hashlib.sha256(
             f"{common}\n{prints[place[0]]}\n{place[1]}".encode("utf-8", "surrogatepass")
@@ -147,6 +149,14 @@ def _keys(
         for place in places
         if prints[place[0]]
     }
+
+
+@cache
+def _sqlite() -> list[str]:
+    """Name what decides which functions and modules a statement finds."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        options = connection.execute("PRAGMA compile_options").fetchall()
+    return [sqlite3.sqlite_version, *(option for (option,) in options)]
 
 
 def stamp_of(database: Path) -> str:
@@ -160,6 +170,11 @@ def stamp_of(database: Path) -> str:
         return ""
     state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     return json.dumps([real, *state])
+
+
+def _is_fresh(stamp: str) -> bool:
+    """Whether another change might leave the stamp as it is: within a tick of the clock."""
+    return bool(time_ns() - max(json.loads(stamp)[-2:]) < _CLOCK_TICK_NS)
 
 
 _VIEWS = "SELECT sql FROM sqlite_master WHERE type = 'view'"

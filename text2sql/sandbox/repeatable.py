@@ -26,26 +26,31 @@ def is_repeatable(sql: str) -> bool:
     if len(sql) > _LONGEST:
         return False
     tokens = list(tokens_of(sql))
-    return not any(_is_volatile(tokens, at) for at in range(len(tokens)))
+    return not any(map(_is_volatile, tokens)) and not _asks_the_clock(tokens)
 
 
-def _is_volatile(tokens: list[Token], at: int) -> bool:
-    token = tokens[at]
-    name = token.text.strip("\"'`[]").upper()
+def _is_volatile(token: Token) -> bool:
+    name = _name(token.text)
     if token.kind in ("string", "quoted") and name in _SURROUNDINGS:
         return True
-    if name in _VOLATILE or name.startswith("PRAGMA_"):
-        return True
-    called = at + 1 < len(tokens) and tokens[at + 1].text == "("
-    return called and name in _CLOCK and _arguments(tokens[at + 1 :]) < _CLOCK[name]
+    return name in _VOLATILE or name.startswith("PRAGMA_")
 
 
-def _arguments(tokens: list[Token]) -> int:
-    """Count the arguments of a call; ``tokens`` start with its parenthesis."""
-    depth = commas = 0
-    for position, token in enumerate(tokens):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        commas += token.text == "," and depth == 1
-        if depth == 0:
-            return commas + 1 if position > 1 else 0
-    return 0
+def _name(text: str) -> str:
+    return text.strip("\"'`[]").upper()
+
+
+def _asks_the_clock(tokens: list[Token]) -> bool:
+    """Whether a function has too few arguments for one that knows the time from them."""
+    lacking: list[int] = []  # how many arguments, for each open parenthesis
+    before = ""
+    for token in tokens:
+        if lacking and token.text == ")":
+            if lacking.pop() > 0:
+                return True
+        elif lacking and (before == "(" or token.text == ","):
+            lacking[-1] -= 1
+        if token.text == "(":
+            lacking.append(_CLOCK.get(_name(before), 0))
+        before = token.text
+    return False

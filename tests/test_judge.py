@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from text2sql.cli import main
 from text2sql.commands.evaluate import command as evaluate
 from text2sql.commands.sql import command as sql_command
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -28,7 +29,7 @@ from text2sql.judge import (
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.sandbox.results import ResultDigest
-from text2sql.scoring import score_predictions
+from text2sql.scoring import question_id, score_predictions
 
 TABLES = """
 CREATE TABLE t (id INT, s TEXT);
@@ -368,6 +369,30 @@ def test_sql_command_tells_damage_in_one_sentence(tmp_path, options):
     assert str(shown.exception) == (
         f"{database}: the database is damaged; get a fresh copy (database disk image is malformed)."
     )
+
+
+def test_the_command_line_writes_no_escape_sequence_of_a_database(tmp_path, monkeypatch, capsys):
+    database = tmp_path / "hostile.db"
+    with sqlite3.connect(database) as connection:
+        connection.executescript(
+            "CREATE TABLE t (a); PRAGMA writable_schema = 1; INSERT INTO sqlite_master VALUES "
+            "('table', '\x1b]0;x\x07\x9b2J', 't', 9, 'CREATE TABLE x (');"
+        )
+    connection.close()
+    monkeypatch.setattr("sys.argv", ["text2sql", "sql", str(database), "SELECT 1"])
+    with pytest.raises(SystemExit):
+        main()
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {database}: the database is damaged")
+    assert "\\x1b]0;x\\x07\\x9b2J" in shown and shown.strip().isprintable()
+
+
+@pytest.mark.parametrize(
+    ("key", "identity"),
+    [("dev/0", 0), ("17", 17), ("dev/007", "007"), ("dev/²", "²"), ("9" * 5000, "9" * 5000)],
+)
+def test_question_id_is_a_number_only_where_it_is_written_like_one(key, identity):
+    assert question_id(Question(key, "shop", Path("shop.sqlite"), "?")) == identity
 
 
 def test_sql_command_lists_its_exit_statuses():

@@ -41,6 +41,11 @@ def test_equal_sql_is_not_merged():
     assert vote([*same, *[Candidate(3, "x", "B", 1, True)]]).votes == 3
 
 
+def test_equal_indices_do_not_make_the_order_count():
+    twice = [Candidate(0, "SELECT 1", "B", 1, True), Candidate(0, "SELECT 2", "A", 1, True)]
+    assert vote(twice) == vote(twice[::-1])
+
+
 def test_no_group_no_answer():
     for given_ in ([], candidates("-!-")):
         result = vote(given_)

@@ -9,6 +9,7 @@ import click
 
 import text2sql
 from text2sql.errors import Text2SqlError
+from text2sql.render import for_terminal
 
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
@@ -53,8 +54,9 @@ def main() -> None:
     try:
         cli()
     except Text2SqlError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {for_terminal(str(error))}", err=True)
         sys.exit(error.exit_code)
     except OSError as error:
-        click.echo(f"error: {error.filename or 'The output'}: {error.strerror}.", err=True)
+        name = for_terminal(str(error.filename or "The output"))
+        click.echo(f"error: {name}: {error.strerror}.", err=True)
         sys.exit(1)

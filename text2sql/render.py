@@ -55,6 +55,12 @@ def render_cell(value: Any, limit: int) -> str:
     return f"{text[:limit]}... [{len(whole):,} chars]"
 
 
+def for_terminal(text: str) -> str:
+    """Return text in which nothing steers a terminal; its lines stay lines."""
+    lines = text.split("\n")
+    return "\n".join(line if line.isprintable() else line.translate(_ESCAPES) for line in lines)
+
+
 def neutral(text: str) -> str:
     """Return data as inert one-line text: no line breaks, no chat or tool-call markers."""
     flat = text if text.isprintable() else text.translate(_ESCAPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,9 +75,12 @@ def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
 
 
 def question_id(question: Question) -> int | str:
-    """Return the id as the questions file has it: a number where it is one."""
+    """Return the id as the questions file has it: a number where it is written like one."""
     identity = question.key.rpartition("/")[2]
-    return int(identity) if identity.isdecimal() else identity
+    return int(identity) if _NUMBER.fullmatch(identity) else identity
+
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def score_predictions(

@@ -48,7 +48,7 @@ def vote(candidates: Sequence[Candidate]) -> Vote:
     tie goes to the group with the lowest rollout index. The share is of all candidates.
     """
     groups: dict[str, list[Candidate]] = {}
-    for candidate in sorted(candidates, key=lambda c: c.index):
+    for candidate in sorted(candidates, key=lambda c: (c.index, c.sql, c.digest)):
         if candidate.valid and candidate.row_count > 0:
             groups.setdefault(candidate.digest, []).append(candidate)
     k = len(candidates)

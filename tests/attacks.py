@@ -1,9 +1,10 @@
-"""Attempts to get out of the sandbox, as a table: add a line for every new idea.
+"""Attempts to get out of the sandbox, as tables: add a line for every new idea.
 
 Each entry is (name, SQL, statuses it may end in). ``{new}`` is a path where no file exists,
 ``{other}`` is another database. Tables: t(a INT, s TEXT), u(id INTEGER PRIMARY KEY, t_a INT),
 FTS5 table docs(title, body), FTS4 table notes(body), r-tree geo(id, x0, x1), view v.
-After every attempt all files in the folder must be what they were.
+After every attempt all files in the folder must be what they were. ``SCHEMAS`` are databases
+that attack whoever opens them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ READ = frozenset({Status.OK})
 STOPPED = frozenset({Status.TIMEOUT, Status.TOO_LARGE})
 HARMLESS = frozenset({Status.OK, Status.ERROR})
 NOTHING = frozenset({Status.NO_STATEMENT})
+BROKEN = frozenset({Status.ERROR, Status.INFRASTRUCTURE})
 
 # Statements that change something, each also tried in every disguise below.
 CHANGES = [
@@ -37,6 +39,8 @@ CHANGES = [
     "SELECT n, n FROM x",
     "WITH x AS MATERIALIZED (SELECT 1) DELETE FROM t",
     "WITH x AS NOT MATERIALIZED (SELECT 1) DELETE FROM t",
+    "WITH x(a, [select]) AS (SELECT 1, 2) DELETE FROM t",
+    "DELETE FROM t WHERE s = hex(zeroblob(2000000000))",
     "CREATE TABLE z (a)",
     "CREATE TABLE IF NOT EXISTS t (a)",
     "CREATE TABLE z AS SELECT * FROM t",
@@ -123,6 +127,7 @@ CHANGES = [
     'PRAGMA "journal_mode" = WAL',
     "PRAGMA [query_only] = 0",
     "PRAGMA `main`.`user_version` = 4",
+    "PRAGMA 'user_version' = 4",
     "EXPLAIN PRAGMA journal_mode = WAL",
     "EXPLAIN QUERY PLAN PRAGMA query_only = 0",
     "INSERT INTO docs (docs) VALUES ('optimize')",
@@ -149,6 +154,10 @@ DISGUISES = [
     "SELECT 1\x00{sql}",
     "\x00{sql}",
     "SELECT '/*'; {sql} /* ' */",
+    "SELECT $a(/*); {sql} --*/",
+    "SELECT :a::b('); {sql} --'",
+    'SELECT @a("); {sql} --"',
+    "SELECT #a(--); {sql}",
     "```sql\n{sql}\n```",
     "```{sql}```",
     "{sql};\n```sql\nSELECT 1\n```",
@@ -156,11 +165,25 @@ DISGUISES = [
 """How a change may be dressed up; the last three are for clean_sql."""
 
 
-def _doubling(step: str, times: int) -> str:
-    """Return a short text whose names each stand for twice what the last one stood for."""
+def _chain(step: str, times: int, last: str = "SELECT * FROM ?") -> str:
+    """Return a text of names that each stand for ``step`` on the one before."""
     names = [f"a{n} AS ({step.replace('?', f'a{n - 1}')})" for n in range(1, times)]
-    return f"WITH a0 AS (SELECT 1 AS x), {', '.join(names)} SELECT * FROM a{times - 1}"
+    first = f"WITH a0 AS (SELECT 1 AS x), {', '.join(names)} "
+    return first + last.replace("?", f"a{times - 1}")
 
+
+_TWICE = "SELECT * FROM ? UNION ALL SELECT * FROM ?"
+_ROWS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) "
+_CELL = "hex(randomblob(20000))"
+
+
+def _many(text: str) -> str:
+    """Return an expression for a text many times over."""
+    return f"replace(hex(zeroblob(800000)), '00', '{text}')"
+
+
+_MATCHED = "SELECT * FROM notes WHERE notes MATCH"
+_RANKED = "SELECT * FROM docs WHERE docs MATCH 'hello' AND rank MATCH"
 
 ATTACKS = [
     ("fts3_tokenizer", "SELECT fts3_tokenizer('simple')", ERROR),
@@ -306,6 +329,20 @@ ATTACKS = [
     ("fts5 nesting", f"SELECT * FROM docs WHERE docs MATCH '{'(' * 5000}a{')' * 5000}'", ERROR),
     ("fts5 many NOTs", f"SELECT * FROM docs WHERE docs MATCH '{'a NOT ' * 5000}a'", HARMLESS),
     ("fts5 bad column", "SELECT snippet(docs, 9999, '', '', '', 5) FROM docs('hello')", ERROR),
+    ("fts5 endless NOTs", f"SELECT 1 FROM docs({_many('a NOT ')} || 'a')", ERROR | STOPPED),
+    ("fts5 endless ORs", f"SELECT 1 FROM docs({_many('a OR ')} || 'a')", READ | STOPPED),
+    ("fts5 endless phrase", f"SELECT 1 FROM docs('a' || {_many('+a')})", READ | STOPPED),
+    ("fts4 endless phrase", f"{_MATCHED} '\"' || {_many('a ')} || '\"'", READ | STOPPED),
+    ("fts4 endless NEAR", f"{_MATCHED} 'a' || {_many(' NEAR a')}", ERROR | STOPPED),
+    ("fts5 rank by a name", f"{_RANKED} 'load_extension(''x'')' ORDER BY rank", ERROR),
+    ("fts5 rank by SQL", f"{_RANKED} 'bm25(); DELETE FROM t' ORDER BY rank", HARMLESS),
+    (
+        "fts5 markers",
+        f"SELECT highlight(docs, 0, {_many('a')}, {_many('a')}) FROM docs('hello')",
+        READ,
+    ),
+    ("r-tree match", "SELECT * FROM geo WHERE id MATCH zeroblob(1000)", ERROR),
+    ("geopoly", "SELECT geopoly_svg('[]')", ERROR),
     ("json nesting", f"SELECT json_extract('{'[' * 3000}{']' * 3000}', '$[0]')", ERROR),
     ("long json path", f"SELECT json_extract('{{}}', '${'.a' * 20_000}')", HARMLESS),
     ("printf precision", "SELECT printf('%.999999999f', 1.0)", HARMLESS),
@@ -334,9 +371,28 @@ ATTACKS = [
     ("drop after NULs", "SELECT 1;\x00\x00DROP TABLE t", WRITE),
     ("comment ended by CR", "-- x\rDROP TABLE t", NOTHING),
     ("suffix, then a drop", "SELECT 1\t----- bird -----\tdb; DROP TABLE t", READ),
-    ("names that double", _doubling("SELECT * FROM ? UNION ALL SELECT * FROM ?", 40), STOPPED),
-    ("joins that double", _doubling("SELECT p.x FROM ? p, ? q", 30), STOPPED),
-    ("columns that double", _doubling("SELECT * FROM ? p, ? q", 14), ERROR),
+    ("names that double", _chain(_TWICE, 40), STOPPED),
+    ("explained names that double", "EXPLAIN " + _chain(_TWICE, 40), STOPPED),
+    ("joins that double", _chain("SELECT p.x FROM ? p, ? q", 30), STOPPED),
+    ("columns that double", _chain("SELECT * FROM ? p, ? q", 14), ERROR),
+    ("write that doubles", _chain(_TWICE, 40, "DELETE FROM t WHERE a IN (SELECT x FROM ?)"), WRITE),
+    ("long chain of names", _chain("SELECT x FROM ?", 1500), READ),
+    ("long chain of groups", _chain("SELECT max(x) AS x FROM ? GROUP BY x", 1500), READ),
+    ("long chain of IN", _chain("SELECT 1 AS x WHERE 1 IN ?", 1500), ERROR),
+    ("long chain of windows", _chain("SELECT sum(x) OVER () AS x FROM ?", 1500), ERROR),
+    ("long chain of joins", _chain("SELECT x FROM ? LEFT JOIN t", 1500), ERROR),
+    ("large groups", f"{_ROWS} SELECT {_CELL} AS x, count(*) FROM r GROUP BY x", STOPPED),
+    ("large set", f"{_ROWS} SELECT 1 WHERE 'a' IN (SELECT {_CELL} FROM r)", STOPPED),
+    ("large union", f"{_ROWS} SELECT n, {_CELL} FROM r EXCEPT SELECT 1, 2", STOPPED),
+    ("large window", f"{_ROWS} SELECT lead({_CELL}, 99999) OVER (ORDER BY n) FROM r", STOPPED),
+    ("large frame", f"{_ROWS} SELECT group_concat(n) OVER (ORDER BY n) FROM r", STOPPED),
+    ("large array", f"{_ROWS} SELECT json_group_array({_CELL}) FROM r", STOPPED),
+    ("large recursion", f"{_ROWS.replace('ALL ', '')} SELECT count({_CELL}) FROM r, r", STOPPED),
+    (
+        "long name",
+        f'WITH w("{"c" * 45_000}") AS (SELECT 1) SELECT {"w.*," * 1899}w.* FROM w',
+        READ | STOPPED,
+    ),
     (
         "many large columns",
         f"SELECT {','.join(['zeroblob(9900000)'] * 60)}",
@@ -392,6 +448,93 @@ ATTACKS = [
         STOPPED,
     ),
 ]
+
+
+def _entry(name: str, sql: str, kind: str = "table", root: int = 0) -> str:
+    """Return SQL that writes an entry into the schema, as no CREATE would."""
+    values = ", ".join("'" + text.replace("'", "''") + "'" for text in (kind, name, name))
+    quoted = sql.replace("'", "''")
+    return f"INSERT INTO sqlite_master VALUES ({values}, {root}, '{quoted}');"
+
+
+def _generated(expression: str) -> str:
+    return _entry("g", f"CREATE TABLE g (a, b AS ({expression}))", root=2)
+
+
+_SLOW = "instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || '1')"
+_VIRTUAL = "CREATE VIRTUAL TABLE f USING"
+_F, _T = "SELECT * FROM f", "SELECT * FROM t"
+
+SCHEMAS = [
+    ("statements of others", _entry("f", f"{_VIRTUAL} sqlite_stmt"), "SELECT sql FROM f", ERROR),
+    ("quoted", _entry("f", f'{_VIRTUAL} "SQLITE_STMT"'), "SELECT count(*) FROM main.F", ERROR),
+    ("spaced", _entry("f", "CREATE\tVIRTUAL/**/TABLE f USING[sqlite_stmt]"), _F, ERROR),
+    (
+        "of others, kept",
+        _entry("f", f"{_VIRTUAL} fts4(sql, content=sqlite_stmt)"),
+        _F,
+        ERROR,
+    ),
+    (
+        "of others, indexed",
+        _entry("f", f"{_VIRTUAL} fts5(sql, content=sqlite_stmt)"),
+        _F,
+        BROKEN,
+    ),
+    ("view of them", "CREATE VIEW f AS SELECT sql FROM sqlite_stmt;", _F, ERROR),
+    ("pages", _entry("f", f"{_VIRTUAL} sqlite_dbpage"), _F, ERROR),
+    ("settings", _entry("f", f"{_VIRTUAL} pragma_user_version"), _F, ERROR),
+    ("extension in a view", "CREATE VIEW f AS SELECT load_extension('x');", _F, ERROR),
+    ("tokenizer in a view", "CREATE VIEW f AS SELECT fts3_tokenizer('x');", _F, ERROR),
+    ("change in a view", _entry("f", "CREATE VIEW f AS DELETE FROM t", "view"), "SELECT 1", None),
+    (
+        "second statement",
+        _entry("f", "CREATE VIEW f AS SELECT 1; DROP TABLE t", "view"),
+        _F,
+        READ,
+    ),
+    ("change as an entry", _entry("f", "DELETE FROM t"), "SELECT 1", None),
+    ("attach as an entry", _entry("f", "ATTACH '{new}' AS x"), "SELECT 1", None),
+    ("table from a query", _entry("f", "CREATE TABLE f AS SELECT 1", root=2), "SELECT 1", None),
+    ("extension in a column", _generated("load_extension('x')"), "SELECT * FROM g", None),
+    ("chance in a column", _generated("random()"), "SELECT * FROM g", None),
+    ("slow column", _generated(_SLOW), "SELECT b FROM g", STOPPED),
+    ("slow view", f"CREATE VIEW f AS SELECT {_SLOW};", _F, STOPPED),
+    ("table twice", _entry("t", "CREATE VIEW t AS SELECT 1", "view"), "SELECT 1", None),
+    (
+        "schema's name",
+        _entry("sqlite_master", "CREATE TABLE sqlite_master (a)", root=2),
+        _T,
+        None,
+    ),
+    ("schema's page", "UPDATE sqlite_master SET rootpage = 1;", "SELECT 1", None),
+    ("page beyond the end", "UPDATE sqlite_master SET rootpage = 99999;", "SELECT 1", None),
+    ("entry that is a number", "UPDATE sqlite_master SET sql = 5;", "SELECT 1", None),
+    ("long broken entry", _entry("n" * 300_000, "CREATE TABLE x ("), "SELECT 1", None),
+    ("escapes in an entry", _entry("\x1b]0;x\x07\x1b[31m", "CREATE TABLE x ("), "SELECT 1", None),
+    ("no shadow tables", _entry("f", f"{_VIRTUAL} fts4(a)"), _F, ERROR),
+    ("no nodes", _entry("f", f"{_VIRTUAL} rtree(a, b, c)"), _F, ERROR),
+    ("unknown tokenizer", _entry("f", f"{_VIRTUAL} fts5(a, tokenize=x)"), _F, ERROR),
+    (
+        "huge statistics",
+        "CREATE INDEX i ON t(a); ANALYZE; UPDATE sqlite_stat1 SET stat = "
+        "printf('%.*c', 900000, '9 ');",
+        _T,
+        READ,
+    ),
+    ("trigger", "CREATE TRIGGER r AFTER INSERT ON t BEGIN DELETE FROM t; END;", _T, READ),
+    (
+        "2,000 columns",
+        f"CREATE TABLE f ({','.join(f'c{n}' for n in range(2000))});",
+        _F,
+        READ,
+    ),
+    ("3,000 tables", "".join(f"CREATE TABLE f{n} (a);" for n in range(3000)), _T, READ),
+]
+"""(name, script that makes it, SQL on it, statuses it may end in; None: refused as damaged).
+
+The script runs on a database with the table t(a, b) while its schema is writable.
+"""
 
 
 def disguised() -> list[tuple[str, str]]:

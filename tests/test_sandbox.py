@@ -11,6 +11,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 
 import attacks
 import pytest
@@ -125,6 +126,24 @@ def test_attack_ends_as_expected_and_changes_nothing(sandbox, target, sql, expec
     assert result.status is Status.OK or 0 < len(result.error) < 2000
     assert everything(folder) == before
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("script", "sql", "expected"), [pytest.param(c, s, e, id=n) for n, c, s, e in attacks.SCHEMAS]
+)
+def test_a_database_that_attacks_changes_nothing(sandbox, tmp_path, script, sql, expected):
+    script = f"CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 2); {aim(script, tmp_path)} COMMIT;"
+    script = f"PRAGMA writable_schema = 1; BEGIN; {script}"
+    database = build(tmp_path / "folder" / "hostile.sqlite", script)
+    before = everything(tmp_path)
+    limits = Limits(seconds=0.5 if expected == STOPPED else 20)
+    if expected is None:
+        with pytest.raises(Text2SqlError, match="damaged") as refusal:
+            sandbox.execute(database, sql, limits)
+        assert len(str(refusal.value)) < 2000
+    else:
+        assert sandbox.execute(database, sql, limits).status in expected
+    assert everything(tmp_path) == before
 
 
 def test_hostile_statements_leave_no_state_for_the_next_query(sandbox, database):
@@ -254,6 +273,14 @@ def test_rows_columns_and_counts(sandbox, database):
 def test_equal_column_names_both_survive(sandbox, database):
     result = sandbox.execute(database, "SELECT 1 AS k, 2 AS k", Limits(keep_rows=1))
     assert (result.columns, result.rows) == (("k", "k"), ((1, 2),))
+
+
+def test_names_of_columns_cannot_fill_the_memory(sandbox, database):
+    wide = f'WITH w("{"c" * 45_000}") AS (SELECT 1) SELECT {"w.*, " * 1899}w.* FROM w'
+    columns = sandbox.execute(database, wide).columns
+    assert len(columns) == 1900 and sum(map(len, columns)) <= 100_000
+    long = "c" * 45_000
+    assert sandbox.execute(database, f'SELECT 1 AS "{long}"').columns == (long,)
 
 
 def test_more_rows_than_allowed(sandbox, database):
@@ -509,6 +536,19 @@ def test_locked_database_is_infrastructure(sandbox, tmp_path, owner):
     assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
 
 
+@pytest.mark.parametrize("mode", ["memory", "off"])
+def test_an_open_transaction_without_a_journal_never_gives_its_rows(sandbox, tmp_path, owner, mode):
+    script = "CREATE TABLE t (a, b); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "
+    script += "FROM r LIMIT 20000) INSERT INTO t SELECT 1, printf('x%0100d', n) FROM r;"
+    database = build(tmp_path / "m.sqlite", script)
+    sql = "SELECT count(*) FROM t WHERE a > 1"
+    assert rows(sandbox, database, sql) == [(0,)]
+    settings = (f"PRAGMA journal_mode = {mode}", "PRAGMA cache_size = 5", "BEGIN")
+    owner(database, *settings, "UPDATE t SET a = a + 1")
+    result = sandbox.execute(database, sql, Limits(keep_rows=1))
+    assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
+
+
 def test_changes_by_the_owner_are_seen_at_once(sandbox, database):
     for count in range(4, 40):
         with sqlite3.connect(database) as connection:
@@ -603,17 +643,38 @@ def test_a_killed_worker_loses_no_query(database):
         assert rows(own, database, "SELECT 2") == [(2,)]
 
 
-def test_a_query_during_which_workers_die_twice_is_infrastructure(database):
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [(signal.SIGKILL, Status.INFRASTRUCTURE), (signal.SIGSEGV, Status.ERROR)],
+)
+def test_a_query_during_which_workers_die_twice(database, ending, status):
     with Sandbox(1) as own, ThreadPoolExecutor(1) as threads:
         result = threads.submit(own.execute, database, ENDLESS, Limits(seconds=20))
         killed = set()
         while not result.done():
             for worker in list(own._alive):
-                if worker.process.pid not in killed:
+                if worker.process.pid not in killed and worker._progress.read()[0] >= 0:
                     killed.add(worker.process.pid)
-                    worker.process.kill()
-        assert result.result().status is Status.INFRASTRUCTURE
+                    worker.process.send_signal(ending)
+        assert result.result().status is status
         assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+def test_an_interrupt_does_not_wait_for_what_is_left(database):
+    with Sandbox(2) as own:
+        main = threading.main_thread().ident
+        threading.Timer(1, signal.pthread_kill, (main, signal.SIGINT)).start()
+        started = monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            own.execute_many([(database, f"{ENDLESS} -- {n}") for n in range(40)], Limits(3))
+        assert monotonic() - started < 3
+        assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize("workers", [-1, 1_000_000_000])
+def test_an_impossible_number_of_workers_is_refused(workers):
+    with pytest.raises(Text2SqlError, match="1 to 1,000 workers"):
+        Sandbox(workers)
 
 
 def test_many_threads_share_the_workers(sandbox, database):

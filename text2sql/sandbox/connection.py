@@ -8,7 +8,8 @@ from collections import OrderedDict
 from pathlib import Path
 from time import monotonic, time_ns
 
-from text2sql.sandbox.limits import SQLITE_LIMITS
+from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
+from text2sql.sandbox.locks import is_being_written
 from text2sql.sandbox.statements import pragma_reads
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
@@ -18,6 +19,10 @@ _DANGEROUS_FUNCTIONS = frozenset(
 )
 _PRIVATE_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "sqlite_memstat"})
 """sqlite_stmt lists the statements that others, gold queries among them, ran here before."""
+
+_VIRTUAL_TABLES = """
+SELECT CAST(name AS TEXT), lower(sql) FROM sqlite_master WHERE sql LIKE '%virtual%'
+"""
 
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0
@@ -31,6 +36,11 @@ class UnusableDatabase(Exception):
 
 
 Stamp = tuple[int, ...]
+
+
+def replacing(text: bytes) -> str:
+    """Decode text of a database, whatever is not UTF-8 replaced."""
+    return text.decode("utf-8", "replace")
 
 
 def stamp_of(path: str) -> Stamp:
@@ -55,11 +65,21 @@ class Database:
         self._real = os.path.realpath(path)
         self.stamp = stamp_of(path)
         self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
-        self.immutable = not self._is_in_use()
+        self._descriptor = os.open(self._real, os.O_RDONLY)
         self.explaining = False
         self._virtual: frozenset[str] = frozenset()
-        self.handle = self._open()
-        self._prepare()
+        self._private = _PRIVATE_TABLES
+        try:
+            self.immutable = not self._is_in_use()
+            self.handle = self._open()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def is_current(self) -> bool:
         """Whether what this connection sees is what the file holds now."""
@@ -85,21 +105,29 @@ class Database:
             text = str(error)
             malformed = text.endswith("syntax error") or text.startswith("unrecognized token")
             return text if malformed or text == "incomplete input" else ""
+        except MemoryError:  # a statement is read to its end before it is compiled
+            return ""
         return ""
 
     def close(self) -> None:
         """Close the connection."""
         self.handle.close()
+        os.close(self._descriptor)
 
     def _is_in_use(self) -> bool:
         """Whether another program may have the file open, or has left something unfinished."""
-        if os.path.exists(self._real + "-journal"):
+        if os.access(self._real + "-journal", os.F_OK):
             return True
+        return self._has_log() or is_being_written(self._descriptor)
+
+    def _has_log(self) -> bool:
+        log = self._real + "-wal"
+        if not os.access(log, os.F_OK):  # cheaper than an exception
+            return False
         try:
-            log = os.stat(self._real + "-wal")
+            return os.stat(log).st_size > 0 or os.path.exists(self._real + "-shm")
         except FileNotFoundError:
             return False
-        return log.st_size > 0 or os.path.exists(self._real + "-shm")
 
     def _open(self) -> sqlite3.Connection:
         # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
@@ -119,8 +147,13 @@ class Database:
             handle.setlimit(limit, value)
         for setting in _SETTINGS:
             handle.execute(f"PRAGMA {setting}")
-        virtual = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage = 0"
-        self._virtual = frozenset(name for (name,) in handle.execute(virtual))
+        handle.text_factory = replacing
+        tables = dict(handle.execute(_VIRTUAL_TABLES))
+        self._virtual = frozenset(tables)
+        # A database may give a private table another name.
+        self._private |= {
+            name.lower() for name, sql in tables.items() if any(p in sql for p in _PRIVATE_TABLES)
+        }
         handle.set_authorizer(self._authorize)
         handle.set_progress_handler(self._is_late, _STEPS)
 
@@ -131,7 +164,7 @@ class Database:
         self, action: int, first: str | None, second: str | None, schema: str | None, _: str | None
     ) -> int:
         if action in _READS:
-            private = action == sqlite3.SQLITE_READ and (first or "").lower() in _PRIVATE_TABLES
+            private = action == sqlite3.SQLITE_READ and (first or "").lower() in self._private
             return sqlite3.SQLITE_DENY if private else sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
             allowed = (second or "").lower() not in _DANGEROUS_FUNCTIONS
@@ -191,7 +224,7 @@ def _open_database(path: str) -> Database:
         reason = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
         if reason is None:
             raise
-        raise UnusableDatabase(f"{path}: {reason} ({error}).") from error
+        raise UnusableDatabase(f"{path}: {reason} ({str(error)[:MESSAGE_CHARS]}).") from error
 
 
 DAMAGED = "the database is damaged; get a fresh copy"

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache
-from text2sql.sandbox.limits import MAX_VALUE_BYTES
+from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache, replacing
+from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
 from text2sql.sandbox.results import QueryResult, ResultDigest, Status, timeout_message
 from text2sql.sandbox.statements import Statement, classify, tokens_of
 
@@ -77,7 +77,7 @@ def _refusal(sql: str, statements: list[Statement], database: Database) -> Query
             return _write(statement.verb)
         malformed = malformed or complaint
     if malformed:
-        return QueryResult(Status.ERROR, error=malformed[:_MESSAGE_CHARS])
+        return QueryResult(Status.ERROR, error=malformed[:MESSAGE_CHARS])
     if "\x00" in sql:
         return QueryResult(Status.ERROR, error="the statement contains a NUL byte")
     if len(statements) > 1:
@@ -95,12 +95,11 @@ def _write(verb: str) -> QueryResult:
 def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     """Run one reading statement and take in its rows; never leaves it open."""
     database.explaining = statement.verb == "EXPLAIN"
-    database.handle.text_factory = str if job.strict_text else _replacing
+    database.handle.text_factory = str if job.strict_text else replacing
     cursor = database.handle.cursor()
     try:
         cursor.execute(statement.text)
-        columns = tuple(column[0] for column in cursor.description or ())
-        result = _take_in(cursor, columns, job)
+        result = _take_in(cursor, _names([column[0] for column in cursor.description or ()]), job)
     finally:
         cursor.close()
     if result.status is not Status.OK or job.strict_text or '"' not in statement.text:
@@ -108,8 +107,13 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     return _with_warnings(result, _misspelt(statement.text, database))
 
 
-def _replacing(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
+def _names(columns: list[str]) -> tuple[str, ...]:
+    """Return the columns' names, long ones cut where all of them would take too much room."""
+    longest = _NAMES_CHARS // max(1, len(columns))
+    return tuple(name[:longest] for name in columns)
+
+
+_NAMES_CHARS = 100_000  # one long name in 100 kB of SQL can be that of 2,000 columns
 
 
 def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
@@ -165,24 +169,22 @@ _BROKEN_FILE = frozenset(
 )
 
 
-_MESSAGE_CHARS = 1_000  # SQLite quotes the token it does not know, however long
-
-
 def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     """Tell the model's mistakes from limits and from a database that fails."""
     code = getattr(error, "sqlite_errorcode", None) or 0
+    text = str(error)[:MESSAGE_CHARS]
     if code == sqlite3.SQLITE_INTERRUPT:
         return QueryResult(Status.TIMEOUT, error=timeout_message(job.seconds))
     if code == sqlite3.SQLITE_TOOBIG:
-        message = f"a text or blob grew over {MAX_VALUE_BYTES:,} bytes: {error}"
+        message = f"a text or blob grew over {MAX_VALUE_BYTES:,} bytes: {text}"
         return QueryResult(Status.TOO_LARGE, error=message)
     # Plain READONLY answers a statement; its extended forms tell of recovery and journals.
     recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
     if code & 0xFF == sqlite3.SQLITE_CORRUPT:
-        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({error})")
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
-        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {error}")
-    return QueryResult(Status.ERROR, error=str(error)[:_MESSAGE_CHARS])
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {text}")
+    return QueryResult(Status.ERROR, error=text)
 
 
 def _unicode_message(error: Exception) -> str:

@@ -13,6 +13,9 @@ MAX_SQL_CHARS = 100_000
 MAX_VALUE_BYTES = 10_000_000
 """SQLite's limit on one text, blob or row: admits long cells, stops 1 GB from one function."""
 
+MESSAGE_CHARS = 1_000
+"""SQLite's messages are cut here: they quote unknown tokens and names, however long."""
+
 SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_VALUE_BYTES,
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,

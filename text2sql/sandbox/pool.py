@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox.files import check_database
 from text2sql.sandbox.limits import Limits
-from text2sql.sandbox.process import BatchOutcome, Text, WorkerLost, WorkerProcess
+from text2sql.sandbox.process import BatchOutcome, WorkerLost, WorkerProcess
 from text2sql.sandbox.results import QueryResult
 from text2sql.sandbox.work import Work
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+
+_MOST_WORKERS = 1_000
 
 
 def _cores() -> int:
@@ -42,7 +45,9 @@ class Sandbox:
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or _cores()
+        self.workers = workers or min(_cores(), _MOST_WORKERS)
+        if not 0 < self.workers <= _MOST_WORKERS:
+            raise Text2SqlError(f"A sandbox has 1 to {_MOST_WORKERS:,} workers, not {workers:,}.")
         self._idle: queue.LifoQueue[WorkerProcess | None] = queue.LifoQueue()
         for _ in range(self.workers):
             self._idle.put(None)
@@ -100,9 +105,13 @@ class Sandbox:
 
         with ThreadPoolExecutor(threads, "text2sql-batch") as pool:
             others = [pool.submit(self._work_off, work, settings, limits) for _ in range(threads)]
-            self._work_off(work, settings, limits)
-            for other in others:
-                other.result()
+            try:
+                self._work_off(work, settings, limits)
+                for other in others:
+                    other.result()
+            except BaseException:
+                work.stop()
+                raise
         return work.results()
 
     async def aexecute(
@@ -162,19 +171,22 @@ class Sandbox:
         """Have workers run what there is to do until nothing is left to begin."""
         while batch := work.take():
             try:
-                outcome = self._run([work.texts[number] for number in batch], settings, limits)
+                outcome = self._run(work, batch, settings, limits)
             except BaseException:
                 work.stop()
                 raise
             work.settle(batch, outcome, limits.seconds)
 
-    def _run(self, texts: list[Text], settings: tuple[Any, ...], limits: Limits) -> BatchOutcome:
-        """Run texts on some worker, as far as it comes."""
+    def _run(
+        self, work: Work, batch: list[int], settings: tuple[Any, ...], limits: Limits
+    ) -> BatchOutcome:
+        """Run a batch on some worker, as far as it comes."""
         self._refuse_if_closed()
         worker, healthy = self._idle.get(), False
         try:
             worker = worker or self._start()
-            outcome = worker.run(texts, settings, limits)
+            with work.running_on(worker):
+                outcome = worker.run([work.texts[n] for n in batch], settings, limits)
             healthy = not (outcome.late or outcome.died)
         except WorkerLost:
             return BatchOutcome([], 0, died=True)

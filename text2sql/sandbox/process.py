@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +27,12 @@ Text = tuple[str, str]
 """An absolute path of a database and the SQL to run on it."""
 
 
+_FAULTS = frozenset(
+    {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
+)
+"""Signals by which a process ends through what it ran itself, not through somebody else."""
+
+
 class WorkerLost(Exception):
     """A worker process did not start."""
 
@@ -36,13 +43,15 @@ class BatchOutcome:
 
     ``replies`` are those to the first texts, in order. When the worker is gone (``late``: it
     was killed, ``died``: it ended), ``at`` is the position of the text it was busy with; texts
-    between the last reply and ``at`` had been run, and their results are lost.
+    between the last reply and ``at`` had been run, and their results are lost. ``crashed``: what
+    the worker ran ended it.
     """
 
     replies: list[tuple[Any, ...]]
     at: int = -1
     late: bool = False
     died: bool = False
+    crashed: bool = False
 
 
 class WorkerProcess:
@@ -95,7 +104,7 @@ class WorkerProcess:
                         return BatchOutcome(replies, at, late=True)
         except (EOFError, OSError):
             at, _ = self._busy_with(first, len(replies), heard)
-            return BatchOutcome(replies, at, died=True)
+            return BatchOutcome(replies, at, died=True, crashed=self._has_crashed())
         return BatchOutcome(replies)
 
     def end(self) -> None:
@@ -103,6 +112,10 @@ class WorkerProcess:
         self.process.kill()
         self._channel.close()
         self.process.wait()
+
+    def _has_crashed(self) -> bool:
+        self.end()
+        return -self.process.returncode in _FAULTS
 
     def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float]:
         """Return the position in the batch of the text that is running, and since when."""

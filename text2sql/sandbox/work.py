@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox.channel import UNUSABLE
 from text2sql.sandbox.limits import MAX_SQL_CHARS
-from text2sql.sandbox.process import BatchOutcome, Text
+from text2sql.sandbox.process import BatchOutcome, Text, WorkerProcess
 from text2sql.sandbox.results import QueryResult, Status, timeout_message
 
 _BATCH = 64
@@ -31,6 +32,8 @@ class Work:
         self._results: list[QueryResult | Text2SqlError | None] = [None] * len(texts)
         self._deaths: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._stopped = False
+        self._busy: set[WorkerProcess] = set()
         fit = [number for number in range(len(texts)) if self._fits(number)]
         self._left = deque(sorted(fit, key=lambda number: _turn(*texts[number])))
 
@@ -43,12 +46,27 @@ class Work:
     def take(self) -> list[int]:
         """Return the numbers of the texts to run next, none when there are none."""
         with self._lock:
-            return [self._left.popleft() for _ in range(self._size())]
+            return [self._left.popleft() for _ in range(0 if self._stopped else self._size())]
 
     def stop(self) -> None:
-        """Leave the rest undone."""
+        """Leave the rest undone, texts that are running included."""
         with self._lock:
-            self._left.clear()
+            self._stopped = True
+            for worker in self._busy:
+                worker.process.kill()
+
+    @contextmanager
+    def running_on(self, worker: WorkerProcess) -> Iterator[None]:
+        """Let ``stop`` know which worker runs a batch of this work."""
+        with self._lock:
+            self._busy.add(worker)
+            if self._stopped:
+                worker.process.kill()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.remove(worker)
 
     def settle(self, batch: list[int], outcome: BatchOutcome, seconds: float) -> None:
         """Note what became of a batch; what its worker did not come to is to be done again."""
@@ -60,7 +78,7 @@ class Work:
             self._results[late] = _late(seconds)
             again.remove(late)
         if outcome.died:
-            self._bury(batch[outcome.at], again)
+            self._bury(batch[outcome.at], again, outcome.crashed)
         with self._lock:
             self._left.extendleft(reversed(again))
 
@@ -88,10 +106,14 @@ class Work:
         left = len(self._left)
         return min(left, _BATCH, max(1, left // (2 * self._workers)))
 
-    def _bury(self, number: int, again: list[int]) -> None:
+    def _bury(self, number: int, again: list[int], crashed: bool) -> None:
         self._deaths[number] = self._deaths.get(number, 0) + 1
-        if self._deaths[number] >= _ATTEMPTS:
-            again.remove(number)
+        if self._deaths[number] < _ATTEMPTS:
+            return
+        again.remove(number)
+        if crashed:
+            self._results[number] = QueryResult(Status.ERROR, error="the query crashes SQLite")
+        else:
             error = f"{self.texts[number][0]}: the worker process died, twice for one query"
             self._results[number] = QueryResult(Status.INFRASTRUCTURE, error=error)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from assets.expectations import Outcome, great_expectations, validate
-from text2sql.reporting.answers import AnswerStatus, StoredAnswer
+from text2sql.reporting.answers import AnswerStatus, StoredAnswer, Verified
 
 SHOWN = ("question", "status", "share", "error")
 
@@ -32,13 +32,16 @@ def answers_frame(
             "sql": answer.sql,
             "row_count": answer.row_count,
             "error": answer.error,
-            "warning": warnings.get(answer.question_id),
+            "warning": warnings.get(answer.question_id) or None,
+            "verified": answer.verified.value if answer.verified else None,
         }
         for answer in answers
     ]
     error = {"status": AnswerStatus.ERROR.value}
     rows += [{"question": id, "error": problem, **error} for id, problem in unreadable.items()]
-    return pd.DataFrame(rows, columns=[*SHOWN, "minimum_share", "sql", "row_count", "warning"])
+    return pd.DataFrame(
+        rows, columns=[*SHOWN, "minimum_share", "sql", "row_count", "warning", "verified"]
+    )
 
 
 def check_published(frame: pd.DataFrame) -> Outcome:
@@ -105,6 +108,19 @@ def check_steady(frame: pd.DataFrame) -> Outcome:
         )
     ]
     return validate(frame, expectations, (*SHOWN, "warning"))
+
+
+def check_verified(frame: pd.DataFrame) -> Outcome:
+    """Check that every result that was agreed on equals its verified SQL's, where there is one."""
+    e = great_expectations().expectations
+    compared = frame[frame["verified"].notna()]
+    holds = e.ExpectColumnValuesToBeInSet(
+        column="verified",
+        value_set=[Verified.MATCH.value],
+        severity="warning",
+        description="what is agreed on equals what the verified SQL returns",
+    )
+    return validate(compared, [holds] if len(compared) else [], (*SHOWN, "verified"))
 
 
 def check_databases_found(frame: pd.DataFrame) -> Outcome:

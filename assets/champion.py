@@ -7,12 +7,20 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from assets.back_test import BackTester
 from assets.data import load_questions, write_file, write_json
 from assets.evaluation import dev_scores, evaluation_folder, read_scores
 from assets.partitions import training_run_of, training_runs
+from assets.plots import records
+from assets.report_questions import report_questions
+from assets.sampling import SAMPLING_POOL
 from assets.training import read_training
 from assets.versions import code_version, read_json
 from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.processes import end_with_parent
+from resources.reporting import ReportingDatabase
+from resources.sandbox import SandboxResource
 from text2sql.champion import CHAMPION, champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import TRAINED, Comparison, compare
@@ -20,6 +28,8 @@ from text2sql.model_card import render_card
 from text2sql.promotion import GateRules, objections
 from text2sql.score_table import markdown_table, score_rows
 
+SHOWN = 50
+"""Questions that metadata shows at most."""
 HISTORY = 100
 """Former champions that are remembered."""
 
@@ -57,6 +67,29 @@ def promotion_gate(
         passed=not found,
         description=" ".join(found) or f"Nothing speaks against the training run {run}.",
         metadata={"training run": run, "compared with": _champion_name(root)},
+    )
+
+
+@dg.asset_check(
+    asset=model_card, blocking=True, additional_deps=[report_questions], pool=SAMPLING_POOL
+)
+def back_test(
+    context: dg.AssetCheckExecutionContext,
+    root: ArtifactRoot,
+    reporting: ReportingDatabase,
+    policy: PolicyResource,
+    sandbox: SandboxResource,
+) -> dg.AssetCheckResult:
+    """The candidate answers no fewer verified report questions right than the champion."""
+    end_with_parent()
+    run = context.run.tags.get("dagster/partition") or _last_evaluated(root)
+    found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
+    shown = ("question_id", "before", "after", "sql_before", "sql_after")
+    flips = [{name: str(flip[name])[:500] for name in shown} for flip in found.flips[:SHOWN]]
+    return dg.AssetCheckResult(
+        passed=found.passed,
+        description=found.sentence,
+        metadata={"training run": run, "flips": records(flips)},
     )
 
 
@@ -100,13 +133,21 @@ class ChampionConfig(dg.Config):
     kinds={"json"},
 )
 def champion_policy(
-    context: dg.AssetExecutionContext, config: ChampionConfig, root: ArtifactRoot
+    context: dg.AssetExecutionContext,
+    config: ChampionConfig,
+    root: ArtifactRoot,
+    reporting: ReportingDatabase,
+    policy: PolicyResource,
+    sandbox: SandboxResource,
 ) -> dg.MaterializeResult:
-    """The policy that answers every day: the last candidate that passed the gate."""
+    """The policy that answers every day: the last candidate that passed gate and back-test."""
     run = config.training_run or training_run_of(context) or _last_evaluated(root)
     found = objections(read_scores(root, run), GateRules(), _against_champion(root, run))
     if found:
         raise Text2SqlError(f"The training run {run} cannot take over. {' '.join(found)}")
+    test = BackTester(root, reporting, policy, sandbox).verdict(run, context.run_id)
+    if not test.passed:
+        raise Text2SqlError(f"The training run {run} cannot take over. {test.sentence}")
     champion = _promote(root, run, context.run_id)
     return dg.MaterializeResult(
         metadata={
@@ -115,6 +156,7 @@ def champion_policy(
             "policy revision": champion["revision"],
             "greedy": champion["greedy"],
             "champions before": len(champion["history"]),
+            "back-test": test.sentence,
         },
         data_version=dg.DataVersion(champion["revision"]),
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
@@ -18,14 +18,18 @@ from assets.answer_checks import (
     check_answered,
     check_published,
     check_steady,
+    check_verified,
 )
 from assets.champion import champion_policy, read_champion
+from assets.delivery import CHECK as DELIVERED
+from assets.delivery import deliver_day
 from assets.expectations import check_result
 from assets.partitions import days
 from assets.plots import records
 from assets.report_questions import GROUP, SHOWN, report_questions
 from assets.sampling import SAMPLING_POOL
 from assets.versions import code_version, fingerprint
+from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_with_parent
@@ -36,6 +40,7 @@ from text2sql.policy.base import Policy, Sampling
 from text2sql.reporting.answering import Answerer, Outcome, answer_day
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.reporting.entries import Entry, entries
+from text2sql.reporting.finding import find_answers
 from text2sql.reporting.page import render_page
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
@@ -86,6 +91,8 @@ class ReportAnswersConfig(dg.Config):
         dg.AssetCheckSpec("questions_answered", asset="report_answers"),
         dg.AssetCheckSpec("candidates_agree", asset="report_answers"),
         dg.AssetCheckSpec("answers_steady", asset="report_answers"),
+        dg.AssetCheckSpec("verified_hold", asset="report_answers"),
+        dg.AssetCheckSpec(DELIVERED, asset="report_answers"),
     ],
     code_version=code_version(*CODE),
     freshness_policy=dg.FreshnessPolicy.time_window(
@@ -101,6 +108,7 @@ def report_answers(
     reporting: ReportingDatabase,
     policy: PolicyResource,
     sandbox: SandboxResource,
+    delivery: DeliveryResource,
 ) -> dg.MaterializeResult:
     """The champion's answers of a day in the reporting tables, and a page that shows them.
 
@@ -115,11 +123,15 @@ def report_answers(
         outcomes = asyncio.run(
             _answer(context, config, root, policy, champion, store, box, questions)
         )
-        warnings: dict[str, str] = {}
-        page = _write_page(root, day, store, outcomes, warnings)
         _finish_run(context, store, outcomes)
+        shown = list(entries(store, find_answers(store, date.fromisoformat(day))))
+        page = _write_page(root, day, shown, unreadable)
+        mine = {outcome.question.id for outcome in outcomes}
+        told = [entry for entry in shown if entry.answer.question_id in mine]
+        delivered = deliver_day(delivery, store, day, told)
+        context.log.info(f"delivery: {delivered.description}")
     _raise_if_all_failed(outcomes)
-    return _result(outcomes, unreadable, warnings, config, page)
+    return _result(outcomes, unreadable, told, config, page, delivered)
 
 
 def _due(
@@ -201,25 +213,11 @@ def _sentence(outcome: Outcome) -> str:
 
 
 def _write_page(
-    root: ArtifactRoot,
-    day: str,
-    store: ReportingStore,
-    outcomes: Sequence[Outcome],
-    warnings: dict[str, str],
+    root: ArtifactRoot, day: str, shown: Sequence[Entry], unreadable: Mapping[str, str]
 ) -> Path:
-    """Write the day's page; note, by question, what changed though the data did not."""
-    shown = entries(store, [outcome.answer for outcome in outcomes])
-    page = render_page(day, _noting(shown, warnings))
+    page = render_page(day, shown, unreadable)
     file = root.path / "reports" / f"{day}.html"
     return data.write_file(file, lambda part: part.write_text(page, encoding="utf-8"))
-
-
-def _noting(shown: Iterable[Entry], warnings: dict[str, str]) -> Iterator[Entry]:
-    """Pass entries on, one at a time: an answer may have many rows."""
-    for entry in shown:
-        if entry.difference and entry.difference.warning:
-            warnings[entry.answer.question_id] = entry.difference.warning
-        yield entry
 
 
 def _start_run(
@@ -257,10 +255,12 @@ def _raise_if_all_failed(outcomes: Sequence[Outcome]) -> None:
 def _result(
     outcomes: Sequence[Outcome],
     unreadable: Mapping[str, str],
-    warnings: Mapping[str, str],
+    told: Sequence[Entry],
     config: ReportAnswersConfig,
     page: Path,
+    delivered: dg.AssetCheckResult,
 ) -> dg.MaterializeResult:
+    warnings = {e.answer.question_id: e.difference.warning for e in told if e.difference}
     answers = [outcome.answer for outcome in outcomes]
     statuses = Counter(answer.status for answer in answers)
     frame = answers_frame(answers, unreadable, warnings)
@@ -278,6 +278,8 @@ def _result(
             check_result("questions_answered", check_answered(frame, config.least_answered)),
             check_result("candidates_agree", check_agreement(frame, config.least_agreement)),
             check_result("answers_steady", check_steady(frame)),
+            check_result("verified_hold", check_verified(frame)),
+            delivered,
         ],
         data_version=dg.DataVersion(
             fingerprint(answers=[[a.question_id, a.status, a.digest, a.sql] for a in answers])

@@ -19,6 +19,7 @@ from assets import (
 )
 from pipelines.jobs import daily_answers, lifecycle
 from pipelines.schedules import daily_answers_schedule
+from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
@@ -54,6 +55,7 @@ defs = dg.Definitions(
         "policy": PolicyResource(),
         "trainer": TrainerResource(),
         "reporting": ReportingDatabase(),
+        "delivery": DeliveryResource(),
     },
     executor=dg.multiprocess_executor.configured(
         {"max_concurrent": MAX_CONCURRENT, "start_method": START_METHOD}

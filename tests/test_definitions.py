@@ -38,6 +38,7 @@ GRAPH = {
 BLOCKING = {"questions_valid", "db_ids_resolve", "databases_sound", "gold_runs"} | {
     "prompts_can_teach",
     "promotion_gate",
+    "back_test",
 }
 
 

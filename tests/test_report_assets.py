@@ -11,10 +11,11 @@ import dagster as dg
 import pytest
 import yaml
 from reporting_databases import postgresql_server, upgrade_tables
-from scripted_server import ScriptedServer, Step, fails, submits
+from scripted_server import ScriptedServer, Step, fails, replay, submits
 
 from assets.report_questions import report_questions
 from assets.reporting import report_answers
+from resources.delivery import SMTP_VARIABLE, WEBHOOK_VARIABLE, DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
@@ -26,7 +27,15 @@ from text2sql.reporting.location import URL_VARIABLE
 __all__ = ["postgresql_server"]
 DAY = "2026-03-02"
 FINE = dict.fromkeys(
-    ("published_sound", "questions_answered", "candidates_agree", "answers_steady"), True
+    (
+        "published_sound",
+        "questions_answered",
+        "candidates_agree",
+        "answers_steady",
+        "verified_hold",
+        "delivered",
+    ),
+    True,
 )
 COUNT = "SELECT COUNT(*) AS shops FROM shop"
 
@@ -78,6 +87,7 @@ class Place:
                 "reporting": ReportingDatabase(),
                 "policy": PolicyResource(),
                 "sandbox": SandboxResource(workers=2),
+                "delivery": DeliveryResource(),
             },
         )
 
@@ -109,6 +119,11 @@ def place(tmp_path, monkeypatch):
 
 def checks(result) -> dict[str, bool]:
     return {c.check_name: c.passed for c in result.get_asset_check_evaluations()}
+
+
+def said(result, check: str) -> str:
+    [found] = [c for c in result.get_asset_check_evaluations() if c.check_name == check]
+    return found.description
 
 
 def metadata(result, asset: str) -> dict:
@@ -150,6 +165,51 @@ def test_answers_go_to_the_database_that_the_environment_names(
     with psycopg.connect(postgresql_server) as connection:
         [row] = connection.execute("SELECT shops, answer_scheduled_at FROM answer_shops")
     assert row == (2, datetime(2026, 3, 2, tzinfo=UTC))
+
+
+def test_a_report_is_sent_once_and_a_failure_to_send_it_is_a_warning(place, monkeypatch):
+    place.ask(shops=COUNT)
+    place.load()
+    with ScriptedServer([fails(500), replay({})]) as chat:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
+        failed, sent, again = (place.answer() for _ in range(3))
+    assert failed.success
+    assert checks(failed)["delivered"] is False
+    words = [said(result, "delivered") for result in (failed, sent, again)]
+    assert "answered with status 500" in words[0]
+    assert words[1:] == ["webhook: sent", "webhook: sent before"]
+    assert len(chat.requests) == 2
+    assert "1 of 1 questions answered" in chat.requests[0]["text"]
+    assert place.query("SELECT status, attempts FROM answers") == [("answered", 1)]
+
+
+def test_a_failed_day_is_told_too(place, monkeypatch):
+    place.ask(shops=fails(400, "quota"))
+    place.load()
+    with ScriptedServer([replay({})]) as chat:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
+        assert not place.answer(raises=False).success
+    assert "quota" in chat.requests[0]["text"]
+
+
+def test_wrong_settings_of_the_delivery_lose_no_answer(place, monkeypatch):
+    place.ask(shops=COUNT)
+    place.load()
+    monkeypatch.setenv(SMTP_VARIABLE, "mail.example.org")
+    result = place.answer()
+    assert "the mail server must be smtp://" in said(result, "delivered")
+    assert place.query("SELECT status FROM answers") == [("answered",)]
+
+
+def test_an_answer_that_a_person_knows_better_is_a_failed_check(place):
+    place.ask(shops=COUNT, ids="SELECT id FROM shop")
+    rows = yaml.safe_load(place.file.read_text())
+    place.write([rows[0] | {"verified_sql": "SELECT 7"}, rows[1]])
+    place.load()
+    result = place.answer()
+    assert checks(result)["verified_hold"] is False
+    assert "shops" in said(result, "verified_hold")
+    assert place.query("SELECT question_id FROM answers WHERE status = 'refuted'") == [("shops",)]
 
 
 def test_the_same_tick_twice_asks_once(place):

@@ -5,7 +5,7 @@ Everything that comes from questions, databases or models is escaped: it is data
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -30,14 +30,23 @@ details {{ margin: .4rem 0 }} summary {{ cursor: pointer }}
 """
 
 
-def render_page(day: str, shown: Iterable[Entry]) -> str:
-    """Return the page of a day: first what not to trust, then each answer."""
+def render_page(
+    day: str, shown: Iterable[Entry], unreadable: Mapping[str, str] | None = None
+) -> str:
+    """Return the page of a day: first what not to trust, then each answer.
+
+    ``unreadable`` are questions that could not be asked: their ids and what is wrong with them.
+    """
     shown = list(shown)
     title = f"Answers of {day}"
     sections = "\n".join(_section(entry) for entry in shown)
+    unasked = "".join(
+        f'<p class="concern">Not asked, {escape(name)}: {escape(problem)}</p>'
+        for name, problem in (unreadable or {}).items()
+    )
     body = (
         f"<h1>{escape(title)}</h1>"
-        f'<p class="about">{escape(summary(shown))}</p>\n{_overview(shown)}\n{sections}\n'
+        f'<p class="about">{escape(summary(shown))}</p>\n{unasked}{_overview(shown)}\n{sections}\n'
     )
     return document(title, body, _STYLE)
 

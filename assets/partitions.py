@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import os
+from zoneinfo import ZoneInfo
+
 import dagster as dg
 
 from text2sql.errors import Text2SqlError
 
 TRAINING_RUN = "training_run"
-TIME_ZONE = "UTC"
+ZONE_VARIABLE = "TEXT2SQL_TIME_ZONE"
+
+
+def project_time_zone() -> str:
+    """Return the time zone in which days begin and schedules tick: ``TEXT2SQL_TIME_ZONE``, or UTC.
+
+    Raises Text2SqlError for a name that is no time zone's.
+    """
+    name = os.environ.get(ZONE_VARIABLE) or "UTC"
+    try:
+        return ZoneInfo(name).key
+    except (KeyError, ValueError, OSError) as error:
+        raise Text2SqlError(
+            f"{ZONE_VARIABLE} is {name!r}, which is no time zone; use a name such as Europe/Berlin"
+        ) from error
+
+
+TIME_ZONE = project_time_zone()
 
 training_runs = dg.DynamicPartitionsDefinition(name=TRAINING_RUN)
 """One key a training run; a person, a sensor or the demo adds it before the run starts."""

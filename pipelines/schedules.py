@@ -12,6 +12,11 @@ daily_answers_schedule = dg.build_schedule_from_partitioned_job(
     hour_of_day=6,
     minute_of_hour=0,
     default_status=dg.DefaultScheduleStatus.STOPPED,
-    description="Answers the day's questions at six in the time zone of the days' partitions.",
+    description="Answers what is due on the day, at six in the time zone TEXT2SQL_TIME_ZONE.",
 )
-"""The run key is the day: however often a day's tick comes, it starts one run."""
+"""The run key is the day: however often a day's tick comes, it starts one run.
+
+The run answers the schedule groups that are due on its day. For a group that is to be answered at
+another hour, or on other days, add a schedule of the same job whose run config gives
+``report_answers`` the group.
+"""

@@ -32,19 +32,30 @@ def postgresql_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def reporting_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty reporting database of each kind."""
+def _empty_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'reporting.sqlite'}"
+        return f"sqlite:///{request.getfixturevalue('tmp_path') / 'reporting.sqlite'}"
     import psycopg
 
     server = request.getfixturevalue("postgresql_server")
     name = f"reporting_{uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-    url = f"{server}&options=-csearch_path%3D{name}"
-    upgrade_tables(url)
+    return f"{server}&options=-csearch_path%3D{name}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_reporting_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a database of each kind with nothing in it."""
+    return _empty_url(request)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def reporting_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a database of each kind that can be opened: PostgreSQL's has its tables."""
+    url = _empty_url(request)
+    if not url.startswith("sqlite"):
+        upgrade_tables(url)
     return url
 
 

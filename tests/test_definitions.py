@@ -116,6 +116,55 @@ def test_schedule_ticks_once_a_day_and_asks_for_today():
     assert (request.run_key, request.partition_key) == ("2026-03-29", "2026-03-29")
 
 
+_TICKS = """
+import json
+from datetime import datetime
+import dagster as dg
+from dagster._utils.schedules import schedule_execution_time_iterator
+from pipelines.definitions import defs
+
+schedule = defs.resolve_schedule_def("daily_answers_schedule")
+start = datetime.fromisoformat("2026-10-24T00:00+02:00")
+times = schedule_execution_time_iterator(
+    start.timestamp(), schedule.cron_schedule, schedule.execution_timezone
+)
+ticks, found = iter(times), []
+with dg.DagsterInstance.ephemeral() as instance:
+    for _ in range(3):
+        tick = next(ticks)
+        context = dg.build_schedule_context(
+            instance, scheduled_execution_time=tick, repository_def=defs.get_repository_def()
+        )
+        [request] = schedule.evaluate_tick(context).run_requests
+        found.append([tick.isoformat(), request.run_key, request.partition_key])
+print(json.dumps(found))
+"""
+
+
+def in_zone(zone: str) -> subprocess.CompletedProcess[str]:
+    """Load the definitions in a process with this time zone; it prints ticks of the schedule."""
+    return subprocess.run(
+        [sys.executable, "-c", _TICKS],
+        cwd=REPO,
+        env=os.environ | {"TEXT2SQL_TIME_ZONE": zone},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_schedule_ticks_at_six_by_the_clock_before_and_after_a_change():
+    assert json.loads(in_zone("Europe/Berlin").stdout) == [
+        ["2026-10-24T06:00:00+02:00", "2026-10-24", "2026-10-24"],
+        ["2026-10-25T06:00:00+01:00", "2026-10-25", "2026-10-25"],
+        ["2026-10-26T06:00:00+01:00", "2026-10-26", "2026-10-26"],
+    ]
+
+
+def test_a_time_zone_that_is_none_is_named():
+    done = in_zone("Mars/Phobos")
+    assert "TEXT2SQL_TIME_ZONE is 'Mars/Phobos', which is no time zone" in done.stderr
+
+
 def test_lifecycle_without_a_training_run_stops_before_sampling(root):
     job = defs.resolve_job_def("lifecycle")
     selection = [dg.AssetKey(name) for name in ("base_rollouts", "training_prompts", "grpo_policy")]

@@ -2,16 +2,90 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from reporting_databases import postgresql_server, reporting_url
+from alembic.script import ScriptDirectory
+from reporting_databases import empty_reporting_url, postgresql_server, reporting_url
 
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting import tables
-from text2sql.reporting.migrating import NEWEST, VERSION_TABLE
+from text2sql.reporting.database import Database
+from text2sql.reporting.migrating import NEWEST, VERSION_TABLE, schema_status, upgrade
+from text2sql.reporting.migrations.versions import v0001_tables
+from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.values import Column
+from text2sql.reporting.views import replace_view
 
-__all__ = ["postgresql_server", "reporting_url"]
+__all__ = ["empty_reporting_url", "postgresql_server", "reporting_url"]
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+QUESTION = {
+    "id": "q1",
+    "question": "How many?",
+    "database": "shop",
+    "evidence": "",
+    "votes": 8,
+    "minimum_share": 0.5,
+    "time_zone": "Asia/Tokyo",
+    "schedule_group": "daily",
+    "enabled": False,
+    "view_name": "answer_q1",
+    "view_columns": [{"name": "n", "label": "N", "type": "integer"}],
+    "created_at": NOW,
+    "updated_at": NOW,
+}
+ANSWER = {
+    "id": 7,
+    "question_id": "q1",
+    "scheduled_at": NOW,
+    "status": "answered",
+    "change": "first",
+    "sql": "SELECT ':x' AS N -- 100%",
+    "columns": QUESTION["view_columns"],
+    "row_count": 1,
+    "candidates": 8,
+    "minimum_share": 0.5,
+    "tie": False,
+    "question": "How many?",
+    "evidence": "",
+    "database": "shop",
+    "attempts": 1,
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "seconds": 1.5,
+    "created_at": NOW,
+    "updated_at": NOW,
+}
+
+
+def make_uncounted(url: str) -> None:
+    """Make the tables as they were before their versions were counted, with an answer in them."""
+    old = v0001_tables.metadata
+    with Database(url) as database, database.writing() as connection:
+        old.create_all(connection)
+        connection.exec_driver_sql(v0001_tables.LATEST_ANSWERS)
+        connection.execute(sa.insert(old.tables["questions"]).values(QUESTION))
+        connection.execute(sa.insert(old.tables["answers"]).values(ANSWER))
+        row = {"answer_id": 7, "position": 0, "cells": {"n": 5}, "marks": None}
+        connection.execute(sa.insert(old.tables["answer_rows"]).values(row))
+        replace_view(connection, "answer_q1", "q1", [Column("n", "N", "integer")])
+
+
+def upgrade_tables(url: str) -> str | None:
+    """Do what the command does; return the version before."""
+    with Database(url) as database, database.named_errors():
+        return upgrade(database.writer).found
+
+
+def version(url: str) -> str | None:
+    with Database(url) as database:
+        return schema_status(database.engine).found
 
 
 def test_the_steps_make_what_the_code_uses(reporting_url):
@@ -19,5 +93,93 @@ def test_the_steps_make_what_the_code_uses(reporting_url):
         options = {"version_table": VERSION_TABLE, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, tables.metadata) == []
-        version = sa.table(VERSION_TABLE, sa.column("version_num"))
-        assert connection.scalar(sa.select(version)) == NEWEST
+    assert version(reporting_url) == NEWEST
+
+
+def test_the_newest_version_is_the_last_step():
+    from text2sql.reporting import migrations
+
+    steps = ScriptDirectory(migrations.__path__[0])
+    assert steps.get_current_head() == NEWEST
+
+
+def test_tables_from_before_versions_were_counted_are_adopted(empty_reporting_url):
+    make_uncounted(empty_reporting_url)
+    assert upgrade_tables(empty_reporting_url) is None
+    with ReportingStore(empty_reporting_url) as store:
+        [question] = QuestionTable(store).read().readable
+        assert (question.timezone, question.enabled, question.owner) == ("Asia/Tokyo", False, "")
+        [answer] = store.history("q1")
+        assert (answer.id, answer.sql, answer.scheduled_at) == (7, ANSWER["sql"], NOW)
+        assert (answer.verified, answer.expectations) == (None, None)
+        assert store.rows(answer) == [{"n": 5}]
+        assert [tuple(row) for row in store.read(sa.text('SELECT n FROM "answer_q1"'))] == [(5,)]
+        [latest] = store.latest_answers()
+        assert latest == answer
+    assert upgrade_tables(empty_reporting_url) == NEWEST
+
+
+def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path):
+    url = f"sqlite:///{tmp_path / 'r.sqlite'}"
+    make_uncounted(url)
+    with ReportingStore(url) as store:
+        assert len(store.history("q1")) == 1
+    assert version(url) == NEWEST
+
+
+@pytest.mark.parametrize("empty_reporting_url", ["postgresql"], indirect=True)
+def test_an_older_server_names_the_command_and_stays_as_it_is(empty_reporting_url):
+    make_uncounted(empty_reporting_url)
+    with pytest.raises(Text2SqlError, match=r"\*\*\*.*run text2sql reporting upgrade"):
+        ReportingStore(empty_reporting_url)
+    assert version(empty_reporting_url) is None
+
+
+def test_tables_of_a_newer_release_are_refused_and_stay(reporting_url):
+    with ReportingStore(reporting_url) as store, store.writing() as connection:
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0999'")
+    for work in (ReportingStore, upgrade_tables):
+        with pytest.raises(Text2SqlError, match=r"0999.* newer than .*install a newer release"):
+            work(reporting_url)
+    assert version(reporting_url) == "0999"
+
+
+def test_tables_of_something_else_are_refused_and_stay(empty_reporting_url):
+    own = ("questions", "answers", "answer_rows")
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        for name in own:
+            connection.exec_driver_sql(f"CREATE TABLE {name}(id INTEGER)")
+    with pytest.raises(Text2SqlError, match="'questions' that is there has no column question, "):
+        upgrade_tables(empty_reporting_url)
+    with Database(empty_reporting_url) as database:
+        assert set(sa.inspect(database.engine).get_table_names()) == set(own)
+
+
+def test_an_upgrade_that_fails_changes_nothing(empty_reporting_url):
+    make_uncounted(empty_reporting_url)
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        connection.exec_driver_sql("CREATE TABLE deliveries(id INTEGER)")
+    with pytest.raises(InfrastructureError, match="deliveries"):
+        upgrade_tables(empty_reporting_url)
+    with Database(empty_reporting_url) as database:
+        columns = {one["name"] for one in sa.inspect(database.engine).get_columns("questions")}
+    assert columns == set(QUESTION)
+    assert version(empty_reporting_url) is None
+
+
+_UPGRADE = """
+import sys
+from text2sql.reporting.database import Database
+from text2sql.reporting.migrating import upgrade
+
+with Database(sys.argv[1]) as database:
+    upgrade(database.writer)
+"""
+
+
+def test_processes_that_upgrade_at_once_wait_for_each_other(empty_reporting_url):
+    make_uncounted(empty_reporting_url)
+    command = [sys.executable, "-c", _UPGRADE, empty_reporting_url]
+    children = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+    assert [child.communicate()[1].decode() for child in children] == ["", "", ""]
+    assert version(empty_reporting_url) == NEWEST

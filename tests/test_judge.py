@@ -319,6 +319,27 @@ def test_evaluate_refuses_the_predictions_of_other_questions(tmp_path, database,
     assert result.stdout == ""
 
 
+def test_evaluate_refuses_predictions_nested_beyond_reading(tmp_path, database):
+    arguments = write_questions(tmp_path, database)
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    result = CliRunner().invoke(
+        evaluate, [*arguments, "--predictions", str(tmp_path / "deep.json")]
+    )
+    assert isinstance(result.exception, Text2SqlError)
+    assert "neither JSON nor JSON Lines" in str(result.exception)
+
+
+def test_nothing_in_evaluates_files_steers_the_terminal(tmp_path, database):
+    red = "\x1b[31m"
+    arguments = write_questions(tmp_path, database)
+    rows = json.loads((tmp_path / "dev.json").read_text())
+    (tmp_path / "dev.json").write_text(json.dumps([r | {"difficulty": red} for r in rows]))
+    (tmp_path / "p.json").write_text(json.dumps({"9": "SELECT 3", red: 5}))
+    result = CliRunner().invoke(evaluate, [*arguments, "--predictions", str(tmp_path / "p.json")])
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.output and "\\x1b[31m" in result.stdout
+
+
 def test_evaluate_finds_an_unwritable_output_before_the_work(tmp_path, database):
     taken = tmp_path / "file"
     taken.write_text("kept")

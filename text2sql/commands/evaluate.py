@@ -17,6 +17,7 @@ from text2sql.datasets.predictions import Predictions, read_predictions
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
 from text2sql.known_results import KnownResults
+from text2sql.render import neutral
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, accuracy, score_predictions
 
@@ -121,7 +122,7 @@ def _report_left_out(records: list[Record], sql: Predictions) -> None:
     if sql.no_text:
         click.echo(
             f"warning: {len(sql.no_text)} predictions are neither text nor null and count as not "
-            f"matched; the first has the id {sql.no_text[0]}",
+            f"matched; the first has the id {neutral(sql.no_text[0])}",
             err=True,
         )
 
@@ -132,7 +133,9 @@ def _print(scores: PredictionScores) -> None:
     click.echo(f"execution accuracy {_percent(share)} of {found['count']} ({scores.rule})")
     for title in ("by_difficulty", "by_database"):
         for name, part in found[title].items():
-            click.echo(f"  {name:<24} {_percent(part['execution_accuracy']):>7} of {part['count']}")
+            click.echo(
+                f"  {neutral(name):<24} {_percent(part['execution_accuracy']):>7} of {part['count']}"
+            )
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
 

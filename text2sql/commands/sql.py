@@ -71,7 +71,7 @@ def _as_json(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
     result = sandbox.execute(database, clean_sql(statement), limits)
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
-    return result.status, json.dumps(_as_object(result), ensure_ascii=False, allow_nan=False)
+    return result.status, json.dumps(_as_object(result), allow_nan=False)
 
 
 def _as_object(result: QueryResult) -> dict[str, Any]:

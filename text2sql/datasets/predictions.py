@@ -107,11 +107,11 @@ def _parse(text: str, path: Path) -> list[Any] | _Object:
     """Read one JSON list or object, or one object a line."""
     try:
         content = json.loads(text, object_pairs_hook=_Object)
-    except ValueError as whole:
+    except (ValueError, RecursionError) as whole:
         lines = [line for line in text.split("\n") if line.strip()]
         try:
             return [json.loads(line, object_pairs_hook=_Object) for line in lines]
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Text2SqlError(f"{path} is neither JSON nor JSON Lines: {whole}.") from whole
     if isinstance(content, _Object) and _get(content, _SQL) is not None:
         return [content]

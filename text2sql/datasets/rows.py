@@ -108,7 +108,7 @@ def _parse(text: str, file: Path) -> list[Any]:
         return _parse_lines(text, file)
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if text.lstrip().startswith("{"):
             return _parse_lines(text, file)
         raise Text2SqlError(f"{file} is not JSON in UTF-8: {error}.") from error
@@ -124,7 +124,7 @@ def _parse_lines(text: str, file: Path) -> list[Any]:
         if line.strip():
             try:
                 rows.append(json.loads(line))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise Text2SqlError(f"{file}: line {number} is not JSON: {error}.") from error
     return rows
 

@@ -70,8 +70,9 @@ class BackTest:
 
     def __str__(self) -> str:
         """Return the verdict in a sentence or two, with the flips."""
+        unit = "question" if self.compared == 1 else "questions"
         text = (
-            f"Of {self.compared} verified questions it answers {self.right_after} right, "
+            f"Of {self.compared} verified {unit} it answers {self.right_after} right, "
             f"the champion {self.right_before}."
         )
         lost = [flip.question_id for flip in self.flips if flip.lost]

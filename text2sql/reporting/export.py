@@ -7,6 +7,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -142,6 +143,7 @@ def _write(file: Path, content: bytes) -> Path:
         part.write_bytes(content)
         os.replace(part, file)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise Text2SqlError(f"{file} cannot be written: {error.strerror}") from error
     return file

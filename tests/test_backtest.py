@@ -1,0 +1,243 @@
+"""Back-tests: verified questions, a champion and a candidate behind real servers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from reporting_databases import save
+from scripted_server import ScriptedServer, Step, fails, submits
+from test_evaluation import policy as rollouts_of
+from test_evaluation import score
+
+from assets.back_test import BackTester, Verdict
+from assets.champion import back_test, champion_policy, model_card, promotion_gate
+from assets.data import write_json
+from assets.evaluation import evaluation_folder
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.reporting import URL_VARIABLE, ReportingDatabase
+from resources.sandbox import SandboxResource
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.evaluation import BASE, TRAINED
+from text2sql.policy.server import named_revision
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
+
+COUNT = "SELECT COUNT(*) FROM shop"
+RUN = "new"
+
+
+class Policy:
+    """A served policy: what it submits to each question; it counts what it was asked."""
+
+    def __init__(self, name: str, replies: dict[str, str | Step]) -> None:
+        self.replies = replies
+        self.server = ScriptedServer(self._reply, [name])
+        self.revision = named_revision(name, f"/m/{name}")
+
+    def _reply(self, body: dict) -> Step:
+        user = next(m["content"] for m in body["messages"] if m["role"] == "user")
+        reply = self.replies[user]
+        return submits(reply) if isinstance(reply, str) else reply
+
+    @property
+    def asked(self) -> int:
+        return len(self.server.requests)
+
+
+class Place:
+    """An artifact root with a champion, a candidate that was trained, and questions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = ArtifactRoot(root=str(folder / "artifacts"))
+        self.database = folder / "shop.sqlite"
+        with sqlite3.connect(self.database) as connection:
+            connection.execute("CREATE TABLE shop(id INTEGER)")
+            connection.execute("INSERT INTO shop VALUES (1), (2), (3)")
+        connection.close()
+        self.policies: list[Policy] = []
+
+    def champion(self, **replies: str | Step) -> Policy:
+        found = self._policy("old", replies)
+        record = {"policy": found.server.url, "revision": found.revision, "training_run": "old",
+                  "dataset": "other", "outcomes": {}}  # fmt: skip
+        write_json(self.root.path / "champion.json", record)
+        return found
+
+    def candidate(self, name: str = "new", **replies: str | Step) -> Policy:
+        found = self._policy(name, replies)
+        record = {"policy": found.server.url, "policy_revision": found.revision, "base": "b",
+                  "base_revision": "b", "prompts": 9, "seconds": 1.0, "settings": {}}  # fmt: skip
+        write_json(self.root.path / "training" / RUN / "training.json", record)
+        return found
+
+    def _policy(self, name: str, replies: dict[str, str | Step]) -> Policy:
+        found = Policy(name, replies)
+        self.policies.append(found)
+        return found
+
+    def verified(self, **sql: str | None) -> None:
+        """Save questions whose text is their id, with verified SQL."""
+        questions = [
+            ReportQuestion(name, name, str(self.database), votes=4, verified_sql=one)
+            for name, one in sql.items()
+        ]
+        with ReportingStore(f"sqlite:///{self.root.path / 'reporting.sqlite'}") as store:
+            save(store, *questions)
+
+    @property
+    def tester(self) -> BackTester:
+        return BackTester(self.root, ReportingDatabase(), PolicyResource(), SandboxResource())
+
+    def test(self) -> Verdict:
+        return self.tester.verdict(RUN, "d1")
+
+    def promote(self) -> dg.ExecuteInProcessResult:
+        """Run card, gates and promotion as the lifecycle does; Dagster decides what stops."""
+        scores = score(rollouts_of(BASE, "mwww"), rollouts_of(TRAINED, "mmmw"))
+        scores.provenance["dataset"] = "this"
+        folder = evaluation_folder(self.root, RUN)
+        write_json(folder / "scores.json", scores.to_dict())
+        write_json(folder / "outcomes.json", {"greedy": {}})
+        (self.root.path / "weights").mkdir(exist_ok=True)
+        return dg.materialize(
+            [model_card, promotion_gate, back_test, champion_policy],
+            selection=dg.AssetSelection.assets("model_card", "champion_policy"),
+            instance=self.instance,
+            partition_key=RUN,
+            raise_on_error=False,
+            resources={
+                "root": self.root,
+                "reporting": ReportingDatabase(),
+                "policy": PolicyResource(),
+                "sandbox": SandboxResource(),
+            },
+        )
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    place = Place(tmp_path)
+    yield place
+    for policy in place.policies:
+        policy.server.__exit__()
+
+
+def test_a_candidate_that_answers_fewer_verified_questions_right_fails(place):
+    place.champion(a=COUNT, b="SELECT max(id) FROM shop", c="SELECT 9")
+    place.candidate(a=COUNT, b="SELECT min(id) FROM shop", c="SELECT 9")
+    place.verified(a="SELECT 3", b="SELECT 3", c="SELECT 3", d=None)
+    found = place.test()
+    assert not found.passed
+    assert found.sentence == (
+        "Of 3 verified questions it answers 1 right, the champion 2. Lost: b."
+    )
+    [flip] = found.flips
+    assert (flip["question_id"], flip["before"], flip["after"]) == ("b", "right", "wrong")
+    assert (flip["sql_before"], flip["sql_after"]) == (
+        "SELECT max(id) FROM shop",
+        "SELECT min(id) FROM shop",
+    )
+
+
+def test_a_candidate_that_wins_as_many_as_it_loses_passes_and_the_flips_are_told(place):
+    place.champion(a=COUNT, b="SELECT 9")
+    place.candidate(a="SELECT id FROM shop WHERE id > 9", b=COUNT)
+    place.verified(a=COUNT, b=COUNT)
+    found = place.test()
+    assert found.passed
+    assert "Lost: a. Won: b." in found.sentence
+    assert [flip["after"] for flip in found.flips] == ["refused", "right"]
+
+
+def test_a_verdict_is_remembered_until_something_changes(place):
+    champion = place.champion(a=COUNT)
+    candidate = place.candidate(a=COUNT)
+    place.verified(a=COUNT)
+    assert place.test() == place.test()
+    assert (champion.asked, candidate.asked) == (4, 4)
+    place.verified(a="SELECT 4")
+    assert "it answers 0 right, the champion 0" in place.test().sentence
+    assert (champion.asked, candidate.asked) == (4, 4), "the rollouts are there already"
+    record = json.loads((evaluation_folder(place.root, RUN) / "back_test.json").read_text())
+    assert (record["champion"], record["compared"], record["right_before"]) == ("old", 1, 0)
+
+
+def test_without_verified_questions_it_is_skipped_and_nobody_is_asked(place):
+    policies = place.champion(), place.candidate()
+    place.verified(a=None)
+    found = place.test()
+    assert found == Verdict(True, "Skipped: no question of the reports has verified SQL.")
+    assert [policy.asked for policy in policies] == [0, 0]
+
+
+def test_a_first_champion_and_the_champion_itself_have_nothing_to_lose(place):
+    place.candidate(a=COUNT)
+    place.verified(a=COUNT)
+    assert "there is no champion yet" in place.test().sentence
+    place.champion(a=COUNT)
+    place.candidate("old", a=COUNT)
+    assert "it has the champion's own weights" in place.test().sentence
+
+
+def test_a_champion_whose_weights_are_gone_is_named(place):
+    place.champion()
+    place.candidate(a=COUNT)
+    place.verified(a=COUNT)
+    record = json.loads((place.root.path / "champion.json").read_text())
+    write_json(place.root.path / "champion.json", record | {"policy": "/gone/weights"})
+    assert place.test().sentence == "Skipped: the champion's weights are gone from /gone/weights."
+
+
+def test_what_says_nothing_is_left_out(place):
+    place.champion(a=COUNT, b=COUNT)
+    place.candidate(a=COUNT, b=COUNT)
+    place.verified(a="SELECT owner FROM shop", b=COUNT)
+    assert place.test().sentence == (
+        "Of 1 verified question it answers 1 right, the champion 1. Not compared: a."
+    )
+    place.database.unlink()
+    assert "the databases of the verified questions are gone (a, b)" in place.test().sentence
+
+
+def test_a_server_that_fails_is_no_verdict(place):
+    place.champion(a=COUNT)
+    place.candidate(a=fails(400, "no such model"))
+    place.verified(a=COUNT)
+    with pytest.raises(InfrastructureError, match=r"'a' cannot be answered.*no such model"):
+        place.test()
+
+
+def test_other_weights_than_those_recorded_are_refused(place):
+    place.champion(a=COUNT)
+    place.candidate(a=COUNT)
+    place.verified(a=COUNT)
+    file = place.root.path / "training" / RUN / "training.json"
+    write_json(file, json.loads(file.read_text()) | {"policy_revision": "0" * 16})
+    with pytest.raises(Text2SqlError, match="not those that were recorded"):
+        place.test()
+
+
+def test_dagster_promotes_nothing_that_failed_the_back_test(place):
+    place.champion(a=COUNT)
+    place.candidate(a="SELECT 9")
+    place.verified(a=COUNT)
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("training_run", [RUN])
+        place.instance = instance
+        result = place.promote()
+        assert not result.success
+        [failed] = [c for c in result.get_asset_check_evaluations() if not c.passed]
+        assert failed.check_name == "back_test"
+        assert "Lost: a." in failed.description
+        assert json.loads((place.root.path / "champion.json").read_text())["training_run"] == "old"
+        shutil.rmtree(evaluation_folder(place.root, RUN))
+        place.verified(a=None)
+        assert place.promote().success
+    assert json.loads((place.root.path / "champion.json").read_text())["training_run"] == RUN

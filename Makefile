@@ -67,7 +67,7 @@ verifiers-pinned: $(VERIFIERS)/.complete  ## Build .venv-verifiers: the environm
 
 $(VERIFIERS)/.complete: pyproject.toml
 	@test -x $(VERIFIERS)/bin/python || $(PYTHON) -m venv $(VERIFIERS)
-	@$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'verifiers==0.3.1.dev62'
+	@$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'verifiers==0.3.1.dev62' 'renderers[transformers]'
 	@touch $@
 
 clean:  ## Remove the environments and everything that was made

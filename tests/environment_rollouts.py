@@ -1,7 +1,8 @@
 """A program that rolls the environment out with the verifiers of its own interpreter.
 
-Reads one JSON object (``server``, ``prompts``, ``golds``, ``settings``, ``agent``, ``workers``) and
-prints what became of each task; with ``workers`` through verifiers' own env server.
+Reads one JSON object (``server``, ``prompts``, ``golds``, ``settings``, ``agent``, ``workers``,
+``tokenizer``) and prints what became of each task; with ``workers`` through verifiers' own env
+server, with ``tokenizer`` through the client that prime-rl trains with.
 """
 
 import asyncio
@@ -34,6 +35,8 @@ def described(trace):
         "rewards": {name: reward and reward.score for name, reward in trace.rewards.items()},
         "metrics": trace.metrics,
         "branches": trace.num_branches,
+        "tokens": [branch.token_ids for branch in trace.branches],
+        "sampled": [branch.sampled_mask for branch in trace.branches],
         "ok": trace.ok,
         "errors": [error.message for error in trace.errors],
     }
@@ -41,9 +44,15 @@ def described(trace):
 
 def client_and_sampling(wanted):
     """How the model is reached: a key, since verifiers insists on one."""
-    os.environ["TEXT2SQL_TEST_KEY"] = "none"
-    client = vf.EvalClientConfig(base_url=wanted["server"], api_key_var="TEXT2SQL_TEST_KEY")
-    return client, vf.SamplingConfig(temperature=1.0, max_tokens=512)
+    sampling = vf.SamplingConfig(temperature=1.0, max_tokens=512)
+    server = {"base_url": wanted["server"], "api_key_var": "TEXT2SQL_TEST_KEY"}
+    if not wanted["tokenizer"]:
+        return vf.EvalClientConfig(**server), sampling
+    renderer = {"name": "qwen3.5", "enable_thinking": False}
+    tokenizer = wanted["tokenizer"]
+    return vf.TrainClientConfig(
+        **server, renderer=renderer, renderer_model_name=tokenizer
+    ), sampling
 
 
 async def in_this_process(wanted):

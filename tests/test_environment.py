@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_databases import ask, make_database
+from scripted_engine import ScriptedEngine, call_text, make_tokenizer
 from scripted_server import ScriptedServer, calls, completion, fails, says, submits
 
 from text2sql.judge import run_gold
@@ -101,11 +102,11 @@ def python_with(verifiers):
     return str(PINNED)
 
 
-def roll_out(python, material, workers=0, **agent):
+def roll_out(python, material, script=next_reply, workers=0, tokenizer="", **agent):
     """Run the program of the environment's rollouts; return what it printed."""
-    with ScriptedServer(next_reply) as server:
-        wanted = {"server": server.url, **material[2], "settings": SETTINGS}
-        wanted |= {"agent": agent, "workers": workers}
+    with ScriptedServer(script) as server:
+        wanted = {"server": server.url, **material[2], "settings": SETTINGS, "agent": agent}
+        wanted |= {"workers": workers, "tokenizer": tokenizer}
         done = subprocess.run(
             [python, str(HERE / "environment_rollouts.py")],
             input=json.dumps(wanted),
@@ -194,3 +195,31 @@ def test_a_token_limit_of_verifiers_is_a_truncation(material):
     cut = next(trace for trace in traces if trace["key"] == "t/match")
     assert cut["ok"] and cut["result"]["verdict"] == "truncated"
     assert cut["rewards"] == {"reward": 0.0} and cut["metrics"]["truncated"] == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verifiers", ["installed", "pinned"])
+def test_the_trainer_learns_from_the_very_tokens_that_were_drawn(verifiers, material, tmp_path):
+    """Rolled out with prime-rl's own client: a turn's prompt goes on where the last one ended."""
+    python = python_with(verifiers)
+    tokenizer = make_tokenizer(tmp_path)
+    oddly_spaced = "SELECT   count( * )\n\n FROM\tcity"
+
+    def reply(prompt):
+        return [
+            "First the  tables.\n\n" + call_text("inspect_schema"),
+            "I think it is three.",
+            call_text("submit", sql=oddly_spaced),
+        ][prompt.count("<|im_start|>assistant") - 1]
+
+    engine = ScriptedEngine(tokenizer, reply)
+    traces = roll_out(python, material, script=engine, tokenizer=str(tmp_path))["traces"]
+    assert [trace["errors"] for trace in traces] == [[]] * len(CONVERSATIONS)
+    assert {trace["result"]["verdict"] for trace in traces} == {"match"}
+    assert {trace["result"]["sql"] for trace in traces} == {oddly_spaced}
+    for trace in traces:
+        (tokens,), (sampled,) = trace["tokens"], trace["sampled"]
+        turns = [(p, w) for p, w in engine.turns if tokens[: len(p) + len(w)] == p + w]
+        assert len(turns) == 3
+        drawn = [token for _, written in turns for token in written]
+        assert [t for t, mine in zip(tokens, sampled, strict=True) if mine] == drawn

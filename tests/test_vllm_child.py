@@ -185,6 +185,7 @@ def test_an_nvidia_smi_that_fails_is_told(tmp_path, gpus):
 
 def test_the_command_has_the_flags_that_tool_calls_need(tmp_path):
     (tmp_path / "config.json").write_text('{"vision_config": {}}')
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "<think>"}')
     options = VllmOptions(data_parallel_size=4, gpu_memory=0.5, extra_args=("--seed", "1"))
     python = VllmPython(Path("/v/bin/python"), "vllm", "0.33.0")
     line = " ".join(command(python, "/m", tmp_path, "m", 1234, options))
@@ -195,9 +196,13 @@ def test_the_command_has_the_flags_that_tool_calls_need(tmp_path):
         "--disable-uvicorn-access-log --language-model-only --data-parallel-size 4 "
         "--gpu-memory-utilization 0.5 --seed 1"
     )
-    text_only = command(python, "/m", POCKET, "m", 1234, options)
-    assert "--language-model-only" not in text_only
-    assert "--language-model-only" in command(python, "a/b", None, "b", 1234, options)
+    of_the_hub = command(python, "a/b", None, "b", 1234, options)
+    assert {"--language-model-only", "--reasoning-parser"} <= set(of_the_hub)
+    pocket = command(python, "/m", POCKET, "m", 1234, options)  # text only, and it never thinks
+    assert not {"--language-model-only", "--reasoning-parser"} & set(pocket)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(Text2SqlError, match=r"config.json cannot be read as JSON"):
+        command(python, "/m", tmp_path, "m", 1234, options)
     with pytest.raises(Text2SqlError, match="extra arguments for vLLM are wrong"):
         _ = VllmOptions(extra_args=("-tp", "two")).gpus
 

@@ -50,7 +50,7 @@ def make_tokenizer():
     return wrapped
 
 
-def make_policy(folder: Path, seed: int = 0, context: int = 512) -> Path:
+def make_policy(folder: Path, seed: int = 0, context: int = 512, head_dim: int = 8) -> Path:
     """Write a random model and its tokenizer to ``folder``."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -63,7 +63,7 @@ def make_policy(folder: Path, seed: int = 0, context: int = 512) -> Path:
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=8,
+        head_dim=head_dim,
         intermediate_size=64,
         max_position_embeddings=context,
         tie_word_embeddings=False,
@@ -75,3 +75,24 @@ def make_policy(folder: Path, seed: int = 0, context: int = 512) -> Path:
     Qwen3ForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def teach(directory: Path, messages: list[dict], reply: str) -> None:
+    """Train the policy in ``directory`` until it answers ``messages`` with ``reply``."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModelForCausalLM.from_pretrained(directory).train()
+    prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    own = [*tokenizer.encode(reply), tokenizer.eos_token_id]
+    tokens = torch.tensor([prompt + own])
+    labels = torch.tensor([[-100] * len(prompt) + own])
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    loss = torch.tensor(1.0)
+    while loss > 0.03:
+        loss = model(input_ids=tokens, labels=labels).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(directory)

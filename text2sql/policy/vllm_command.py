@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import API_KEY_VARIABLE
@@ -67,7 +68,8 @@ def command(
         *(str(python.path), "-P", "-m", *start),
         *("--served-model-name", model, "--host", HOST, "--port", str(port)),
         *("--enable-auto-tool-choice", "--tool-call-parser", "qwen3_xml"),
-        *("--reasoning-parser", "qwen3", "--enable-prefix-caching"),
+        *(["--reasoning-parser", "qwen3"] if directory is None or _thinks(directory) else []),
+        "--enable-prefix-caching",
         # Sampling is what the request says, not what the model's generation_config.json adds.
         *("--generation-config", "vllm", "--disable-uvicorn-access-log"),
         *(["--language-model-only"] if directory is None or _has_vision_part(directory) else []),
@@ -102,8 +104,26 @@ def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
 
 
 def _has_vision_part(directory: Path) -> bool:
-    path = directory / "config.json"
+    return "vision_config" in _read_json(directory / "config.json")
+
+
+def _thinks(directory: Path) -> bool:
+    """Say whether a policy's chat template knows thinking.
+
+    Of a policy that does not, vLLM's parser would take every word for a thought.
+    """
+    template = directory / "chat_template.jinja"
+    if template.is_file():
+        return "<think>" in template.read_text(encoding="utf-8")
+    tokenizer = directory / "tokenizer_config.json"
+    return tokenizer.is_file() and "<think>" in str(_read_json(tokenizer).get("chat_template"))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return "vision_config" in json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise Text2SqlError(f"{path} must hold one JSON object.")
+    return values

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.answers import AnswerStatus, StoredAnswer
+from text2sql.reporting.questions import is_time_zone
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.tables import answers, questions
 
@@ -58,10 +59,15 @@ def day_of(store: ReportingStore, answer: StoredAnswer) -> date:
     return _day(answer, _time_zones(store)[answer.question_id])
 
 
-def _time_zones(store: ReportingStore) -> dict[str, ZoneInfo]:
+def _time_zones(store: ReportingStore) -> dict[str, tzinfo]:
     rows = store.read(sa.select(questions.c.id, questions.c.time_zone))
-    return {row.id: ZoneInfo(row.time_zone) for row in rows}
+    return {row.id: _zone(row.time_zone) for row in rows}
 
 
-def _day(answer: StoredAnswer, zone: ZoneInfo) -> date:
+def _zone(name: str) -> tzinfo:
+    """Return a time zone; UTC for a name edited into nonsense, which the day's run complains of."""
+    return ZoneInfo(name) if is_time_zone(name) else UTC
+
+
+def _day(answer: StoredAnswer, zone: tzinfo) -> date:
     return answer.scheduled_at.astimezone(zone).date()

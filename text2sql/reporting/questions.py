@@ -79,7 +79,8 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_time_zone(name: Any) -> bool:
+def is_time_zone(name: Any) -> bool:
+    """Say whether a name is that of an IANA time zone, such as ``Europe/Berlin``."""
     try:
         return isinstance(name, str) and bool(ZoneInfo(name))
     except (KeyError, ValueError, OSError):
@@ -102,7 +103,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda v: type(v) in (int, float) and 0 <= v <= 1,
         "a number from 0 to 1",
     ),
-    "timezone": (_is_time_zone, "the name of a time zone, such as Europe/Berlin"),
+    "timezone": (is_time_zone, "the name of a time zone, such as Europe/Berlin"),
     "group": (_is_filled, "a name: daily, weekdays, weekly, monthly or one of your own"),
     "owner": (lambda v: isinstance(v, str), "text"),
     "verified_sql": (lambda v: v is None or _is_filled(v), "one SQL query"),

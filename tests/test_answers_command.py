@@ -85,7 +85,7 @@ def test_the_audit_row_has_all_that_a_replay_needs(place):
 def test_a_refused_answer_shows_why_and_what_the_candidates_said(place):
     [answer] = place.answer(place.question("q", COUNT, verified_sql="SELECT 4"))
     _, text = run(place, "show", answer.id)
-    assert "Not answered, what they agree on is refuted: it differs from the verified" in text
+    assert "Not answered, the candidates' result is refuted: it differs from the verified" in text
     assert COUNT in text
 
 

@@ -21,7 +21,7 @@ MOST_ROWS = 40
 _REFUSED = {
     AnswerStatus.NO_CONSENSUS: "no candidate query returned rows",
     AnswerStatus.LOW_AGREEMENT: "the candidate queries agree too little",
-    AnswerStatus.REFUTED: "what they agree on is refuted",
+    AnswerStatus.REFUTED: "the candidates' result is refuted",
     AnswerStatus.ERROR: "something failed",
 }
 _CHANGES = {

@@ -23,8 +23,10 @@ _STYLE = f"""
 .answered {{ background: #1a7f37 }} .low_agreement, .no_consensus {{ background: #9a6700 }}
 .error, .refuted {{ background: #cf222e }}
 .concern {{ border-left: 4px solid #bf8700; padding-left: .6rem; margin: .5rem 0 }}
-.status {{ white-space: nowrap }} section, td, th, summary {{ overflow-wrap: anywhere }}
-td {{ min-width: 3rem }} .overview td {{ vertical-align: top }}
+.overview {{ list-style: none; padding: 0 }} .overview li {{ margin: .3rem 0 }}
+.status, .number {{ white-space: nowrap }} th.number {{ text-align: right }}
+section, li, td {{ overflow-wrap: anywhere }} th {{ overflow-wrap: normal }}
+td {{ min-width: 5rem }} td.number, .votes td {{ min-width: 0 }}
 details {{ margin: .4rem 0 }} summary {{ cursor: pointer }}
 {CHART_STYLE.strip()}
 """
@@ -52,23 +54,18 @@ def render_page(
 
 
 def _overview(shown: Sequence[Entry]) -> str:
-    """List every question with its status, the doubtful and the unanswered ones first."""
+    """List every question with its status, those not answered first, then the doubtful ones."""
     ordered = sorted(shown, key=lambda entry: (entry.published, not entry.concerns))
-    head = "".join(f"<th>{name}</th>" for name in ("question", "status", "agreement", "notes"))
-    lines = "".join(_overview_line(entry) for entry in ordered)
-    return f'<table class="overview"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
+    return f'<ul class="overview">{"".join(map(_overview_line, ordered))}</ul>'
 
 
 def _overview_line(entry: Entry) -> str:
     answer = entry.answer
-    share = "" if answer.share is None else f"{answer.share:.0%}"
+    share = "" if answer.share is None else f" {answer.share:.0%} agree."
     notes = [entry.refusal] if entry.refusal else [*entry.concerns, entry.change]
-    words = " ".join(note for note in notes if note)
+    words = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in notes if note)
     name = f'<a href="#{escape(answer.question_id)}">{escape(answer.question_id)}</a>'
-    return (
-        f'<tr><td>{name}</td><td>{_status(answer)}</td><td class="number">{share}</td>'
-        f"<td>{escape(_cut(words))}</td></tr>"
-    )
+    return f"<li>{name} {_status(answer)}{share} {escape(_cut(words))}</li>"
 
 
 def _section(entry: Entry) -> str:
@@ -133,11 +130,16 @@ def _changes(columns: Sequence[Column], found: Difference | None) -> str:
 
 
 def _table(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> str:
-    head = "".join(f"<th>{escape(column.label)}</th>" for column in columns)
+    head = "".join(map(_heading, columns))
     lines = "".join(
         f"<tr>{''.join(_cell(row[column.name]) for column in columns)}</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _heading(column: Column) -> str:
+    kind = ' class="number"' if column.type in ("integer", "real") else ""
+    return f"<th{kind}>{escape(column.label)}</th>"
 
 
 def _cell(value: Any) -> str:
@@ -170,7 +172,7 @@ def _candidates(candidates: Sequence[AnswerCandidate]) -> str:
         f"<td><code>{escape(c.sql or c.error)}</code></td></tr>"
         for c in candidates
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    table = f'<table class="votes"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
     return f"<details><summary>{len(candidates)} candidates</summary>{table}</details>"
 
 

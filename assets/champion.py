@@ -46,8 +46,8 @@ def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.Mate
     run = context.partition_key
     scores, training = read_scores(root, run), read_training(root, run)
     text = render_card(f"text2sql-{run}", scores, training)
-    card = evaluation_folder(root, run) / "README.md"
-    for file in (card, Path(training["policy"]) / "README.md"):
+    card, weights = evaluation_folder(root, run) / "README.md", Path(training["policy"])
+    for file in (card, *([weights / "README.md"] if weights.is_dir() else [])):
         write_file(file, lambda part: part.write_text(text, encoding="utf-8"))
     table = markdown_table(score_rows(scores, ("all", "corrected", "subset")))
     return dg.MaterializeResult(

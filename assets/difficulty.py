@@ -231,5 +231,5 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
 
 
 def _rows(path: Path, columns: list[str]) -> pd.DataFrame:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return pd.DataFrame([json.loads(line) for line in lines], columns=columns)
+    with path.open(encoding="utf-8") as lines:
+        return pd.DataFrame([json.loads(line) for line in lines], columns=columns)

@@ -126,7 +126,8 @@ def _plan(config: GrpoConfig, policy: PolicyResource, prompts: Path) -> dict[str
         "code_version": code_version(*TRAINING_CODE),
         "settings": settings,
     }
-    count = len(files[0].read_text(encoding="utf-8").splitlines())
+    with files[0].open(encoding="utf-8") as lines:
+        count = sum(1 for _ in lines)
     return parts | {"version": fingerprint(**parts), "prompts": count}
 
 
@@ -170,8 +171,8 @@ def _is_number(value: object) -> bool:
 def read_metrics(folder: Path) -> list[Metrics]:
     """Return a run's metrics, a line a step: of a step that was repeated, the last."""
     path = folder / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    steps = {line["step"]: line for line in map(json.loads, lines)}
+    lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+    steps = {line["step"]: line for line in map(json.loads, filter(None, lines))}
     return [steps[step] for step in sorted(steps)]
 
 

@@ -291,6 +291,8 @@ def test_evaluate_pairs_by_id_in_every_format(tmp_path, database, content):
     assert (found["execution_accuracy"], found["count"]) == (1 / 3, 3)
     assert found["by_difficulty"]["simple"] == {"count": 2, "execution_accuracy": 0.5}
     assert found["by_database"]["shop"]["count"] == 3
+    digest = hashlib.sha256((tmp_path / "dev.json").read_bytes()).hexdigest()
+    assert found["questions_sha256"] == digest
     assert "missing: 1 questions" in result.output
 
 

@@ -13,6 +13,7 @@ from typing import get_args
 import click
 
 from text2sql.datasets.bird import Record, file_key, read_records
+from text2sql.datasets.digests import file_digest
 from text2sql.datasets.predictions import Predictions, read_predictions
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
@@ -63,7 +64,8 @@ def command(
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
 
     Predictions are paired by question id; a question without one, or with one that is no text,
-    counts as not matched.
+    counts as not matched. The JSON names the questions file by its sha256: numbers of two
+    different files must not be compared.
 
     \b
     Exit status:
@@ -90,7 +92,8 @@ def command(
     _report_left_out(records, sql)
     _print(scores)
     if json_path is not None:
-        _write(json_path, json.dumps(scores.to_dict(), indent=1) + "\n")
+        found = {"questions_sha256": file_digest(questions)} | scores.to_dict()
+        _write(json_path, json.dumps(found, indent=1) + "\n")
     lost = sum(item.verdict is Verdict.INFRASTRUCTURE for item in scores.scored)
     if lost:
         raise InfrastructureError(f"{lost} questions could not be judged; run again.")

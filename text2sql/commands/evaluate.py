@@ -132,13 +132,12 @@ def _report_left_out(records: list[Record], sql: Predictions) -> None:
 
 def _print(scores: PredictionScores) -> None:
     found = scores.to_dict()
-    share = accuracy(scores.scored)
-    click.echo(f"execution accuracy {_percent(share)} of {found['count']} ({scores.rule})")
+    total = _percent(accuracy(scores.scored))
+    click.echo(f"execution accuracy {total} of {found['count']} ({scores.rule})")
     for title in ("by_difficulty", "by_database"):
         for name, part in found[title].items():
-            click.echo(
-                f"  {neutral(name):<24} {_percent(part['execution_accuracy']):>7} of {part['count']}"
-            )
+            share = _percent(part["execution_accuracy"])
+            click.echo(f"  {neutral(name):<24} {share:>7} of {part['count']}")
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
 

@@ -18,15 +18,20 @@ from assets.back_test import BackTester, Verdict
 from assets.champion import back_test, champion_policy, model_card, promotion_gate
 from assets.data import write_json
 from assets.evaluation import evaluation_folder
+from assets.report_questions import shipped_questions
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import URL_VARIABLE, ReportingDatabase
 from resources.sandbox import SandboxResource
+from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation import BASE, TRAINED
 from text2sql.policy.server import named_revision
+from text2sql.reporting.backtest import verified_questions
+from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
+from text2sql.sandbox import Sandbox, Status
 
 COUNT = "SELECT COUNT(*) FROM shop"
 RUN = "new"
@@ -222,6 +227,16 @@ def test_other_weights_than_those_recorded_are_refused(place):
     write_json(file, json.loads(file.read_text()) | {"policy_revision": "0" * 16})
     with pytest.raises(Text2SqlError, match="not those that were recorded"):
         place.test()
+
+
+def test_the_verified_sql_of_the_shipped_questions_runs(tmp_path):
+    database = next(generate_business_databases(tmp_path).rglob("*.sqlite"))
+    verified = verified_questions(read_questions(shipped_questions()))
+    assert len(verified) >= 4
+    with Sandbox(workers=1) as sandbox:
+        for question in verified:
+            result = sandbox.execute(database, question.verified_sql)
+            assert (result.status, result.row_count > 0) == (Status.OK, True), question.id
 
 
 def test_dagster_promotes_nothing_that_failed_the_back_test(place):

@@ -24,7 +24,8 @@ from text2sql.datasets.pocket.words import DEV, TRAIN, UNSEEN, plural
 from text2sql.datasets.pocket.world import make_database
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
-from text2sql.reporting.questions import find_database, read_questions
+from text2sql.reporting.question_file import read_questions
+from text2sql.reporting.questions import find_database
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 from text2sql.tools import Tools

@@ -186,6 +186,14 @@ def test_plain_words_stay_plain(text):
     assert words(text) == text
 
 
+def test_a_long_day_fits_into_a_chat(place):
+    place.server._script = lambda body: submits("SELECT 'word', 'word ' || id FROM notes")
+    long = [place.question(f"q{i:03}", votes=1, question=f"{i} {'word ' * 50}") for i in range(60)]
+    text = render_markdown(str(DAY), entries(place.store, place.answer(*long)))
+    assert 9_000 < len(text) < 12_100
+    assert re.search(r"\n\d+ more questions are on the page\.\n$", text)
+
+
 def test_exports_neutralise_formulas(place, tmp_path):
     answer = ask(place)
     export_answers(place.store, [answer], tmp_path / "out", "csv")

@@ -122,6 +122,11 @@ def read_entry(store: ReportingStore, answer: StoredAnswer) -> Entry:
     return Entry(answer, rows, store.candidates(answer), found)
 
 
+def by_trust(shown: Iterable[Entry]) -> list[Entry]:
+    """Return entries with those that are not answered first, then those to be doubted."""
+    return sorted(shown, key=lambda entry: (entry.published, not entry.concerns))
+
+
 def summary(shown: Sequence[Entry]) -> str:
     """Say how many questions are answered, changed and to be looked at."""
     published = sum(entry.published for entry in shown)

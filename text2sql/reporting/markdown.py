@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from text2sql.render import neutral, render_cell
 from text2sql.reporting.answers import Change
-from text2sql.reporting.entries import Entry, summary
+from text2sql.reporting.entries import Entry, by_trust, summary
 
 SHOWN_ROWS = 5
+_MOST_CHARS = 12_000  # chats refuse long messages: Mattermost's limit is 16,383
 _CELL_CHARS = 60
 _TEXT_CHARS = 300
 _MOST_COLUMNS = 8
@@ -23,11 +24,18 @@ _PLAIN = re.compile(r"(?:[^\W_]|[ ,;?%()'\u2019-]|[.:!](?= |\Z)|(?<=\d)[.](?=\d)
 
 
 def render_markdown(day: str, shown: Iterable[Entry], *, rows: bool = True) -> str:
-    """Return the report of a day; without ``rows`` it tells of results but shows none."""
-    shown = list(shown)
-    parts = [f"**Answers of {day}**: {summary(shown)}"]
-    parts += ["\n".join(_entry(entry, rows)) for entry in shown]
-    return "\n\n".join(parts) + "\n"
+    """Return the report of a day, at most 12,000 characters: what not to trust comes first.
+
+    Without ``rows`` it tells of results but shows none.
+    """
+    shown = by_trust(shown)
+    text = f"**Answers of {day}**: {summary(shown)}"
+    for place, entry in enumerate(shown):
+        part = "\n".join(_entry(entry, rows))
+        if len(text) + len(part) > _MOST_CHARS:
+            return f"{text}\n\n{len(shown) - place} more questions are on the page.\n"
+        text = f"{text}\n\n{part}"
+    return f"{text}\n"
 
 
 def _entry(entry: Entry, rows: bool) -> list[str]:

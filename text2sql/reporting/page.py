@@ -14,7 +14,7 @@ from text2sql.reporting.answers import AnswerCandidate
 from text2sql.reporting.answers import StoredAnswer as Stored
 from text2sql.reporting.chart import CHART_STYLE, chart
 from text2sql.reporting.diff import Difference
-from text2sql.reporting.entries import Entry, summary
+from text2sql.reporting.entries import Entry, by_trust, summary
 from text2sql.reporting.values import Column
 
 SHOWN_ROWS = 20
@@ -55,8 +55,7 @@ def render_page(
 
 def _overview(shown: Sequence[Entry]) -> str:
     """List every question with its status, those not answered first, then the doubtful ones."""
-    ordered = sorted(shown, key=lambda entry: (entry.published, not entry.concerns))
-    return f'<ul class="overview">{"".join(map(_overview_line, ordered))}</ul>'
+    return f'<ul class="overview">{"".join(map(_overview_line, by_trust(shown)))}</ul>'
 
 
 def _overview_line(entry: Entry) -> str:

@@ -269,3 +269,15 @@ def test_help_imports_no_tables():
     )  # fmt: skip
     assert "replay" in done.stdout
     assert "sqlalchemy" not in done.stderr
+
+
+def test_the_commands_of_the_documentation_work(place, monkeypatch):
+    monkeypatch.chdir(place.folder)
+    place.answer(place.question("q", COUNT))
+    text = (Path(__file__).parent.parent / "docs" / "trust.md").read_text()
+    commands = [line.split()[2:] for line in text.splitlines() if line.startswith("text2sql ")]
+    assert len(commands) == 4
+    for command in commands:
+        code, output = run(place, *command)
+        assert (code, bool(output.strip())) == (0, True), command
+    assert (place.folder / "exported" / "answer_q.csv").is_file()

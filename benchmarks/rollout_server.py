@@ -23,6 +23,9 @@ GOLD = "SELECT count(*) FROM city"
 SUBMISSIONS = (GOLD, "SELECT 1 WHERE 0", "SELECT nothing FROM city", GOLD)
 """What the questions submit, by their number modulo four: right, wrong, an error, right."""
 
+MODELS = {"data": [{"id": "bench"}]}
+"""What a client finds that asks which models are served."""
+
 _HOLD_SECONDS = 30.0
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _ERROR = b'{"error": {"message": "EngineCore encountered an issue"}}'
@@ -134,7 +137,7 @@ class Connection(asyncio.Protocol):
             return
         self.unread = rest[size:]
         if head.startswith(b"GET"):
-            self.send(http(json.dumps(self.replies.seen()).encode()), False)
+            self.send(http(json.dumps(MODELS | self.replies.seen()).encode()), False)
             return
         wire, hang_up, wait = self.replies.answer(bytes(rest[:size]))
         if wait:

@@ -95,6 +95,13 @@ class Place:
     def answer(self, day: str = DAY, **config):
         return self.run(report_answers, day=day, **config)
 
+    def change(self, sql: str) -> None:
+        """Change the reporting tables by hand."""
+        connection = sqlite3.connect(self.root / "reporting.sqlite")
+        with connection:
+            connection.execute(sql)
+        connection.close()
+
     def query(self, sql: str) -> list[tuple]:
         """Read the reporting tables as a person with plain SQLite does."""
         connection = sqlite3.connect(self.root / "reporting.sqlite")

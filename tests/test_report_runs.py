@@ -1,0 +1,75 @@
+"""Days whose run fails, is repeated or is killed: no answer is lost, half or there twice."""
+
+from __future__ import annotations
+
+import dagster as dg
+from report_place import COUNT, DAY, place
+from reporting_databases import empty_reporting_url, postgresql_server
+
+from assets.report_questions import report_questions
+from assets.reporting import report_answers
+from benchmarks import report_kills
+from pipelines.definitions import defs
+from pipelines.home import open_instance
+from pipelines.jobs import daily_answers
+
+__all__ = ["empty_reporting_url", "place", "postgresql_server"]
+
+
+def job() -> dg.JobDefinition:
+    """The job of the daily answers, its steps in the process of the test."""
+    small = dg.Definitions(
+        assets=[report_questions, report_answers],
+        jobs=[daily_answers],
+        resources=defs.resources,
+        executor=dg.in_process_executor,
+    )
+    return small.resolve_job_def("daily_answers")
+
+
+_REFUSE_C = """
+CREATE TRIGGER refuse_c BEFORE INSERT ON answers WHEN NEW.question_id = 'c'
+BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
+"""
+
+
+def test_a_failed_run_is_executed_again_from_its_failure_twice(place, monkeypatch):
+    """What is answered stays, the rest is asked, and nothing of the failed run is read back."""
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(place.root))
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    place.ask(**dict.fromkeys("abcde", COUNT))
+    place.load()
+    place.change(_REFUSE_C)
+    config = {
+        "report_questions": {"file": str(place.file), "databases": str(place.databases)},
+        "report_answers": {"concurrency": 1},
+    }
+    run = {
+        "job": dg.reconstructable(job),
+        "run_config": {"ops": {name: {"config": values} for name, values in config.items()}},
+        "tags": {"dagster/partition": DAY},
+    }
+    with open_instance(place.root) as instance:
+        results = [dg.execute_job(instance=instance, **run)]
+        for _ in range(2):
+            if len(results) == 2:
+                place.change("DROP TRIGGER refuse_c")
+            options = dg.ReexecutionOptions.from_failure(results[-1].run_id, instance)
+            results.append(dg.execute_job(instance=instance, reexecution_options=options, **run))
+            steps = {event.step_key for event in results[-1].all_events if event.step_key}
+            assert steps == {"report_answers"}
+    assert [result.success for result in results] == [False, False, True]
+    rows = place.query("SELECT question_id, status, dagster_run_id FROM answers ORDER BY 1")
+    runs = [results[0].run_id] * 2 + [results[2].run_id] * 3
+    assert rows == [(id, "answered", run) for id, run in zip("abcde", runs, strict=True)]
+    assert len(place.server.requests) == 5 * 8  # candidates of c that were drawn are not asked for
+
+
+def test_a_process_that_answers_and_is_killed_leaves_whole_answers_once(
+    tmp_path, empty_reporting_url
+):
+    found = report_kills.measure(tmp_path, empty_reporting_url, kills=4, count=16, votes=2)
+    assert found["answers_at_each_kill"] == sorted(found["answers_at_each_kill"])
+    for name in ("missing", "half", "twice", "lost", "rewritten"):
+        assert found[name] == 0, found
+    assert found["half_at_the_end"] == found["twice_at_the_end"] == 0

@@ -44,6 +44,7 @@ SCORING_CODE = (
     "text2sql/known_issues.py",
     "text2sql/parts.py",
     "text2sql/statistics.py",
+    "text2sql/vote_curve.py",
 )
 DRAWN = (ALL, CORRECTED, SUBSET)
 SHOWN = 60
@@ -208,6 +209,7 @@ def _policy_rollouts(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str)
         greedy.policy_revision,
         read_rollouts(root.path, greedy),
         read_rollouts(root.path, sampled),
+        sampled.dataset,
     )
 
 

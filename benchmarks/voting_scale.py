@@ -21,6 +21,7 @@ from text2sql.rollout_store import Rollout, RolloutStore
 
 QUESTIONS = 1534
 SAMPLES = 32
+REVISION = "0123456789abcdef"
 SIZES = (1_000, 5_000, 10_000, 25_000, QUESTIONS * SAMPLES, 50_000)
 
 
@@ -42,7 +43,7 @@ def _rollout(question: int, sample: int, chance: random.Random) -> Rollout:
         key=f"dev/{question}",
         sample=sample,
         policy="policy",
-        policy_revision="0123456789abcdef",
+        policy_revision=REVISION,
         prompt_revision="fedcba9876543210",
         mode="agentic",
         sampling={"temperature": 1.0, "top_p": 1.0, "seed": None},
@@ -72,7 +73,7 @@ def score(path: Path) -> dict[str, Any]:
     questions = [Question(f"dev/{n}", "db", path, "?") for n in range(QUESTIONS)]
     k = max(1, len(rollouts) // QUESTIONS)
     greedy = [rollout for rollout in rollouts if rollout.sample == 0]
-    policies = [PolicyRollouts(name, "r", greedy, rollouts) for name in (BASE, TRAINED)]
+    policies = [PolicyRollouts(name, REVISION, greedy, rollouts) for name in (BASE, TRAINED)]
     scores = score_policies(questions, *policies, k)
     groups: dict[str, list[Rollout]] = {}
     for rollout in rollouts:

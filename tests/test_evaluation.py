@@ -1,11 +1,13 @@
 """Scoring rollouts, rating difficulty and judging candidates: the arithmetic of the lifecycle."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from text2sql.difficulty import Kind, rate_questions
+from text2sql.errors import Text2SqlError
 from text2sql.evaluation import (
     BASE,
     TRAINED,
@@ -77,7 +79,7 @@ def policy(name: str, greedy: str, sampled: dict[int, str] | None = None) -> Pol
     """Make a policy's rollouts: a letter a question, and groups by question."""
     firsts = [group(number, letter)[0] for number, letter in enumerate(greedy)]
     groups = [one for number, letters in (sampled or {}).items() for one in group(number, letters)]
-    return PolicyRollouts(name, f"{name}-revision", firsts, groups)
+    return PolicyRollouts(name, "1", firsts, groups)
 
 
 def score(base: PolicyRollouts, trained: PolicyRollouts, questions: int = 4, k: int = 4) -> Scores:
@@ -134,6 +136,34 @@ def test_infrastructure_is_missing_and_never_wrong():
 def test_more_samples_than_k_are_not_looked_at():
     base = policy(BASE, "wwww", {0: "wwwwm"})
     assert score(base, policy(TRAINED, "wwww")).find(BASE, "pass@4").value == 0.0
+
+
+def test_curves_of_voting_and_its_ceiling():
+    sampled = {0: "mmww", 1: "mwww", 2: "eeee", 3: "mmmm"}
+    scores = score(policy(BASE, "wwww"), policy(TRAINED, "wwww", sampled))
+    whole, by_difficulty, by_database = scores.curves
+    assert (whole.n, [point.k for point in whole.points]) == (4, [1, 2, 3, 4])
+    assert [p.vote for p in whole.points] == pytest.approx([7 / 16, 7 / 16, 1.5 / 4, 1.5 / 4])
+    assert whole.points[-1].ceiling == scores.find(TRAINED, "pass@4").value
+    assert (by_difficulty.name, by_database.name) == ("simple", "shop")
+
+
+def test_a_part_of_the_questions_is_called_partial():
+    scores = score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm", {0: "mmmm"}))
+    assert scores.partial(TRAINED, "vote@4") == "partial: 1 of 4 questions"
+    assert scores.partial(TRAINED, "greedy") == ""
+
+
+def test_other_policies_prompts_and_datasets_are_refused():
+    trained = policy(TRAINED, "mmwm", {0: "mmmm"})
+    other = PolicyRollouts(TRAINED, "2", trained.greedy, trained.sampled)
+    with pytest.raises(Text2SqlError, match="revision 1, not 2"):
+        score(policy(BASE, "mwwe"), other)
+    prompts = [*trained.greedy, rollout(5, "match", prompt_revision="9")]
+    with pytest.raises(Text2SqlError, match="prompt revision 9, others are of 1"):
+        score(policy(BASE, "mwwe"), replace(trained, greedy=prompts))
+    with pytest.raises(Text2SqlError, match=r"aaaa \(base\), bbbb \(trained\)"):
+        score(replace(policy(BASE, "mwwe"), dataset="aaaa"), replace(trained, dataset="bbbb"))
 
 
 def test_scores_survive_json():

@@ -11,10 +11,12 @@ from typing import Any
 
 from text2sql.judge import Verdict
 from text2sql.known_issues import Correction, judge_again
-from text2sql.parts import CORRECTED, Part, Strengths, parts_of
+from text2sql.parts import ALL, CORRECTED, DATABASE, DIFFICULTY, Part, Strengths, parts_of
 from text2sql.questions import Question
+from text2sql.rollout_origin import require_dataset, require_policy
 from text2sql.rollouts import Rollout
 from text2sql.statistics import Proportion, mcnemar
+from text2sql.vote_curve import Ballots, Curve, ballots, curve
 from text2sql.voting import Vote, vote
 
 Outcomes = dict[str, float]
@@ -25,12 +27,17 @@ BASE, TRAINED = "base", "trained"
 
 @dataclass(frozen=True)
 class PolicyRollouts:
-    """What one policy did on a split: one greedy rollout a question, and k sampled ones."""
+    """What one policy did on a split: one greedy rollout a question, and k sampled ones.
+
+    ``revision`` is the policy's, ``dataset`` the fingerprint of what it was asked, empty where
+    nobody knows.
+    """
 
     name: str
     revision: str
     greedy: Sequence[Rollout]
     sampled: Sequence[Rollout] = ()
+    dataset: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,8 @@ class Scores:
     rollouts' verdicts; ``write_rate`` is the share of all rollouts that tried to write;
     ``missing`` counts questions without a valid result. ``strong`` is the reward strength from
     which a question is strong, None where strength was not looked at; ``issues`` counts the
-    split's known issues by kind.
+    split's known issues by kind. ``curves`` are voting and pass at every k up to ``k``, for the
+    whole split, its difficulties and its databases.
     """
 
     k: int
@@ -92,6 +100,7 @@ class Scores:
     provenance: dict[str, str] = field(default_factory=dict)
     strong: float | None = None
     issues: dict[str, int] = field(default_factory=dict)
+    curves: list[Curve] = field(default_factory=list)
 
     def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
         """Return one score, None where there is none."""
@@ -100,6 +109,13 @@ class Scores:
             if (score.policy, score.setting, score.part, score.name) == wanted:
                 return score
         return None
+
+    def partial(self, policy: str, setting: str) -> str:
+        """Say that a setting lacks some of the questions; empty where it has them all."""
+        score = self.find(policy, setting)
+        if score is None or score.n == self.questions:
+            return ""
+        return f"partial: {score.n} of {self.questions} questions"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as plain JSON values."""
@@ -110,7 +126,8 @@ class Scores:
         """Read what ``to_dict`` wrote."""
         scores = [Score(**score) for score in row["scores"]]
         comparisons = [Comparison(**comparison) for comparison in row["comparisons"]]
-        return cls(**{**row, "scores": scores, "comparisons": comparisons})
+        curves = [Curve.from_dict(found) for found in row.get("curves", ())]
+        return cls(**{**row, "scores": scores, "comparisons": comparisons, "curves": curves})
 
 
 def score_policies(
@@ -127,9 +144,14 @@ def score_policies(
     Rollouts that the infrastructure spoilt count nowhere; a question without enough valid
     ones is missing in that setting, never wrong. With ``strengths`` strong and weak questions
     are scored apart; with ``corrections`` corrected accuracy stands beside the official one.
+    Raises Text2SqlError where rollouts are of another policy revision, or datasets differ.
     """
     policies = (base, trained)
-    views = [_view(policies, parts_of(questions, strengths), k)]
+    require_dataset({policy.name: policy.dataset for policy in policies})
+    for policy in policies:
+        require_policy(policy.name, policy.revision, [*policy.greedy, *policy.sampled])
+    parts = parts_of(questions, strengths)
+    views = [_view(policies, parts, k)]
     if corrections:
         judged = tuple(_corrected(policy, corrections) for policy in policies)
         views.append(_view(judged, [_corrected_part(questions, corrections)], k))
@@ -146,6 +168,7 @@ def score_policies(
         provenance=dict(provenance or {}),
         strong=strengths.bound if strengths else None,
         issues=dict(kinds),
+        curves=[found for policy in policies for found in _curves(policy, parts, k)],
     )
 
 
@@ -162,6 +185,35 @@ def _view(
     ]
     base, trained = outcomes.values()
     return scores, _compare(base, trained, parts, k)
+
+
+CURVE_PARTS = (ALL, DIFFICULTY, DATABASE)
+
+
+def _curves(policy: PolicyRollouts, parts: Sequence[Part], k: int) -> list[Curve]:
+    """Return a policy's curves over the questions with ``k`` valid sampled rollouts."""
+    counted = {key: _ballots(group) for key, group in _complete(policy.sampled, k).items()}
+    if not counted:
+        return []
+    return [
+        curve(policy.name, part.part, part.name, _present(counted, part))
+        for part in parts
+        if part.part in CURVE_PARTS
+    ]
+
+
+def _present(counted: Mapping[str, Ballots], part: Part) -> list[Ballots]:
+    return [counted[key] for key in part.keys if key in counted]
+
+
+def _ballots(group: Sequence[Rollout]) -> Ballots:
+    return ballots([(_voted(rollout), bool(_right(rollout))) for rollout in group])
+
+
+def _voted(rollout: Rollout) -> str:
+    """Return the result that a rollout votes for, empty where it has no vote."""
+    candidate = rollout.candidate
+    return candidate.digest if candidate.valid and candidate.row_count else ""
 
 
 def _corrected(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
@@ -182,13 +234,18 @@ def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
     found: dict[str, Outcomes] = {
         "greedy": {rollout.key: _right(rollout) for rollout in _valid(policy.greedy)}
     }
-    groups = {key: group[:k] for key, group in _by_question(policy.sampled).items()}
-    complete = {key: group for key, group in groups.items() if len(group) == k}
     if policy.sampled:
+        complete = _complete(policy.sampled, k)
         found[f"vote@{k}"] = {key: _vote_is_right(group) for key, group in complete.items()}
         found[f"pass@{k}"] = {key: max(map(_right, group)) for key, group in complete.items()}
         found[f"mean@{k}"] = {key: fmean(map(_right, group)) for key, group in complete.items()}
     return found
+
+
+def _complete(sampled: Iterable[Rollout], k: int) -> dict[str, list[Rollout]]:
+    """Return the first ``k`` valid rollouts of every question that has so many."""
+    groups = {key: group[:k] for key, group in _by_question(sampled).items()}
+    return {key: group for key, group in groups.items() if len(group) == k}
 
 
 def vote_of(rollouts: Iterable[Rollout]) -> Vote:

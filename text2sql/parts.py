@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 from text2sql.questions import Question
 
-ALL, CORRECTED, SUBSET, DIFFICULTY, STRENGTH = (
+ALL, CORRECTED, SUBSET, DIFFICULTY, STRENGTH, DATABASE = (
     "all",
     "corrected",
     "subset",
     "difficulty",
     "strength",
+    "database",
 )
 PARTS = (ALL, CORRECTED, SUBSET, DIFFICULTY, STRENGTH)
-"""The parts in the order in which tables show them."""
+"""The parts in the order in which tables show them; databases are many and shown apart."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,15 @@ class Strengths:
 
 
 def parts_of(questions: Sequence[Question], strengths: Strengths | None = None) -> list[Part]:
-    """Return the whole split, then its subsets and difficulties, then the strong and the weak."""
+    """Return the whole split, its subsets and difficulties, the strong and the weak, databases."""
     parts = [Part(ALL, "", [question.key for question in questions])]
     for part in (SUBSET, DIFFICULTY):
         names = dict.fromkeys(getattr(question, part) for question in questions)
         for name in filter(None, names):
             keys = [q.key for q in questions if getattr(q, part) == name]
             parts.append(Part(part, name, keys))
-    return parts + (_by_strength(questions, strengths) if strengths else [])
+    by_strength = _by_strength(questions, strengths) if strengths else []
+    return parts + by_strength + _by_database(questions)
 
 
 def _by_strength(questions: Sequence[Question], strengths: Strengths) -> list[Part]:
@@ -56,3 +58,10 @@ def _by_strength(questions: Sequence[Question], strengths: Strengths) -> list[Pa
         if score is not None:
             names["strong" if score >= strengths.bound else "weak"].append(question.key)
     return [Part(STRENGTH, name, keys) for name, keys in names.items()]
+
+
+def _by_database(questions: Sequence[Question]) -> list[Part]:
+    keys: dict[str, list[str]] = {}
+    for question in questions:
+        keys.setdefault(question.db_id, []).append(question.key)
+    return [Part(DATABASE, name, found) for name, found in sorted(keys.items())]

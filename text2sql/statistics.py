@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
+from operator import itemgetter
 from statistics import NormalDist
 
 
@@ -48,6 +51,43 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs 1 <= k <= the number of rollouts, which is {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
+
+
+RESAMPLES = 1000
+_SEED = 20_240_601
+
+
+def bootstrap(
+    columns: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = _SEED
+) -> list[tuple[float, float]]:
+    """Return the 95 % interval of each column's mean; a place in the columns is a question.
+
+    Percentiles of the means of resampled questions (B. Efron, "Bootstrap methods", Annals of
+    Statistics 7, 1979), the same resamples for every column, so equal input gives equal
+    intervals. A column of zeros and ones is a share: it gets Wilson's interval, which also
+    holds where all are equal. Without questions nothing is known: (0.0, 1.0).
+    """
+    n = len(columns[0]) if columns else 0
+    shares = [set(column) <= {0.0, 1.0} for column in columns]
+    means: list[list[float]] = [[] for _ in columns]
+    if n > 1 and not all(shares):
+        chance = random.Random(seed)
+        for _ in range(resamples):
+            drawn = itemgetter(*chance.choices(range(n), k=n))
+            for column, share, found in zip(columns, shares, means, strict=True):
+                if not share:
+                    found.append(sum(drawn(column)) / n)
+    return [
+        wilson(int(sum(column)), n) if share else _percentiles(found)
+        for column, share, found in zip(columns, shares, means, strict=True)
+    ]
+
+
+def _percentiles(means: Sequence[float]) -> tuple[float, float]:
+    if not means:
+        return 0.0, 1.0
+    ordered, tail = sorted(means), round(0.025 * len(means))
+    return ordered[tail], ordered[-1 - tail]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""Rollouts of another policy or dataset never mix into a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from text2sql.errors import Text2SqlError
+from text2sql.rollout_store import Rollout
+
+
+def require_policy(name: str, revision: str, rollouts: Iterable[Rollout]) -> None:
+    """Raise Text2SqlError where a rollout is not of this policy revision, or prompts differ.
+
+    The error names both revisions and the first rollout that does not belong.
+    """
+    prompts: dict[str, str] = {}
+    for rollout in rollouts:
+        place = f"The rollout {rollout.key}, sample {rollout.sample}, of the policy '{name}'"
+        if rollout.policy_revision != revision:
+            raise Text2SqlError(
+                f"{place} is of the policy revision {rollout.policy_revision}, not {revision}: "
+                "score each policy's rollouts apart."
+            )
+        first = prompts.setdefault(rollout.mode, rollout.prompt_revision)
+        if rollout.prompt_revision != first:
+            raise Text2SqlError(
+                f"{place} is of the prompt revision {rollout.prompt_revision}, others are of "
+                f"{first}: score them apart."
+            )
+
+
+def require_dataset(fingerprints: dict[str, str]) -> None:
+    """Raise Text2SqlError where fingerprints of a dataset differ; the keys say whose they are."""
+    known = {name: found for name, found in fingerprints.items() if found}
+    different = dict(zip(known.values(), known, strict=True))
+    if len(different) > 1:
+        said = ", ".join(f"{found} ({name})" for found, name in different.items())
+        raise Text2SqlError(
+            f"These are numbers of different datasets: {said}. Evaluate both on the same one."
+        )

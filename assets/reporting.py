@@ -48,6 +48,7 @@ from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox
 
 CODE = ("text2sql/reporting", "text2sql/agent.py", "text2sql/tools.py", "text2sql/voting.py")
+CODE_VERSION = code_version(*CODE)
 
 
 class ReportAnswersConfig(dg.Config):
@@ -94,7 +95,7 @@ class ReportAnswersConfig(dg.Config):
         dg.AssetCheckSpec("verified_hold", asset="report_answers"),
         dg.AssetCheckSpec(DELIVERED, asset="report_answers"),
     ],
-    code_version=code_version(*CODE),
+    code_version=CODE_VERSION,
     freshness_policy=dg.FreshnessPolicy.time_window(
         fail_window=timedelta(hours=36), warn_window=timedelta(hours=26)
     ),
@@ -178,6 +179,7 @@ async def _answer(
             config.keep_rows,
             champion["training_run"],
             context.run_id,
+            CODE_VERSION,
         )
         return await answer_day(
             store,

@@ -62,6 +62,7 @@ class Place:
             folder / "transcripts",
             training_run="t1",
             dagster_run_id="d1",
+            code_version="c1",
         )
         self.change("CREATE TABLE shop(id INTEGER, city TEXT)")
         self.change("INSERT INTO shop VALUES (1, 'Oslo'), (2, 'Bonn'), (3, NULL)")

@@ -31,6 +31,7 @@ def test_an_answer_names_all_that_it_came_from(place):
     assert stored.database_fingerprint == database_fingerprint(place.database)
     assert (stored.policy, stored.training_run, stored.dagster_run_id) == ("scripted", "t1", "d1")
     assert stored.policy_revision
+    assert stored.code_version == "c1"
     assert stored.prompt_revision
     assert stored.sampling == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 2048}
     assert (stored.prompt_tokens, stored.completion_tokens) == (40, 80)

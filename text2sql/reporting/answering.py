@@ -48,6 +48,7 @@ class Answerer:
     keep_rows: int = KEEP_ROWS
     training_run: str = ""
     dagster_run_id: str = ""
+    code_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ class _Work:
             training_run=answerer.training_run,
             sampling=asdict(answerer.sampling),
             dagster_run_id=answerer.dagster_run_id,
+            code_version=answerer.code_version,
         )
 
     async def run(self, attempt: int, check: Callable[[Path], None]) -> Answer:

@@ -1,0 +1,1 @@
+"""Where a policy fails: what SQLite said, and how a query differs from gold."""

@@ -14,20 +14,27 @@ from text2sql.reporting.entries import Entry
 from text2sql.reporting.store import ReportingStore
 
 CHECK = "delivered"
+BACKFILL_TAG = "dagster/backfill"
 
 
 def deliver_day(
-    resource: DeliveryResource, store: ReportingStore, day: str, shown: Sequence[Entry]
+    run: dg.DagsterRun,
+    resource: DeliveryResource,
+    store: ReportingStore,
+    day: str,
+    shown: Sequence[Entry],
 ) -> dg.AssetCheckResult:
     """Send a day's answers to whom it was asked for; the check says what became of that.
 
     It never raises for a message that was not taken: the answers are there, and the next run
-    for the day tries again what failed.
+    for the day tries again what failed. A backfill, which may be of a whole year, tells nobody.
     """
     try:
         channels = resource.channels()
         if not channels:
             return _check("Nobody is told: neither a webhook nor mail is set up.")
+        if BACKFILL_TAG in run.tags:
+            return _check("This run belongs to a backfill: nobody is told.")
         message = build_message(day, shown, resource.send)
         if message is None:
             return _check("Nothing is new, changed, doubtful or unanswered: nothing was sent.")

@@ -129,7 +129,7 @@ def report_answers(
         page = _write_page(root, day, shown, unreadable)
         mine = {outcome.question.id for outcome in outcomes}
         told = [entry for entry in shown if entry.answer.question_id in mine]
-        delivered = deliver_day(delivery, store, day, told)
+        delivered = deliver_day(context.run, delivery, store, day, told)
         context.log.info(f"delivery: {delivered.description}")
     _raise_if_all_failed(outcomes)
     return _result(outcomes, unreadable, told, config, page, delivered)

@@ -71,9 +71,10 @@ class Place:
         user = next(m["content"] for m in body["messages"] if m["role"] == "user")
         return self.replies[user.removeprefix("ask ")]
 
-    def run(self, *assets, day: str | None = None, raises: bool = True, **config):
+    def run(self, *assets, day: str | None = None, raises: bool = True, tags=None, **config):
         return dg.materialize(
             list(assets),
+            tags=tags,
             instance=self.instance,
             partition_key=day,
             raise_on_error=raises,

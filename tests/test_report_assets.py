@@ -82,6 +82,16 @@ def test_a_report_is_sent_once_and_a_failure_to_send_it_is_a_warning(place, monk
     assert place.query("SELECT status, attempts FROM answers") == [("answered", 1)]
 
 
+def test_a_backfill_tells_nobody(place, monkeypatch):
+    place.ask(shops=COUNT)
+    place.load()
+    with ScriptedServer([replay({})]) as chat:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
+        result = place.answer(tags={"dagster/backfill": "b1"})
+        assert not chat.requests
+    assert "nobody is told" in said(result, "delivered")
+
+
 def test_a_failed_day_is_told_too(place, monkeypatch):
     place.ask(shops=fails(400, "quota"))
     place.load()

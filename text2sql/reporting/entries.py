@@ -118,7 +118,7 @@ def read_entry(store: ReportingStore, answer: StoredAnswer) -> Entry:
     found = store.difference(answer)
     if found is not None:
         found = replace(found, rows=found.rows.first(MOST_ROWS))
-    rows = store.rows(answer)[:MOST_ROWS]
+    rows = store.rows(answer, MOST_ROWS)
     return Entry(answer, rows, store.candidates(answer), found)
 
 

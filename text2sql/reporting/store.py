@@ -17,7 +17,7 @@ from text2sql.reporting.answers import (
     StoredAnswer,
 )
 from text2sql.reporting.database import Database, upsert
-from text2sql.reporting.diff import Difference, compare_rows
+from text2sql.reporting.diff import Difference, RowChanges, compare_rows
 from text2sql.reporting.migrating import require_current
 from text2sql.reporting.records import candidate_of, stored_answer
 from text2sql.reporting.values import decode_row
@@ -104,13 +104,17 @@ class ReportingStore(Database):
         found = self.find(_answers.c.scheduled_at == latest)
         return sorted(found, key=lambda answer: answer.question_id)
 
-    def rows(self, answer: StoredAnswer) -> list[dict[str, Any]]:
-        """Return the rows of an answer as they were read: infinities, integers and bytes again."""
+    def rows(self, answer: StoredAnswer, most: int | None = None) -> list[dict[str, Any]]:
+        """Return the rows of an answer as they were read: infinities, integers and bytes again.
+
+        With ``most`` only the first ones.
+        """
         table = tables.answer_rows
         query = (
             sa.select(table.c.cells, table.c.marks)
             .where(table.c.answer_id == answer.id)
             .order_by(table.c.position)
+            .limit(most)
         )
         return [decode_row(row.cells, row.marks) for row in self.read(query)]
 
@@ -134,14 +138,17 @@ class ReportingStore(Database):
         before = self.previous(answer)
         if before is None or answer.status != AnswerStatus.ANSWERED:
             return None
-        old, new = self.rows(before), self.rows(answer)
+        if (same := answer.digest == before.digest) and answer.columns == before.columns:
+            rows = RowChanges(unchanged=answer.rows_kept or 0)
+        else:
+            rows = compare_rows(self.rows(before), self.rows(answer))
         return Difference(
             previous_at=before.scheduled_at,
-            rows=compare_rows(old, new),
+            rows=rows,
             sql_changed=answer.sql != before.sql,
-            result_changed=answer.digest != before.digest,
+            result_changed=not same,
             data_changed=answer.database_fingerprint != before.database_fingerprint,
-            complete=answer.row_count == len(new) and before.row_count == len(old),
+            complete=all(one.row_count == one.rows_kept for one in (answer, before)),
         )
 
     # -- runs

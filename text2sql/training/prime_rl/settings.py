@@ -69,6 +69,18 @@ class PrimeRlSettings(BaseModel):
     gpu_memory: float = Field(
         default=0.9, gt=0.1, le=0.98, description="Share of its GPU's memory that vLLM takes."
     )
+    router_port: int = Field(
+        default=8000, ge=1024, le=65_535, description="Where the inference servers are reached."
+    )
+    engine_port: int = Field(
+        default=8100, ge=1024, le=65_535, description="Of the inference server behind it."
+    )
+    environment_port: int = Field(
+        default=5000,
+        ge=1024,
+        le=65_534,
+        description="Of the environment's server for training; the next is for evaluation.",
+    )
     lora_rank: int = Field(default=0, ge=0, le=512, description="0 trains all weights.")
     lora_alpha: float = Field(default=64.0, gt=0, le=4096, description="Scale of the adapter.")
 

@@ -13,11 +13,6 @@ from text2sql.training.prime_rl.files import RunFiles, check_paths
 from text2sql.training.prime_rl.schema_base import FileMonitor, Monitors
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode, SlurmNodes
 
-ROUTER_PORT = 8000
-ENGINE_PORT = 8100
-ENVIRONMENT_PORT = 5000
-"""The first of the ports of the environment's servers: one for training, one for evaluation."""
-
 TRAINER_METRICS = "metrics.trainer.jsonl"
 ORCHESTRATOR_METRICS = "metrics.orchestrator.jsonl"
 TRAIN_SOURCE, EVAL_SOURCE = "train", "eval"
@@ -126,7 +121,7 @@ def _orchestrator(
         batch_size=settings.rollouts_per_step,
         group_size=settings.group_size,
         max_off_policy_steps=settings.off_policy_steps,
-        env_server_base_port=ENVIRONMENT_PORT,
+        env_server_base_port=settings.environment_port,
         monitors=_metrics(ORCHESTRATOR_METRICS),
         model=served if settings.lora_rank else None,
         concurrency=rollouts.Concurrency(
@@ -199,8 +194,8 @@ def _inference(settings: PrimeRlSettings) -> schema.Inference:
     if isinstance(settings, SlurmNodes):
         nodes = schema.InferenceNodes(num_nodes=settings.inference_nodes)
     return schema.Inference(
-        server=schema.Server(port=ROUTER_PORT),
-        backend_port=ENGINE_PORT,
+        server=schema.Server(port=settings.router_port),
+        backend_port=settings.engine_port,
         vllm=schema.Vllm(
             max_model_len=settings.sequence_tokens,
             gpu_memory_utilization=settings.gpu_memory,

@@ -1,0 +1,161 @@
+"""From the weights that prime-rl leaves to a directory that vLLM serves, verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+from text2sql.policy.revision import directory_revision
+from text2sql.settings import CONFIG_NAME, AgentSettings
+from text2sql.training.prime_rl.toml import LORA_NAME
+
+_FROM_BASE = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+)
+_INDEX = "model.safetensors.index.json"
+_ADAPTER, _ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+_MAX_HEADER = 100_000_000
+
+
+def assemble(broadcast: Path, base: Path, target: Path, agent: AgentSettings) -> dict[str, Any]:
+    """Write the policy into ``target``, whole or not at all; return what was written.
+
+    The weights are those of ``broadcast`` (shared with it by hard links where the file system
+    can), everything else is the base model's. An adapter's directory holds the adapter, and the
+    record has ``vllm_arguments``, with which vLLM serves the base model with it. Raises
+    Text2SqlError where a shard is missing, torn or not what the index says.
+    """
+    weights = verify_weights(broadcast)
+    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for name in weights:
+            _share(broadcast / name, partial / name)
+        _add_base_files(base, partial)
+        agent_text = json.dumps(agent.to_dict(), indent=2) + "\n"
+        (partial / CONFIG_NAME).write_text(agent_text, encoding="utf-8")
+        record = _record(broadcast, base, target, weights) | {
+            "revision": directory_revision(partial)
+        }
+        text = json.dumps(record, indent=2) + "\n"
+        (partial / "training.json").write_text(text, encoding="utf-8")
+        shutil.rmtree(target, ignore_errors=True)
+        os.replace(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return record
+
+
+def verify_weights(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of the weights, its index included.
+
+    Raises Text2SqlError where the folder was not written to its end, the index names other
+    tensors than the shards hold, or a shard is shorter than its header says.
+    """
+    if not (folder / "STABLE").is_file():
+        raise Text2SqlError(f"{folder} has no STABLE: its weights were not written to their end.")
+    index = folder / _INDEX
+    if index.is_file():
+        promised = _json(index).get("weight_map", {})
+        names = [_INDEX, *sorted(set(promised.values()))]
+        held = {tensor: name for name in names[1:] for tensor in tensors(folder / name)}
+        if held != promised:
+            odd = sorted(set(held.items()) ^ set(promised.items()))[0]
+            raise Text2SqlError(f"{index} and its shards differ: {odd[0]} in {odd[1]}.")
+    else:
+        found = [file.name for file in sorted(folder.glob("*.safetensors"))]
+        if found not in (["model.safetensors"], [_ADAPTER]):
+            raise Text2SqlError(f"{folder} holds neither weights nor an index of them: {found}.")
+        tensors(folder / found[0])
+        names = found + ([_ADAPTER_CONFIG] if found == [_ADAPTER] else [])
+    return {name: _sha256(folder / name) for name in names}
+
+
+def tensors(file: Path) -> list[str]:
+    """Return the names of the tensors in a safetensors file whose bytes are all there.
+
+    Raises Text2SqlError where the header cannot be read or the file has another size than it
+    says. The format: https://huggingface.co/docs/safetensors
+    """
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > _MAX_HEADER:
+                raise ValueError(f"its header would be {length} bytes long")
+            header = json.loads(stream.read(length))
+            header.pop("__metadata__", None)
+            end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+            size = stream.seek(0, os.SEEK_END)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise Text2SqlError(f"{file} cannot be read as safetensors: {error}.") from error
+    if size != 8 + length + end:
+        raise Text2SqlError(f"{file} is {size} bytes long; its header says {8 + length + end}.")
+    return list(header)
+
+
+def _record(broadcast: Path, base: Path, target: Path, files: dict[str, str]) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "step": int(broadcast.name.rpartition("_")[2]),
+        "base": str(base),
+        "base_revision": directory_revision(base),
+        "sha256": files,
+    }
+    if _ADAPTER in files:
+        rank = int(_json(broadcast / _ADAPTER_CONFIG).get("r", 16))
+        record["vllm_arguments"] = [
+            "--enable-lora",
+            f"--max-lora-rank={rank}",
+            "--lora-modules",
+            f"{LORA_NAME}={target}",
+        ]
+    return record
+
+
+def _add_base_files(base: Path, target: Path) -> None:
+    for pattern in _FROM_BASE:
+        for file in base.glob(pattern):
+            if file.is_file() and not (target / file.name).exists():
+                shutil.copyfile(file, target / file.name)
+    if not (target / "config.json").is_file():
+        raise Text2SqlError(f"The base model {base} has no config.json.")
+
+
+def _share(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)
+
+
+def _sha256(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise Text2SqlError(f"{file} cannot be read: {error}.") from error
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Text2SqlError(f"{file} cannot be read as JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise Text2SqlError(f"{file} is no JSON object.")
+    return value

@@ -1,0 +1,119 @@
+"""Why a run with prime-rl ended, read from its logs: told apart by exit status."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from text2sql.errors import Text2SqlError
+
+_READ_BYTES = 200_000
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A kind of failure: the launcher's exit status, how logs show it, and what to do."""
+
+    name: str
+    exit_code: int
+    pattern: re.Pattern[str]
+    advice: str
+
+
+CAUSES = (
+    Cause(
+        "the disk is full",
+        14,
+        re.compile(r"No space left on device|Disk quota exceeded|Errno 28"),
+        "free some, or set checkpoints_kept lower; then run it again to go on",
+    ),
+    Cause(
+        "a GPU is out of memory",
+        11,
+        re.compile(r"CUDA out of memory|OutOfMemoryError|No available memory for the cache blocks"),
+        "lower sequence_tokens or gpu_memory, or use more GPUs",
+    ),
+    Cause(
+        "the environment cannot be imported",
+        12,
+        re.compile(r"(?:ModuleNotFoundError|ImportError): .*(?:text2sql|verifiers)"),
+        "install this project's checkout into prime-rl's environment again",
+    ),
+    Cause(
+        "the GPUs cannot reach each other (NCCL)",
+        13,
+        re.compile(r"NCCL error|ncclInternalError|ncclSystemError|ncclUnhandled"),
+        "see the log; NCCL_DEBUG=INFO says more",
+    ),
+    Cause(
+        "the configuration is refused",
+        10,
+        re.compile(
+            r"validation errors? for|Extra inputs are not permitted|ConfigError|Requested \d+ GPUs"
+        ),
+        "change the setting that it names",
+    ),
+    Cause(
+        "a process was killed",
+        15,
+        re.compile(r"exit code -9\b|exitcode *: *-9\b|Signal 9 \(SIGKILL\)|signal: 9\b"),
+        "somebody did, or the kernel for lack of memory (dmesg says so); run it again to go on",
+    ),
+)
+KILLED = CAUSES[-1]
+
+
+class PrimeRlFailed(Text2SqlError):
+    """prime-rl ended with an error; ``exit_code`` says of which kind, 1 for any other."""
+
+    def __init__(self, sentence: str, exit_code: int = 1) -> None:
+        """Keep the sentence and the exit status."""
+        super().__init__(sentence)
+        self.exit_code = exit_code
+
+
+def failure(status: int, log: Path, run_dir: Path) -> PrimeRlFailed:
+    """Return what made prime-rl end with this status (negative: the signal), by its logs.
+
+    ``log`` has its own output, from this attempt on; its children's logs are below ``run_dir``.
+    """
+    texts = {path: _end(path) for path in (*_child_logs(run_dir), log)}
+    for cause in CAUSES:
+        for path, text in texts.items():
+            if found := cause.pattern.search(text):
+                line = _line(text, found.start())
+                return _failed(cause, f"{line} ({path})")
+    if status == -9:
+        return _failed(KILLED, f"prime-rl ended by signal 9 ({log})")
+    end = texts[log].strip()[-1500:]
+    return PrimeRlFailed(
+        f"prime-rl ended with status {status}; its children's logs are in "
+        f"{run_dir / 'logs' / 'latest'}, and {log} ends with:\n{end or '(it wrote nothing)'}"
+    )
+
+
+def _failed(cause: Cause, evidence: str) -> PrimeRlFailed:
+    return PrimeRlFailed(
+        f"Training failed: {cause.name}; {cause.advice}. {evidence}", cause.exit_code
+    )
+
+
+def _child_logs(run_dir: Path) -> Iterator[Path]:
+    latest = (run_dir / "logs" / "latest").resolve()
+    yield from sorted(path for path in latest.rglob("*.log") if path.is_file())
+
+
+def _end(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _READ_BYTES))
+        return _COLORS.sub("", file.read().decode("utf-8", errors="replace"))
+
+
+def _line(text: str, place: int) -> str:
+    start = text.rfind("\n", 0, place) + 1
+    return text[start:].partition("\n")[0].strip()[:400]

@@ -1,0 +1,81 @@
+"""prime-rl's processes: started as one group, known by name, ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from text2sql.guard import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    descendants,
+    prctl,
+    reap,
+    signal_all,
+)
+from text2sql.training.prime_rl.dry_run import rl_environment, rl_program
+
+GRACE_SECONDS = 110.0
+"""Between SIGTERM and SIGKILL: prime-rl ends its servers one after the other."""
+
+_KILL_SECONDS = 5.0
+
+
+def adopt() -> None:
+    """Make this process the parent of what its children leave behind, and end with its own."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def start(directory: Path, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start prime-rl's ``rl`` in a session of its own; all that it prints goes to ``log``.
+
+    Should this process be killed, prime-rl is asked to end.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [str(rl_program(directory)), *arguments],
+            cwd=directory,
+            env=rl_environment(directory),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+        )
+
+
+def end_all(grace: float) -> list[str]:
+    """End every process below this one; return the names of those that even SIGKILL left.
+
+    SIGTERM first, SIGKILL after ``grace`` seconds. What is left hangs in the kernel, as a
+    process does whose GPU or disk does not answer.
+    """
+    _wait(signal_all(signal.SIGTERM), grace)
+    deadline = time.monotonic() + _KILL_SECONDS
+    while signal_all(signal.SIGKILL) and time.monotonic() < deadline:
+        _wait([0], 0.1)
+    return named(descendants(os.getpid()))
+
+
+def named(pids: list[int]) -> list[str]:
+    """Return the processes as a person reads them."""
+    return [f"{_name(pid)} (process {pid})" for pid in sorted(pids)]
+
+
+def _wait(alive: list[int], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.05)
+        reap()
+        alive = descendants(os.getpid())
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return "unknown"

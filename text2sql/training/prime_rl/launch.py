@@ -1,0 +1,231 @@
+"""GRPO with prime-rl, watched: ``python -m text2sql.training.prime_rl.launch CONFIG.json``.
+
+The configuration is a ``LaunchPlan`` as JSON. Checks what the run needs, starts prime-rl or goes
+on with it, writes both metrics files as one metrics.jsonl, ends all its processes with itself,
+and leaves the trained policy as a directory that vLLM serves.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from text2sql.errors import Text2SqlError
+from text2sql.settings import AgentSettings
+from text2sql.training.prime_rl import group
+from text2sql.training.prime_rl.assemble import assemble
+from text2sql.training.prime_rl.failures import failure
+from text2sql.training.prime_rl.files import RunFiles
+from text2sql.training.prime_rl.preflight import preflight, prime_rl_commit
+from text2sql.training.prime_rl.progress import MergedMetrics, shown
+from text2sql.training.prime_rl.resume import prune_broadcasts, stable_weights, start_arguments
+from text2sql.training.prime_rl.settings import SingleNode, read_settings
+from text2sql.training.prime_rl.toml import rl_config, write_toml
+from text2sql.training.progress import report_to_dagster
+
+POLL_SECONDS = 0.5
+STOPPED = 143
+RUN_NAME = "run"
+_CRASH_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """One run: what to train, on which prompts, and how; all paths absolute.
+
+    ``settings`` are those of the ``preset``; ``agent`` has the base policy's agent settings.
+    ``fresh`` discards what an earlier attempt in ``output_dir`` left; otherwise the run goes on
+    from its last complete checkpoint.
+    """
+
+    preset: str
+    settings: dict[str, Any]
+    agent: dict[str, Any]
+    policy_dir: str
+    prompts: str
+    golds: str
+    output_dir: str
+    fresh: bool = False
+
+    def files(self) -> RunFiles:
+        """Return where the run reads and writes."""
+        return RunFiles(
+            name=RUN_NAME,
+            model=self.policy_dir,
+            prompts=Path(self.prompts),
+            golds=Path(self.golds),
+            output_dir=Path(self.output_dir),
+        )
+
+    @property
+    def policy(self) -> Path:
+        """Where the trained policy is written."""
+        return Path(self.output_dir) / "policy"
+
+
+class Stopped(BaseException):
+    """A signal asked for the end."""
+
+
+def read_plan(path: Path) -> LaunchPlan:
+    """Read a plan; raises Text2SqlError for a wrong file or key."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
+    names = {field.name for field in fields(LaunchPlan)}
+    if not isinstance(values, dict) or not names - {"fresh"} <= set(values) <= names:
+        raise Text2SqlError(f"{path} is no plan of a run: its keys must be {sorted(names)}.")
+    return LaunchPlan(**values)
+
+
+def launch(plan: LaunchPlan) -> dict[str, str]:
+    """Train, or go on; return what Dagster shows of the result."""
+    settings = read_settings(plan.preset, plan.settings)
+    if not isinstance(settings, SingleNode):
+        raise Text2SqlError(
+            "Only a run on one machine can be watched from here: have prime-rl's rl submit a Slurm "
+            "job."
+        )
+    files, agent = plan.files(), settings.agent_settings(AgentSettings(**plan.agent))
+    arguments = start_arguments(files.run_dir, settings.steps, plan.fresh)
+    shown_facts: dict[str, str] = {}
+    if arguments is not None:
+        shown_facts = _train(plan, settings, files, arguments)
+    elif _policy_step(plan.policy) == settings.steps:
+        raise Text2SqlError(
+            f"{files.run_dir} was trained to step {settings.steps} already: ask for more steps, "
+            "or start afresh."
+        )
+    record = _finish(plan, settings, files, agent)
+    return shown_facts | {"policy": str(plan.policy), "weights of step": str(record["step"])}
+
+
+def _train(
+    plan: LaunchPlan, settings: SingleNode, files: RunFiles, arguments: list[str]
+) -> dict[str, str]:
+    """Check, start and follow prime-rl; return what was found."""
+    config = rl_config(settings, files, AgentSettings(**plan.agent))
+    files.output_dir.mkdir(parents=True, exist_ok=True)
+    directory = preflight(settings, files, config, _say)
+    if plan.fresh:
+        shutil.rmtree(plan.policy, ignore_errors=True)
+        (files.output_dir / "metrics.jsonl").unlink(missing_ok=True)
+    write_toml(config, files.output_dir / "rl.toml")
+    _say(f"prime-rl starts with {' '.join(arguments)}.")
+    _follow(directory, [*arguments], settings.steps, files)
+    return {
+        "prime-rl commit": prime_rl_commit(directory),
+        "started with": " ".join(arguments),
+        "logs": str(files.run_dir / "logs" / "latest"),
+        "rollouts": str(files.run_dir / "rollouts"),
+    }
+
+
+def _follow(directory: Path, arguments: list[str], steps: int, files: RunFiles) -> None:
+    """Run prime-rl to its end; whatever happens, none of its processes stays."""
+    log = files.output_dir / "rl.log"
+    log.unlink(missing_ok=True)
+    metrics = MergedMetrics(files.run_dir, files.output_dir / "metrics.jsonl", steps)
+    grace = group.GRACE_SECONDS
+    try:
+        child = group.start(directory, ["@", str(files.output_dir / "rl.toml"), *arguments], log)
+        _say(f"prime-rl runs as process group {child.pid}; its output is in {log}.")
+        while (status := child.poll()) is None:
+            time.sleep(POLL_SECONDS)
+            for line in metrics.poll():
+                _say(shown(line, steps))
+        grace = _CRASH_SECONDS
+        if status != 0:
+            raise failure(status, log, files.run_dir)
+    finally:
+        with _signals_held():
+            if left := group.end_all(grace):
+                _say(f"error: these processes could not be ended: {', '.join(left)}")
+        for line in metrics.close():
+            _say(shown(line, steps))
+
+
+def _finish(
+    plan: LaunchPlan, settings: SingleNode, files: RunFiles, agent: AgentSettings
+) -> dict[str, Any]:
+    """Assemble the policy from the newest weights and remove those that nobody needs."""
+    step = stable_weights(files.run_dir)
+    if step != settings.steps:
+        raise Text2SqlError(
+            f"prime-rl ended well, but the newest weights in {files.run_dir / 'broadcasts'} are "
+            f"of step {step}, not {settings.steps}."
+        )
+    broadcast = files.run_dir / "broadcasts" / f"step_{step}"
+    record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent)
+    removed = prune_broadcasts(files.run_dir, step)
+    _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older were removed.")
+    return record
+
+
+def _policy_step(policy: Path) -> int | None:
+    record = policy / "training.json"
+    return json.loads(record.read_text(encoding="utf-8"))["step"] if record.is_file() else None
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def _stop_on_signals() -> None:
+    """Turn the first signal that asks for the end into ``Stopped``; further ones change nothing."""
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped(signal.Signals(number).name)
+
+    for each in _SIGNALS:
+        signal.signal(each, stop)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let signals wait until the block has been left."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program; a failure that the user can mend is one sentence on stderr."""
+    if len(arguments) != 1:
+        print("usage: python -m text2sql.training.prime_rl.launch CONFIG.json", file=sys.stderr)
+        return 2
+    _stop_on_signals()
+    group.adopt()
+    try:
+        found = launch(read_plan(Path(arguments[0])))
+    except Stopped as stopped:
+        print(f"Stopped by {stopped}: checkpoints are kept, run it again to go on.", flush=True)
+        return STOPPED
+    except Text2SqlError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"error: the run could not be started or followed: {error}", file=sys.stderr)
+        return 1
+    report_to_dagster(found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

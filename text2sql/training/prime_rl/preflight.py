@@ -1,0 +1,154 @@
+"""What must hold before a run with prime-rl is started; each lack says what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from text2sql.errors import Text2SqlError
+from text2sql.policy.gpu import require_memory, visible_gpus
+from text2sql.training.prime_rl.dry_run import (
+    PRIME_RL_VARIABLE,
+    dry_run,
+    prime_rl_directory,
+    rl_environment,
+    rl_program,
+)
+from text2sql.training.prime_rl.files import RunFiles, check_prompts
+from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
+from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
+
+_IMPORT_SECONDS = 300.0
+_CHECKPOINT_SIZE = 6  # of the bf16 weights: weights and two moments in float32
+_ADAPTER_CHECKPOINT_SIZE = 2  # at most the frozen weights, in float32
+
+
+def preflight(
+    settings: SingleNode, files: RunFiles, config: RlConfig, say: Callable[[str], None]
+) -> Path:
+    """Return prime-rl's checkout once all is there that the run needs; ``say`` gets findings.
+
+    Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError at what is lacking.
+    """
+    directory = prime_rl_directory()
+    if directory is None:
+        raise Text2SqlError(f"{PRIME_RL_VARIABLE} is not set: let it name prime-rl's checkout.")
+    rl_program(directory)
+    say(f"{check_prompts(settings, files)} prompts in {files.prompts}.")
+    say(_check_disk(settings, files))
+    _check_ports(settings)
+    gpus = visible_gpus()
+    require_memory(gpus, settings.inference_gpus + settings.train_gpus, settings.gpu_memory)
+    say(f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}.")
+    commit = prime_rl_commit(directory)
+    told = "" if commit == MIRRORED else f", not {MIRRORED[:8]}, which the settings are written for"
+    say(f"prime-rl is at {commit}{told}.")
+    say(_check_environment(directory))
+    say(dry_run(config, directory))
+    return directory
+
+
+def prime_rl_commit(directory: Path) -> str:
+    """Return the commit of prime-rl's checkout; ``unknown`` where git cannot say."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(directory), "rev-parse", "--show-toplevel", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    top, _, commit = done.stdout.strip().partition("\n")
+    own = done.returncode == 0 and Path(top) == directory.resolve()
+    return commit if own else "unknown"
+
+
+def weight_bytes(model: Path) -> int:
+    """Return the size of a model's weights; raises Text2SqlError where it is no model."""
+    size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    if not size or not (model / "config.json").is_file():
+        raise Text2SqlError(
+            f"The base model {model} is no directory with config.json and *.safetensors: fetch it "
+            f"first, with hf download {model} --local-dir DIRECTORY, and name the directory."
+        )
+    return size
+
+
+def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
+    """Return the disk that a run fills: checkpoints and versions of the weights for serving.
+
+    One checkpoint more than are kept exists while it is written; weights stay with each
+    checkpoint, and two more are on their way.
+    """
+    checkpoints = settings.checkpoints_kept + 1
+    if settings.lora_rank:
+        return checkpoints * _ADAPTER_CHECKPOINT_SIZE * weights
+    return (checkpoints * _CHECKPOINT_SIZE + settings.checkpoints_kept + 2) * weights
+
+
+def _check_disk(settings: PrimeRlSettings, files: RunFiles) -> str:
+    needed = disk_bytes(settings, weight_bytes(Path(files.model)))
+    place = files.output_dir
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free + _size(files.run_dir)
+    said = f"{free / 1e9:.1f} GB of disk for the run, which needs about {needed / 1e9:.1f} GB"
+    if free < needed:
+        raise Text2SqlError(
+            f"{files.output_dir} has {said}: free some, set checkpoints_kept lower, or put the "
+            "artifact root on a larger disk."
+        )
+    return f"{said}."
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes that an earlier attempt already holds."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+
+
+def _check_ports(settings: PrimeRlSettings) -> None:
+    ports = {
+        "router_port": settings.router_port,
+        "engine_port": settings.engine_port,
+        "environment_port": settings.environment_port,
+    }
+    for name, port in ports.items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError as error:
+                raise Text2SqlError(
+                    f"Port {port} ({name}) is in use: one run fits on a machine; end what holds "
+                    f"it (ss -ltnp shows who), or set {name}."
+                ) from error
+
+
+def _check_environment(directory: Path) -> str:
+    """Import the environment's package as prime-rl's workers will."""
+    program = "import text2sql, text2sql_env; print(text2sql.__version__, text2sql.__file__)"
+    python = str(directory / ".venv" / "bin" / "python")
+    try:
+        done = subprocess.run(
+            [python, "-P", "-c", program],
+            cwd=directory,
+            env=rl_environment(directory),
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Text2SqlError(f"prime-rl's Python {python} does not run: {error}.") from error
+    if done.returncode != 0:
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise Text2SqlError(
+            f"prime-rl's Python cannot import text2sql_env ({last}): in {directory}, run uv pip "
+            "install --no-deps with this project's checkout; each uv sync there removes it again."
+        )
+    return f"The environment is text2sql {done.stdout.strip()}."

@@ -1,0 +1,183 @@
+"""prime-rl's two metrics files, followed while they grow and written as one."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from text2sql.training.prime_rl.toml import EVAL_SOURCE, ORCHESTRATOR_METRICS, TRAINER_METRICS
+from text2sql.training.progress import MetricsFile
+
+Row = dict[str, Any]
+
+KL_ALARM = 0.015
+"""Above this divergence between the trainer's and the server's probabilities a run goes wrong."""
+
+SETTLE_SECONDS = 2.0
+"""The processes append several rows a step: what arrives within this time becomes one line."""
+
+_ALL, _EFFECTIVE = "train/agg/all/agent", "train/agg/effective/agent"
+ORCHESTRATOR_NAMES = {
+    f"{_EFFECTIVE}/reward/mean": "reward",
+    f"{_ALL}/metrics/exact_match/mean": "exact_match",
+    f"{_ALL}/metrics/write_attempts/mean": "write_attempts",
+    f"{_ALL}/metrics/truncated/mean": "truncated",
+    f"{_ALL}/metrics/turns/mean": "turns",
+    "off_policy/mean": "off_policy_lag",
+    f"eval/{EVAL_SOURCE}/effective/agent/metrics/exact_match/mean": "eval_exact_match",
+}
+TRAINER_NAMES = {
+    "loss/mean": "loss",
+    "entropy/all/mean": "entropy",
+    "mismatch_kl/all/mean": "kl",
+    "optim/grad_norm": "grad_norm",
+    "optim/lr": "learning_rate",
+    "perf/throughput": "tokens_per_second",
+    "time/step": "seconds",
+}
+_CHUNK = 1 << 20
+_LAST_STEPS = 20
+
+
+class RowsTail:
+    """Reads the rows that a process appends to a file, each once and at most 1 MiB at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the file's present end: an earlier attempt's rows were reported by it."""
+        self.path = path
+        self._offset = path.stat().st_size if path.is_file() else 0
+
+    def poll(self) -> tuple[list[Row], bool]:
+        """Return complete rows that are new, and whether there may be more at once."""
+        if not self.path.is_file():
+            return [], False
+        if self.path.stat().st_size < self._offset:
+            self._offset = 0
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            block = file.read(_CHUNK)
+        complete, newline, _torn = block.rpartition(b"\n")
+        self._offset += len(complete) + len(newline)
+        return list(_rows(complete)), bool(newline) and len(block) == _CHUNK
+
+
+def _rows(block: bytes) -> Iterator[Row]:
+    """Read rows; what a crash tore and the next attempt wrote behind is no row."""
+    for line in block.splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            yield row
+
+
+class MergedMetrics:
+    """Writes both processes' rows to one file, under the names that every trainer here uses.
+
+    A line holds what arrived of a step since its last line; each number is written once, so a
+    reader merges the lines of a step, the later over the earlier. ``kl`` is the divergence
+    between trainer and inference server, ``off_policy_lag`` counts versions of the weights,
+    ``seconds`` are those of the trainer's step; ``estimated_end`` is a UTC instant.
+    """
+
+    def __init__(self, run_dir: Path, output: Path, steps: int) -> None:
+        """Follow the files in prime-rl's run directory; ``steps`` is where the run ends."""
+        self._tails = (
+            (RowsTail(run_dir / ORCHESTRATOR_METRICS), ORCHESTRATOR_NAMES),
+            (RowsTail(run_dir / TRAINER_METRICS), TRAINER_NAMES),
+        )
+        self._file = MetricsFile(output)
+        self._end = _End(steps)
+        self._waiting: dict[int, Row] = {}
+        self._arrived: dict[int, float] = {}
+        self._written: list[Row] = []
+
+    def poll(self) -> list[Row]:
+        """Take in what is new; return the lines that were written now."""
+        more = True
+        while more:
+            more = False
+            for tail, names in self._tails:
+                rows, rest = tail.poll()
+                more = more or rest
+                for row in rows:
+                    self._take(row, names)
+            self._write(SETTLE_SECONDS)
+        written, self._written = self._written, []
+        return written
+
+    def close(self) -> list[Row]:
+        """Write what is left and return it; close the file."""
+        written = self.poll()
+        self._write(0.0)
+        self._file.close()
+        return written + self._written
+
+    def _take(self, row: Row, names: dict[str, str]) -> None:
+        found = {name: row[key] for key, name in names.items() if _finite(row.get(key))}
+        if not found:
+            return
+        step = row["step"]
+        self._waiting.setdefault(step, {"step": step}).update(found)
+        self._arrived.setdefault(step, time.monotonic())
+        if "seconds" in found:
+            self._waiting[step] |= self._end.estimate(step, found["seconds"])
+        if len(self._waiting) > _LAST_STEPS:  # a backlog: older steps have all their rows
+            self._arrived[min(self._waiting)] = -math.inf
+            self._write(SETTLE_SECONDS)
+
+    def _write(self, settled: float) -> None:
+        now = time.monotonic()
+        due = [step for step, since in self._arrived.items() if now - since >= settled]
+        lines = [self._waiting.pop(step) for step in sorted(due)]
+        for line in lines:
+            del self._arrived[line["step"]]
+            self._file.append(line)
+        self._written += lines
+
+
+class _End:
+    """Estimates when a run ends, from the time that its last steps took."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._seconds: deque[float] = deque(maxlen=_LAST_STEPS)
+
+    def estimate(self, step: int, seconds: float) -> Row:
+        self._seconds.append(seconds)
+        left = max(0, self._steps - step) * sum(self._seconds) / len(self._seconds)
+        end = datetime.now(UTC) + timedelta(seconds=left)
+        return {"seconds_left": round(left, 1), "estimated_end": end.isoformat(timespec="seconds")}
+
+
+def shown(line: Row, steps: int) -> str:
+    """Return a line of the metrics as a sentence for a log, with the alarm where it holds."""
+    numbers = ", ".join(
+        f"{name.replace('_', ' ')} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in line.items()
+        if name not in ("step", "seconds_left", "learning_rate")
+    )
+    alarm = kl_alarm(line)
+    return f"step {line['step']} of {steps}: {numbers}" + (f". {alarm}" if alarm else "")
+
+
+def kl_alarm(line: Row) -> str:
+    """Say that the divergence is above its alarm level; empty where it is not, or not known."""
+    value = line.get("kl")
+    if not isinstance(value, int | float) or value <= KL_ALARM:
+        return ""
+    return (
+        f"ALARM: the KL mismatch is {value:.4f}, above {KL_ALARM}: trainer and inference server "
+        "disagree about the tokens' probabilities; look at the off-policy lag and the learning rate"
+    )
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -11,7 +11,7 @@ from assets.data import load_current, load_questions, write_json
 from assets.known_issues import known_issues, list_version, load_corrections
 from assets.partitions import training_runs
 from assets.plots import draw_scores, plot, records
-from assets.rollout_sets import RolloutSet, read_rollouts, rollout_set, tally_rollouts
+from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
 from assets.sampling import (
     SAMPLING_CODE,
     SamplingConfig,
@@ -25,22 +25,33 @@ from assets.training import read_training
 from assets.versions import code_version, fingerprint, read_json
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import (
     BASE,
     TRAINED,
+    Outcomes,
     PolicyRollouts,
     Scores,
+    compare,
     outcomes_of,
     score_policies,
 )
+from text2sql.evaluation_report.details import Before, Evaluated, details_of
+from text2sql.evaluation_report.files import PAGE, write_report
 from text2sql.parts import ALL, CORRECTED, SUBSET, Strengths
 from text2sql.questions import Question
+from text2sql.rollout_origin import require_dataset
+from text2sql.rollout_places import read_located
 from text2sql.score_table import score_rows
 
 SCORING_CODE = (
     "assets/evaluation.py",
     "text2sql/evaluation.py",
+    "text2sql/evaluation_report/details.py",
+    "text2sql/evaluation_report/page.py",
+    "text2sql/failures/classes.py",
+    "text2sql/failures/sql_difference.py",
     "text2sql/known_issues.py",
     "text2sql/parts.py",
     "text2sql/statistics.py",
@@ -175,7 +186,9 @@ def dev_scores(
     """
     folder = evaluation_folder(root, context.partition_key)
     sets = {name: RolloutSet.from_dict(row) for name, row in _pointer(folder).items()}
-    policies = [_policy_rollouts(root, sets, name) for name in (BASE, TRAINED)]
+    require_dataset(_datasets(root, sets))
+    located = [_located(root, sets, name) for name in (BASE, TRAINED)]
+    policies = [_policy_rollouts(sets, found) for found in located]
     drawn = sets[f"{TRAINED} sampled"]
     questions = load_questions(root.path, "dev")
     strength = load_strength(root.path, "dev")
@@ -188,7 +201,12 @@ def dev_scores(
         load_corrections(root.path, "dev"),
     )
     write_json(folder / "scores.json", scores.to_dict())
-    write_json(folder / "outcomes.json", outcomes_of(policies[1], drawn.samples))
+    outcomes = outcomes_of(policies[1], drawn.samples)
+    write_json(folder / "outcomes.json", outcomes)
+    before = _before(root, scores, outcomes["greedy"])
+    run = context.partition_key
+    details = details_of(run, questions, scores, located, root.path, before)
+    write_report(folder, details, located, questions, root.path)
     return dg.MaterializeResult(
         metadata=_describe(folder, scores),
         data_version=dg.DataVersion(fingerprint(scores=scores.to_dict() | {"provenance": {}})),
@@ -202,14 +220,39 @@ def _pointer(folder: Path) -> dict[str, Any]:
     return sets
 
 
-def _policy_rollouts(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> PolicyRollouts:
-    greedy, sampled = sets[f"{name} greedy"], sets[f"{name} sampled"]
-    return PolicyRollouts(
-        name,
-        greedy.policy_revision,
-        read_rollouts(root.path, greedy),
-        read_rollouts(root.path, sampled),
-        sampled.dataset,
+def _datasets(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> dict[str, str]:
+    """Name the dataset of each set of rollouts and the current one: all must be the same."""
+    found = {f"{name} rollouts": drawn.dataset for name, drawn in sets.items()}
+    return found | {"the current dataset": load_current(root.path).fingerprint}
+
+
+def _located(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Evaluated:
+    greedy, sampled = (
+        read_located((root.path / "rollouts" / one.folder).glob("*.jsonl"), one.keys, one.samples)
+        for one in (sets[f"{name} greedy"], sets[f"{name} sampled"])
+    )
+    return Evaluated(name, greedy, sampled)
+
+
+def _policy_rollouts(sets: dict[str, RolloutSet], found: Evaluated) -> PolicyRollouts:
+    about = sets[f"{found.name} greedy"]
+    greedy, sampled = ([one.rollout for one in kind] for kind in (found.greedy, found.sampled))
+    return PolicyRollouts(found.name, about.policy_revision, greedy, sampled, about.dataset)
+
+
+def _before(root: ArtifactRoot, scores: Scores, greedy: Outcomes) -> Before | None:
+    """Compare with the champion as it is now, where it is another one on the same data."""
+    champion = champion_record(root.path)
+    same_data = champion.get("dataset") == scores.provenance["dataset"]
+    if not same_data or champion["revision"] == scores.revisions[TRAINED]:
+        return None
+    old = champion["outcomes"]
+    both = [key for key in greedy if key in old]
+    return Before(
+        champion["training_run"],
+        compare("greedy", "all", "", old, greedy, both),
+        [key for key in both if greedy[key] > old[key]],
+        [key for key in both if greedy[key] < old[key]],
     )
 
 
@@ -240,6 +283,7 @@ def _describe(folder: Path, scores: Scores) -> dict[str, Any]:
         "greedy accuracy": plot(folder / "scores.png", _drawing(scores)),
         "missing": scores.missing[TRAINED],
         "path": dg.MetadataValue.path(folder / "scores.json"),
+        "report": dg.MetadataValue.url((folder / PAGE).resolve().as_uri()),
     }
 
 

@@ -37,7 +37,8 @@ def write_store(path: Path, count: int) -> None:
 def _rollout(question: int, sample: int, chance: random.Random) -> Rollout:
     right = chance.random() < 0.5
     answer = 0 if right else chance.randrange(1, 6)
-    sql = f"SELECT T1.name FROM customers AS T1 WHERE T1.id = {answer} AND T1.q = {question}" * 3
+    sql = f"SELECT T1.name FROM customers AS T1 WHERE T1.id = {answer} AND T1.q = {question}"
+    sql += f" -- {sql} {sql}"
     messages = [{"role": "tool", "content": chance.randbytes(300).hex()} for _ in range(8)]
     return Rollout(
         key=f"dev/{question}",

@@ -1,0 +1,100 @@
+"""Scoring, voting curves, intervals and report of stored rollouts: time and memory.
+
+Two policies on 1,534 questions (BIRD's dev split), each with a greedy rollout and 32 sampled ones
+of about 5 KB a question, as ``benchmarks.voting_scale`` makes them. The target is two minutes on
+2 cores and 2 GB. The stores are written first and not measured.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks.voting_scale import QUESTIONS, REVISION, SAMPLES, write_store
+from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, score_policies
+from text2sql.evaluation_report.details import Evaluated, details_of
+from text2sql.evaluation_report.files import PAGE, TRACE, write_report
+from text2sql.questions import Question
+from text2sql.rollout_places import read_located
+
+DATABASES, DIFFICULTIES = 11, ("simple", "moderate", "challenging")
+
+
+def questions(folder: Path) -> list[Question]:
+    """Make as many questions as BIRD's dev split has, on as many databases."""
+    return [
+        Question(
+            key=f"dev/{n}",
+            db_id=f"database_{n % DATABASES}",
+            database=folder / "never_opened.sqlite",
+            question=f"Which customers are called {n}?",
+            sql=f"SELECT T1.name FROM customers AS T1 WHERE T1.id = 0 AND T1.q = {n}",
+            difficulty=DIFFICULTIES[n % 3],
+        )
+        for n in range(QUESTIONS)
+    ]
+
+
+def write_stores(folder: Path) -> None:
+    """Write a greedy and a sampled store for each policy."""
+    for name in (BASE, TRAINED):
+        write_store(folder / f"{name}-greedy.jsonl", QUESTIONS)
+        write_store(folder / f"{name}-sampled.jsonl", QUESTIONS * SAMPLES)
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Read, score and report the stores; seconds of each part and the highest memory."""
+    seconds: dict[str, float] = {}
+    asked = questions(folder)
+    keys = [question.key for question in asked]
+
+    def timed(name: str, work: Callable[[], Any]) -> Any:
+        started = perf_counter()
+        found = work()
+        seconds[name] = round(perf_counter() - started, 2)
+        return found
+
+    def read(name: str) -> Evaluated:
+        greedy = read_located([folder / f"{name}-greedy.jsonl"], keys, 1)
+        return Evaluated(
+            name, greedy, read_located([folder / f"{name}-sampled.jsonl"], keys, SAMPLES)
+        )
+
+    policies = timed("read", lambda: [read(name) for name in (BASE, TRAINED)])
+    scores = timed("score", lambda: score_policies(asked, *map(_rollouts, policies), SAMPLES))
+    details = timed("failures", lambda: details_of("run", asked, scores, policies, folder))
+    timed("write", lambda: write_report(folder, details, policies, asked, folder))
+    return {
+        "rollouts": sum(len(p.greedy) + len(p.sampled) for p in policies),
+        "seconds": seconds | {"all": round(sum(seconds.values()), 2)},
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "page_mb": round((folder / PAGE).stat().st_size / 1e6, 1),
+        "trace_mb": round((folder / TRACE).stat().st_size / 1e6, 1),
+    }
+
+
+def _rollouts(policy: Evaluated) -> PolicyRollouts:
+    greedy, sampled = ([one.rollout for one in kind] for kind in (policy.greedy, policy.sampled))
+    return PolicyRollouts(policy.name, REVISION, greedy, sampled)
+
+
+def main() -> None:
+    """Write the stores, and measure in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_stores(Path(folder))
+        command = [sys.executable, "-m", "benchmarks.evaluation_report", folder]
+        subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(measure(Path(sys.argv[1])), indent=1))
+    else:
+        main()

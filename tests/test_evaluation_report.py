@@ -1,0 +1,158 @@
+"""The report of an evaluation: what it says, what it escapes, and where its numbers come from."""
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, compare, score_policies
+from text2sql.evaluation_report.details import Before, Evaluated, details_of
+from text2sql.evaluation_report.files import PAGE, TRACE, read_details, write_report
+from text2sql.evaluation_report.page import render_report
+from text2sql.evaluation_report.reference import BIRD_DEV, is_bird_dev
+from text2sql.questions import Question
+from text2sql.rollout_places import read_located
+from text2sql.rollout_store import Rollout, RolloutStore
+
+GOLD = "SELECT name FROM shop WHERE id = 1"
+SQL = {"m": GOLD, "w": "SELECT name FROM shop WHERE id = 2", "e": "SELECT nam FROM shop"}
+VERDICTS = {"m": "match", "w": "wrong", "e": "error"}
+
+
+def question(number: int) -> Question:
+    """Make a question whose text is hostile HTML."""
+    text = f"<script>alert({number})</script>?"
+    return Question(f"dev/{number}", f"db<{number % 2}>", Path("x"), text, "", GOLD, "simple")
+
+
+def rollout(number: int, letter: str, sample: int) -> Rollout:
+    """Make a rollout from a letter: m match, w wrong, e error."""
+    call = {"name": "run_sql", "arguments": "{}", "seconds": 0.1, "status": "ok"}
+    return Rollout(
+        key=f"dev/{number}",
+        sample=sample,
+        policy="p",
+        policy_revision="1",
+        prompt_revision="1",
+        mode="agentic",
+        sampling={},
+        messages=[{"role": "user", "content": "<img src=x> " + "long " * 900}],
+        calls=[call],
+        sql=SQL[letter],
+        status="error" if letter == "e" else "ok",
+        verdict=VERDICTS[letter],
+        digest="" if letter == "e" else letter,
+        row_count=int(letter != "e"),
+        reward=0.0,
+        write_attempts=0,
+        turns=2,
+        prompt_tokens=10,
+        completion_tokens=5,
+        seconds=0.5,
+        stop_reason="submit",
+        error="no such column: nam" if letter == "e" else "",
+    )
+
+
+def stored(root: Path, name: str, greedy: str, sampled: dict[int, str]) -> Evaluated:
+    """Write a policy's rollouts into real stores and read them back with their places."""
+    groups = {"greedy": [(n, x, 0) for n, x in enumerate(greedy)]}
+    groups["sampled"] = [(n, x, s) for n, row in sampled.items() for s, x in enumerate(row)]
+    found = []
+    for kind, rows in groups.items():
+        store = RolloutStore(root / "rollouts" / f"{name}-{kind}.jsonl")
+        for row in rows:
+            store.append(rollout(*row))
+        store.close()
+        keys = {f"dev/{number}" for number, _, _ in rows}
+        found.append(read_located([store.path], keys, 8))
+    return Evaluated(name, *found)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A report of two policies on four questions, written below a root."""
+    asked = [question(number) for number in range(4)]
+    base = stored(tmp_path, BASE, "mwwe", {0: "mmww", 1: "wwww", 2: "mwww", 3: "eeee"})
+    trained = stored(tmp_path, TRAINED, "mmew", {0: "mmmm", 1: "mmww", 2: "mwww"})
+    policies = [
+        PolicyRollouts(p.name, "1", [x.rollout for x in p.greedy], [x.rollout for x in p.sampled])
+        for p in (base, trained)
+    ]
+    scores = score_policies(asked, *policies, 4, {"dataset": "abc"})
+    old, new = {"dev/0": 1.0, "dev/2": 1.0}, {"dev/0": 1.0, "dev/2": 0.0}
+    before = Before("june", compare("greedy", "all", "", old, new, old), [], ["dev/2"])
+    details = details_of("july", asked, scores, [base, trained], tmp_path, before)
+    page = write_report(tmp_path / "july", details, [base, trained], asked, tmp_path)
+    return page.read_text(), details
+
+
+def test_the_page_answers_the_four_questions(made):
+    page, _ = made
+    assert '<h2>How good?</h2><p class="big">50.0 %</p>' in page
+    assert "Greedy: 50.0 % [15.0, 85.0], n = 4" in page
+    assert "The difference to the base is inside the noise: 1 gained, 0 lost of 4" in page
+    assert "champion (run june) is inside the noise: 0 gained, 1 lost of 2" in page
+    assert "2 questions without a match. Most often: no such column 1; wrong filter value 1" in page
+    assert "trained vote@4 is partial: 3 of 4 questions" in page
+    assert "development metric" in page and "Published" not in page
+
+
+def test_the_page_loads_nothing_and_everything_is_escaped(made):
+    page, _ = made
+    assert "<script" not in page and "<img" not in page and "db&lt;0&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert not re.search(r"(src|href)=\"(?!#)", page)
+    assert page.count("<svg") == 3 and "prefers-color-scheme: dark" in page
+
+
+def test_every_number_can_be_counted_from_lines(made, tmp_path):
+    page, details = made
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "july" / TRACE).read_text())))
+    greedy = [r for r in rows if (r["policy"], r["set"]) == (TRAINED, "greedy")]
+    assert sum(r["verdict"] == "match" for r in greedy) / len(greedy) == 0.5
+    assert len(rows) == 4 + 4 + 16 + 12
+    file, line = rows[1]["place"].rsplit(":", 1)
+    assert f'"key": "{rows[1]["key"]}"' in (tmp_path / file).read_text().splitlines()[int(line) - 1]
+    assert rows[1]["place"] in page
+    assert details["questions"][1][TRAINED]["solved"] == 2
+
+
+def test_examples_show_the_transcript_and_say_where_it_lies(made):
+    page, details = made
+    assert [one["key"] for one in details["examples"]] == ["dev/2", "dev/3"]
+    assert details["examples"][0]["place"] == "rollouts/trained-greedy.jsonl:3"
+    assert "no such column: nam" in page and "[4,511 characters]" in page
+
+
+def test_effort_and_tools(made):
+    _, details = made
+    found = details["effort"][TRAINED]
+    assert found["greedy"]["turns"] == {2: 4} and found["sampled"]["rollouts"] == 12
+    assert found["tools"][0] | {"mean_seconds": 0} == {
+        "tool": "run_sql",
+        "calls": 4,
+        "mean_seconds": 0,
+        "ended": {"ok": 4},
+    }
+
+
+def test_details_survive_their_file(made, tmp_path):
+    page, _ = made
+    assert render_report(read_details(tmp_path / "july")) == page
+    assert (tmp_path / "july" / PAGE).is_file()
+    with pytest.raises(Text2SqlError, match="no report of the training run nowhere"):
+        read_details(tmp_path / "nowhere")
+
+
+def test_published_figures_stand_only_beside_the_same_questions(made):
+    _, details = made
+    page = render_report(details | {"same_as_published": True})
+    assert "published trained" in page and "49.7" in page and "58.2" in page
+    names = sorted(BIRD_DEV)
+    asked = [Question(f"dev/{n}", names[n % 11], Path("x"), "?") for n in range(1534)]
+    assert is_bird_dev(asked)
+    assert not is_bird_dev(asked[:500])

@@ -1,0 +1,134 @@
+"""The report of an evaluation as one HTML page: how good, how sure, better, where it fails.
+
+The page needs no network. Everything that comes from questions, databases or models is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from text2sql.evaluation import BASE, TRAINED, Comparison, Scores
+from text2sql.evaluation_report import charts, failed, html, tables
+from text2sql.evaluation_report.reference import SOURCE
+from text2sql.evaluation_report.words import difference, interval, percent
+from text2sql.page_style import document
+
+_STYLE = f"""
+body {{ max-width: 72rem }} td:first-child {{ white-space: nowrap }}
+.answers {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem }}
+.answers section {{ margin: 0 }} .big {{ font-size: 1.6rem; font-weight: 600 }}
+h2 {{ margin: 1.6rem 0 .3rem }} section h2 {{ margin: 0 }}
+th.number {{ text-align: right }} td.number {{ white-space: nowrap }}
+td, li {{ overflow-wrap: anywhere }} details {{ margin: .5rem 0 }} summary {{ cursor: pointer }}
+.note {{ border-left: 4px solid var(--first); padding-left: .6rem }}
+dt {{ font-weight: 600; margin-top: .4rem }} dd {{ margin-left: 1rem }}
+{charts.CHART_STYLE.strip()}
+"""
+
+
+def render_report(details: Mapping[str, Any]) -> str:
+    """Return the page that shows what ``text2sql.evaluation_report.details`` put together."""
+    scores = Scores.from_dict(details["scores"])
+    title = f"Evaluation of the training run {details['run']}"
+    body = "\n".join(
+        (
+            f"<h1>{html.text(title)}</h1>",
+            _about(scores),
+            _answers(scores, details),
+            _settings(scores, details),
+            _curves(scores),
+            tables.parts_section(scores),
+            failed.section(details),
+            failed.effort_section(details["effort"]),
+            failed.examples_section(details),
+            failed.changed_section(details),
+            failed.questions_section(details["questions"]),
+            tables.origin_section(scores),
+        )
+    )
+    return document(title, body, _STYLE)
+
+
+def _about(scores: Scores) -> str:
+    keys = '<span class="key first"></span>base &nbsp; <span class="key second"></span>trained'
+    return (
+        f'<p class="about">{scores.questions:,} dev questions, dataset '
+        f"{html.text(scores.provenance.get('dataset', 'unknown'))}. Execution accuracy by BIRD's "
+        "official rule. The same questions decide whether a policy is promoted: this is a "
+        f"development metric, not a held-out one.</p><p>{keys}</p>{_partial(scores)}"
+    )
+
+
+def _partial(scores: Scores) -> str:
+    found = [
+        f"{policy} {setting} is {words}"
+        for policy in (BASE, TRAINED)
+        for setting in tables.settings_of(scores)
+        if (words := scores.partial(policy, setting))
+    ]
+    return f'<p class="note">{html.text("; ".join(found))}.</p>' if found else ""
+
+
+def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
+    """Answer the four questions that everybody has, each in a box."""
+    greedy = scores.find(TRAINED, "greedy")
+    voted = scores.find(TRAINED, f"vote@{scores.k}")
+    good = f'<p class="big">{percent(greedy.value) if greedy else "nothing"}</p>'
+    also = f"<p>Greedy. Voting of {scores.k}: {percent(voted.value)}.</p>" if voted else ""
+    sure = "".join(
+        f"<p>{html.text(name)}: {html.text(interval(one))}</p>"
+        for name, one in (("Greedy", greedy), (f"vote@{scores.k}", voted))
+        if one
+    )
+    boxes = {
+        "How good?": good + also,
+        "How sure?": f"{sure}<p>95 % intervals over the questions.</p>",
+        "Better than before?": "".join(f"<p>{html.text(s)}</p>" for s in _better(scores, details)),
+        "Where does it fail?": failed.summary(details),
+    }
+    sections = "".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in boxes.items())
+    return f'<div class="answers">{sections}</div>'
+
+
+def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
+    found = [
+        difference(one, "the base")
+        for one in scores.comparisons
+        if (one.setting, one.part) == ("greedy", "all")
+    ]
+    before = details["before"]
+    if before is None:
+        return [*found, "There was no other champion on the same data to compare with."]
+    against = Comparison(**before["comparison"])
+    return [*found, difference(against, f"the champion (run {before['training_run']})")]
+
+
+def _settings(scores: Scores, details: Mapping[str, Any]) -> str:
+    rows = []
+    for setting in tables.settings_of(scores):
+        pair = [scores.find(policy, setting) for policy in (BASE, TRAINED)]
+        first, second = ((s.value, s.low, s.high) if s and s.n else None for s in pair)
+        rows.append((setting, first, second))
+    chart = charts.interval_chart("Execution accuracy in percent, with 95 % intervals", rows)
+    same = details["same_as_published"]
+    source = f"<p class='about'>Published: {html.text(SOURCE)}.</p>" if same else ""
+    return f"<h2>Settings</h2>{chart}{tables.settings_table(scores, same)}{source}"
+
+
+def _curves(scores: Scores) -> str:
+    whole = {one.policy: one for one in scores.curves if one.part == "all" and one.points}
+    shown = {
+        colour: whole[policy]
+        for colour, policy in (("first", BASE), ("second", TRAINED))
+        if policy in whole
+    }
+    if not shown:
+        return ""
+    chart = charts.curve_chart("Voting among k rollouts, and pass@k as its ceiling", shown)
+    return (
+        f"<h2>Voting at every k</h2>{chart}"
+        '<p class="about">Percent over k. Solid: the vote among k rollouts, averaged over every '
+        "choice of k of a question's rollouts, with its 95 % band. Dashed: pass@k, which no way "
+        "of choosing among the k can exceed.</p>" + tables.curve_table(list(shown.values()))
+    )

@@ -1,0 +1,37 @@
+"""Numbers as sentences: what a difference means, and what it does not."""
+
+from __future__ import annotations
+
+from text2sql.evaluation import Comparison, Score
+
+SIGNIFICANT = 0.05
+
+
+def inside_noise(comparison: Comparison) -> bool:
+    """Whether a difference is as well explained by chance (McNemar's exact test, p >= 0.05)."""
+    return comparison.p >= SIGNIFICANT
+
+
+def difference(comparison: Comparison, than: str) -> str:
+    """Say whether the second policy is better than the first, and how sure that is."""
+    won, lost, n = comparison.won, comparison.lost, comparison.n
+    if not n:
+        return f"Not comparable with {than}: no question was answered by both."
+    counts = f"{won} gained, {lost} lost of {n} questions (McNemar exact, p = {comparison.p:.2g})"
+    if not won + lost:
+        return f"No question is answered differently than by {than} (n = {n})."
+    if inside_noise(comparison):
+        return f"The difference to {than} is inside the noise: {counts}."
+    return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
+
+
+def percent(share: float) -> str:
+    """Write a share in percent with one decimal."""
+    return f"{100 * share:.1f} %"
+
+
+def interval(score: Score) -> str:
+    """Write a score with its interval and n."""
+    return (
+        f"{percent(score.value)} [{100 * score.low:.1f}, {100 * score.high:.1f}], n = {score.n:,}"
+    )

@@ -3,10 +3,13 @@
 import csv
 import io
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, compare, score_policies
 from text2sql.evaluation_report.details import Before, Evaluated, details_of
@@ -146,6 +149,18 @@ def test_details_survive_their_file(made, tmp_path):
     assert (tmp_path / "july" / PAGE).is_file()
     with pytest.raises(Text2SqlError, match="no report of the training run nowhere"):
         read_details(tmp_path / "nowhere")
+
+
+def test_the_command_writes_the_page_again(made, tmp_path, monkeypatch):
+    page, _ = made
+    folder = tmp_path / "evaluation" / "july"
+    shutil.copytree(tmp_path / "july", folder)
+    (folder / PAGE).unlink()
+    (folder / "scores.json").write_text("{}")
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
+    found = CliRunner().invoke(cli, ["report", "july"], catch_exceptions=False)
+    assert found.output.strip() == str(folder / PAGE)
+    assert (folder / PAGE).read_text() == page
 
 
 def test_published_figures_stand_only_beside_the_same_questions(made):

@@ -15,9 +15,11 @@ COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
     "serve": "Serve a policy with vLLM.",
     "answers": "See, replay and export what was answered on schedule.",
+    "compare": "Compare two evaluations of the same questions.",
     "doctor": "Check this machine and say how to mend what is not right.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
     "questions": "Say what is asked on schedule.",
+    "report": "Write the report of a training run's evaluation.",
     "reporting": "Bring the reporting tables to this release's version.",
     "sql": "Run one statement exactly as the agent's run_sql would.",
 }

@@ -8,12 +8,14 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation_report.details import Evaluated
 from text2sql.evaluation_report.page import render_report
 from text2sql.questions import Question
+
+if TYPE_CHECKING:
+    from text2sql.evaluation_report.details import Evaluated
 
 PAGE, DETAILS, TRACE = "report.html", "report.json", "rollouts.csv"
 _COLUMNS = (

@@ -1,0 +1,101 @@
+"""``text2sql compare`` and ``text2sql report`` as people run them, on files as they are written."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line with an artifact root."""
+    return subprocess.run(
+        [sys.executable, "-c", "from text2sql.cli import main; main()", *arguments],
+        env=os.environ | {"TEXT2SQL_ROOT": str(root)},
+        capture_output=True,
+        text=True,
+        cwd=root,
+    )
+
+
+def scored(path: Path, verdicts: str, digest: str = "aa11", rule: str = "official") -> str:
+    """Write what ``text2sql evaluate --json`` writes; a letter is a question."""
+    names = {"m": "match", "w": "wrong", "i": "infrastructure"}
+    rows = [{"question_id": n, "verdict": names[letter]} for n, letter in enumerate(verdicts)]
+    path.write_text(json.dumps({"questions_sha256": digest, "rule": rule, "verdicts": rows}))
+    return path.name
+
+
+def evaluated(root: Path, name: str, dataset: str, greedy: str) -> None:
+    """Write a training run's scores and outcomes."""
+    folder = root / "evaluation" / name
+    folder.mkdir(parents=True)
+    outcomes = {f"dev/{n}": float(letter == "m") for n, letter in enumerate(greedy)}
+    (folder / "scores.json").write_text(json.dumps({"provenance": {"dataset": dataset}}))
+    (folder / "outcomes.json").write_text(json.dumps({"greedy": outcomes, "mean@4": outcomes}))
+
+
+def test_a_difference_inside_the_noise_is_called_so(tmp_path):
+    a, b = scored(tmp_path / "a.json", "mmww"), scored(tmp_path / "b.json", "wmmm")
+    found = run(tmp_path, "compare", a, b)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines() == [
+        "execution accuracy: A 50.0 %, B 75.0 %, n = 4",
+        "  The difference to A is inside the noise: 2 gained, 1 lost of 4 questions "
+        "(McNemar exact, p = 1).",
+        "  gained: 2, 3",
+        "  lost: 0",
+    ]
+
+
+def test_a_real_difference_and_partial_results(tmp_path):
+    a = scored(tmp_path / "a.json", "w" * 30 + "i")
+    b = scored(tmp_path / "b.json", "m" * 30 + "m")
+    text = run(tmp_path, "compare", a, b).stdout
+    assert "Better than A: 30 gained, 0 lost of 30 questions" in text
+    assert "partial: 1 questions have a result in only one" in text
+    assert "and 10 more (--json has all)" in text
+    assert "Worse than A" in run(tmp_path, "compare", b, a).stdout
+    row = json.loads(run(tmp_path, "compare", a, b, "--json").stdout)
+    assert len(row["settings"]["execution accuracy"]["gained"]) == 30
+
+
+def test_other_questions_and_rules_are_refused(tmp_path):
+    a, b = scored(tmp_path / "a.json", "mm"), scored(tmp_path / "b.json", "mm", "bb22")
+    found = run(tmp_path, "compare", a, b)
+    assert found.returncode == 1
+    assert "aa11 (a.json), bb22 (b.json)" in found.stderr
+    other = scored(tmp_path / "c.json", "mm", rule="multiset")
+    assert "by 'multiset'" in run(tmp_path, "compare", a, other).stderr
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"verdicts": [{}], "questions_sha256": "a"}'])
+def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    found = run(tmp_path, "compare", "a.json", "a.json")
+    assert found.returncode == 1 and found.stderr.startswith("error: a.json")
+    assert "Traceback" not in found.stderr
+
+
+def test_training_runs(tmp_path):
+    evaluated(tmp_path, "june", "d1", "mwww")
+    evaluated(tmp_path, "july", "d1", "mmmw")
+    evaluated(tmp_path, "august", "d2", "mmmw")
+    text = run(tmp_path, "compare", "june", "july").stdout
+    assert "greedy: A 25.0 %, B 75.0 %, n = 4" in text and "mean@4" not in text
+    refused = run(tmp_path, "compare", "july", "august").stderr
+    assert "d1 (july), d2 (august)" in refused
+    missing = run(tmp_path, "compare", "july", "may")
+    assert "no evaluation of a training run 'may'" in missing.stderr
+    assert "evaluated: august, july, june" in missing.stderr
+    a = scored(tmp_path / "a.json", "mm")
+    assert "compare two of one kind" in run(tmp_path, "compare", a, "july").stderr
+
+
+def test_report_of_a_run_without_one(tmp_path):
+    evaluated(tmp_path, "june", "d1", "mwww")
+    found = run(tmp_path, "report", "june")
+    assert found.returncode == 1 and "materialize dev_scores" in found.stderr
+    assert "no evaluation" in run(tmp_path, "report", "../june").stderr

@@ -1,0 +1,55 @@
+"""``text2sql compare``: two evaluations of the same questions, paired."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from text2sql.champion import local_root
+from text2sql.comparison import Difference, compare_sides, read_side
+from text2sql.evaluation_report.words import difference, percent
+from text2sql.render import neutral
+
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(first: str, second: str, as_json: bool) -> None:
+    """Compare evaluation B with evaluation A on the same questions.
+
+    A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
+    JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in one of
+    them are left out, and counted.
+
+    \b
+    Exit status:
+      0  compared
+      1  something to mend: no such run or file, or not the same questions
+      2  wrong usage
+    """
+    root = local_root()
+    one, two = read_side(first, root), read_side(second, root)
+    found = compare_sides(one, two)
+    if as_json:
+        rows = {setting: its.to_dict() for setting, its in found.items()}
+        about = {"a": first, "b": second, "fingerprint": one.fingerprint}
+        click.echo(json.dumps(about | {"settings": rows}))
+        return
+    for setting, its in found.items():
+        click.echo(_text(setting, its))
+
+
+def _text(setting: str, its: Difference) -> str:
+    shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {its.comparison.n}"
+    lines = [f"{setting}: {shares}", f"  {difference(its.comparison, 'A')}"]
+    if its.only_one:
+        lines.append(f"  partial: {its.only_one} questions have a result in only one of the two")
+    for name, keys in (("gained", its.gained), ("lost", its.lost)):
+        if keys:
+            more = f" and {len(keys) - _SHOWN} more (--json has all)" if keys[_SHOWN:] else ""
+            lines.append(f"  {name}: {', '.join(map(neutral, keys[:_SHOWN]))}{more}")
+    return "\n".join(lines)

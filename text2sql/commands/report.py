@@ -1,0 +1,42 @@
+"""``text2sql report``: the report of a training run's evaluation as an HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from text2sql.champion import local_root
+from text2sql.comparison import run_folder
+from text2sql.errors import Text2SqlError
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page here; default: report.html in the run's folder.",
+)
+@click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
+def command(run: str, output: Path | None, show: bool) -> None:
+    """Write the report of the training run RUN as one HTML page, and print where it is.
+
+    The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). The page
+    needs no network; the lines that its numbers come from are in rollouts.csv beside the run's
+    scores.
+
+    \b
+    Exit status:
+      0  written
+      1  something to mend: no such run, no report, a full disk
+      2  wrong usage
+    """
+    from text2sql.evaluation_report.files import PAGE, read_details, write_text
+    from text2sql.evaluation_report.page import render_report
+
+    folder = run_folder(local_root(), run)
+    page = write_text(output or folder / PAGE, render_report(read_details(folder)))
+    click.echo(page)
+    if show and click.launch(str(page)):
+        raise Text2SqlError(f"No browser could be started; open {page} yourself.")

@@ -1,0 +1,145 @@
+"""Two evaluations on the same questions, paired: who gained what, and is it more than chance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation import Comparison, Outcomes, compare
+from text2sql.judge import Verdict
+from text2sql.rollout_origin import require_dataset
+
+EVALUATIONS = "evaluation"
+"""The folder below the artifact root with a folder for each training run."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One evaluation: what became of each question in each setting.
+
+    ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256.
+    ``rule`` is how results were compared.
+    """
+
+    name: str
+    kind: str
+    fingerprint: str
+    rule: str
+    settings: Mapping[str, Outcomes]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting of both: the comparison, both shares on the common questions, the questions.
+
+    ``only_one`` counts questions that only one of the two has a valid result for.
+    """
+
+    comparison: Comparison
+    first: float
+    second: float
+    gained: Sequence[str]
+    lost: Sequence[str]
+    only_one: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as plain JSON values."""
+        return asdict(self)
+
+
+def read_side(name: str, root: Path) -> Side:
+    """Read a JSON file that ``text2sql evaluate --json`` wrote, or a training run below ``root``.
+
+    Raises Text2SqlError where it is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return _from_file(path)
+    folder = run_folder(root, name)
+    scores, outcomes = (_read(folder / file) for file in ("scores.json", "outcomes.json"))
+    dataset = str(scores.get("provenance", {}).get("dataset", ""))
+    kept = {setting: one for setting, one in outcomes.items() if not setting.startswith("mean")}
+    return Side(name, "training run", dataset, "official", kept)
+
+
+def run_folder(root: Path, run: str) -> Path:
+    """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
+    folders = root / EVALUATIONS
+    known = sorted(path.parent.name for path in folders.glob("*/scores.json"))
+    if run not in known:
+        shown = ", ".join(known) or "none"
+        raise Text2SqlError(
+            f"There is no evaluation of a training run '{run}' below {root} (evaluated: {shown})."
+        )
+    return folders / run
+
+
+def _from_file(path: Path) -> Side:
+    found = _read(path)
+    rows, digest = found.get("verdicts"), found.get("questions_sha256")
+    if not isinstance(rows, list) or not isinstance(digest, str):
+        raise Text2SqlError(
+            f"{path} is no result of text2sql evaluate --json with its questions' sha256; "
+            "evaluate the predictions again."
+        )
+    try:
+        outcomes = {
+            str(row["question_id"]): float(row["verdict"] == Verdict.MATCH)
+            for row in rows
+            if row["verdict"] != Verdict.INFRASTRUCTURE
+        }
+    except (KeyError, TypeError) as error:
+        raise Text2SqlError(f"{path}: a verdict lacks {error}; evaluate again.") from error
+    rule = str(found.get("rule", ""))
+    return Side(str(path), "predictions", digest, rule, {"execution accuracy": outcomes})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Text2SqlError(f"{path} cannot be read: {reason}.") from error
+    if not isinstance(found, dict):
+        raise Text2SqlError(f"{path} must hold a JSON object.")
+    return found
+
+
+def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
+    """Compare two evaluations in every setting that both have.
+
+    Raises Text2SqlError where they are of different questions, naming both fingerprints, of
+    different rules, or have no setting or question in common.
+    """
+    if first.kind != second.kind:
+        raise Text2SqlError(
+            f"{first.name} is a {first.kind}, {second.name} a {second.kind}: their questions are "
+            "named differently; compare two of one kind."
+        )
+    require_dataset({first.name: first.fingerprint, second.name: second.fingerprint})
+    if first.rule != second.rule:
+        raise Text2SqlError(
+            f"{first.name} was judged by the rule '{first.rule}', {second.name} by "
+            f"'{second.rule}'; evaluate both by one."
+        )
+    common = [name for name in first.settings if name in second.settings]
+    if not common:
+        raise Text2SqlError(f"{first.name} and {second.name} have no setting in common.")
+    return {s: _difference(s, first.settings[s], second.settings[s]) for s in common}
+
+
+def _difference(setting: str, before: Outcomes, after: Outcomes) -> Difference:
+    both = [key for key in before if key in after]
+    n = max(1, len(both))
+    return Difference(
+        compare(setting, "all", "", before, after, both),
+        sum(before[key] for key in both) / n,
+        sum(after[key] for key in both) / n,
+        [key for key in both if after[key] > before[key]],
+        [key for key in both if after[key] < before[key]],
+        len(before) + len(after) - 2 * len(both),
+    )

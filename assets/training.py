@@ -1,7 +1,6 @@
 """GRPO: a policy trained on the prompts, by a child program that reports as it goes."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,46 +14,38 @@ from assets.data import write_json
 from assets.difficulty import prompts_folder, training_prompts
 from assets.partitions import training_runs
 from assets.plots import draw_training, plot, records
+from assets.trainers import TrainerConfig, TrlConfig, chosen, lasting, make_program
 from assets.versions import code_version, file_version, fingerprint, read_json
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.trainer import Metrics, TrainerResource
 from text2sql.errors import Text2SqlError
+from text2sql.training.prime_rl.progress import kl_alarm
 
 TRAINING_CODE = (
     "text2sql/training",
-    *(f"text2sql/{name}.py" for name in ("agent", "judge", "prompts", "tools")),
+    *(f"text2sql/{name}.py" for name in ("agent", "environment", "judge", "prompts", "tools")),
 )
-SHOWN = ("step", "reward", "exact_match", "loss", "entropy", "seconds")
-
-
-class TrlConfig(dg.Config):
-    """GRPO with TRL in one process: a small policy on a CPU or on one GPU."""
-
-    steps: int = Field(default=60, ge=1, le=100_000, description="Optimizer steps.")
-    groups_per_step: int = Field(default=16, ge=1, le=4096, description="Prompts a step.")
-    group_size: int = Field(default=8, ge=2, le=128, description="Rollouts a prompt.")
-    learning_rate: float = Field(default=1.5e-4, gt=0, le=1e-2, description="After the warm-up.")
-    seed: int = Field(default=1, ge=0, description="Of the order of prompts and of the sampling.")
-    threads: int = Field(default=2, ge=1, le=256, description="CPU threads.")
-    save_every: int = Field(default=10, ge=1, description="Steps between two checkpoints.")
-    shuffle_rewards: bool = Field(
-        default=False, description="A control: rewards are dealt at random, so nothing is learnt."
-    )
-
-
-class TrainerConfig(dg.Config):
-    """Which trainer runs, and with what."""
-
-    trl: TrlConfig = Field(default_factory=TrlConfig)
+SHOWN = (
+    *("step", "reward", "exact_match", "loss", "entropy", "kl", "off_policy_lag"),
+    *("tokens_per_second", "seconds"),
+)
 
 
 class GrpoConfig(dg.Config):
     """One training run."""
 
-    trainer: TrainerConfig = Field(default_factory=TrainerConfig)
+    trainer: TrainerConfig = Field(
+        default_factory=TrlConfig,
+        discriminator="backend",
+        description="Which trainer runs, and with what: trl, prime_rl or prime_rl_lora.",
+    )
     stall_seconds: float = Field(
-        default=900.0, gt=0, le=86_400, description="Without progress for so long, it is ended."
+        default=900.0,
+        gt=0,
+        le=86_400,
+        description="Without progress for so long, it is ended. A large model takes long to load "
+        "and to draw its first rollouts: give prime_rl 3600.",
     )
 
 
@@ -96,12 +87,20 @@ def grpo_policy(
     planned = _plan(config, policy, prompts)
     folder = training_folder(root, run) / planned["version"]
     record = read_json(folder / "record.json")
-    reused = bool(record)
+    reused = record.get("config_version") == planned["config_version"] and not _fresh(config)
     if not reused:
         started = time.monotonic()
-        program = _write_program(folder, policy, prompts, planned["settings"])
-        trainer.run(context, program, folder, config.stall_seconds, _observer(context))
+        program = make_program(config.trainer, policy, root, folder)
+        reported = trainer.run(
+            context,
+            program.command,
+            folder,
+            config.stall_seconds,
+            _observer(context),
+            program.grace_seconds,
+        )
         record = planned | {
+            "reported": {name: str(value.value) for name, value in reported.items()},
             "policy": str(folder / "policy"),
             "policy_revision": policy.revision(folder / "policy"),
             "seconds": round(time.monotonic() - started, 1),
@@ -116,48 +115,49 @@ def grpo_policy(
 
 
 def _plan(config: GrpoConfig, policy: PolicyResource, prompts: Path) -> dict[str, Any]:
-    """Return what a training run depends on, and the version that this makes."""
-    settings = config.trainer.trl.model_dump()
+    """Return what a training run depends on, and the version that this makes.
+
+    What may change while a run goes on is part of ``config_version`` and not of ``version``,
+    which names the run's folder.
+    """
+    settings = chosen(config.trainer)
     files = (prompts / "prompts.jsonl", prompts / "golds.jsonl")
     parts = {
         "base": policy.base,
         "base_revision": policy.revision(),
         "prompts_version": file_version(*files),
         "code_version": code_version(*TRAINING_CODE),
-        "settings": settings,
+        "settings": lasting(config.trainer),
     }
     with files[0].open(encoding="utf-8") as lines:
         count = sum(1 for _ in lines)
-    return parts | {"version": fingerprint(**parts), "prompts": count}
-
-
-def _write_program(
-    folder: Path, policy: PolicyResource, prompts: Path, settings: dict[str, Any]
-) -> list[str]:
-    """Write the child's configuration; return its command line."""
-    base = policy.directory()
-    if base is None:
-        raise Text2SqlError(
-            f"The base policy {policy.base} is a server: training needs its model's directory."
-        )
-    paths = {
-        "policy_dir": str(base),
-        "prompts": str(prompts / "prompts.jsonl"),
-        "golds": str(prompts / "golds.jsonl"),
-        "output_dir": str(folder),
+    return parts | {
+        "version": fingerprint(**parts),
+        "backend": config.trainer.backend,
+        "settings": settings,
+        "config_version": fingerprint(**parts | {"settings": settings}),
+        "prompts": count,
     }
-    config = write_json(folder / "config.json", paths | settings | {"resume": True})
-    return [sys.executable, "-m", "text2sql.training.trl", str(config)]
+
+
+def _fresh(config: GrpoConfig) -> bool:
+    return not isinstance(config.trainer, TrlConfig) and config.trainer.fresh
 
 
 def _observer(context: dg.AssetExecutionContext) -> Callable[[Metrics], None]:
     """Return what shows each step under the asset while it runs."""
 
     def observe(metrics: Metrics) -> None:
-        numbers = {name: value for name, value in metrics.items() if _is_number(value)}
+        shown = {
+            name: value
+            for name, value in metrics.items()
+            if _is_number(value) or name == "estimated_end"
+        }
+        if alarm := kl_alarm(metrics):
+            context.log.warning(f"Step {metrics.get('step')}: {alarm}.")
         context.log_event(
             dg.AssetObservation(
-                asset_key=context.asset_key, partition=context.partition_key, metadata=numbers
+                asset_key=context.asset_key, partition=context.partition_key, metadata=shown
             )
         )
 
@@ -169,22 +169,30 @@ def _is_number(value: object) -> bool:
 
 
 def read_metrics(folder: Path) -> list[Metrics]:
-    """Return a run's metrics, a line a step: of a step that was repeated, the last."""
+    """Return a run's metrics by step: what later lines say of a step replaces earlier lines."""
     path = folder / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
-    steps = {line["step"]: line for line in map(json.loads, filter(None, lines))}
+    steps: dict[int, Metrics] = {}
+    if path.is_file():
+        with path.open(encoding="utf-8") as lines:
+            for line in map(json.loads, filter(str.strip, lines)):
+                steps.setdefault(line["step"], {}).update(line)
     return [steps[step] for step in sorted(steps)]
 
 
 def _describe(folder: Path, record: dict[str, Any], reused: bool) -> dict[str, Any]:
     metrics = read_metrics(folder)
     return {
+        **record.get("reported", {}),
         "reused": reused,
         "training": plot(folder / "training.png", draw_training(metrics)),
         "last steps": records(_rounded(metrics[-10:])),
         "policy": dg.MetadataValue.path(record["policy"]),
         "policy revision": record["policy_revision"],
         "base revision": record["base_revision"],
+        "backend": record["backend"],
+        "config version": record["config_version"],
+        "code version": record["code_version"],
+        "prompts version": record["prompts_version"],
         "prompts": record["prompts"],
         "seconds": record["seconds"],
         "log": dg.MetadataValue.path(folder / "train.log"),
@@ -192,7 +200,8 @@ def _describe(folder: Path, record: dict[str, Any], reused: bool) -> dict[str, A
 
 
 def _rounded(metrics: Sequence[Metrics]) -> list[dict[str, Any]]:
+    names = [name for name in SHOWN if any(name in line for line in metrics)]
     return [
-        {name: round(line[name], 4) if _is_number(line.get(name)) else "" for name in SHOWN}
+        {name: round(line[name], 4) if _is_number(line.get(name)) else "" for name in names}
         for line in metrics
     ]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from resources.processes import GuardedProcess, end_with_parent, last_lines
+from resources.processes import GuardedProcess, end_with_parent, identities, last_lines
 from text2sql.errors import Text2SqlError
+from text2sql.guard import descendants
 
 POLL_SECONDS = 0.5
 Metrics = dict[str, Any]
@@ -58,12 +60,15 @@ class TrainerResource(dg.ConfigurableResource):
         folder: Path,
         stall_seconds: float,
         on_metrics: Callable[[Metrics], None] = lambda metrics: None,
+        grace_seconds: float | None = None,
     ) -> dict[str, Any]:
         """Run the program to its end and return the metadata that it reported through Pipes.
 
         The program appends one JSON object a step to ``folder/metrics.jsonl``; ``on_metrics``
-        gets each as it appears. Its output goes to ``folder/train.log``. Raises TrainingFailed
-        when it fails, or writes no metrics for ``stall_seconds``.
+        gets each as it appears. Its output goes to ``folder/train.log``. ``grace_seconds`` are
+        the program's own, for one that needs longer to end. Processes that outlive even SIGKILL
+        are named in the run's log. Raises TrainingFailed when the program fails, or writes no
+        metrics for ``stall_seconds``.
         """
         end_with_parent()
         log = folder / "train.log"
@@ -71,11 +76,25 @@ class TrainerResource(dg.ConfigurableResource):
         with dg.open_pipes_session(
             context, dg.PipesEnvContextInjector(), dg.PipesTempFileMessageReader()
         ) as session:
-            environment = _environment(session)
-            with GuardedProcess(command, log, environment, self.grace_seconds) as child:
+            grace = self.grace_seconds if grace_seconds is None else grace_seconds
+            child = GuardedProcess(command, log, _environment(session), grace)
+            with _ended(child, context.log.error):
                 context.log.info(f"Training runs as process {child.pid}; its log is {log}.")
                 _watch(child, tail, stall_seconds, on_metrics)
         return _reported_metadata(session)
+
+
+@contextmanager
+def _ended(child: GuardedProcess, complain: Callable[[str], None]) -> Iterator[None]:
+    """End the child and all that it started when the block is left; name what cannot be ended."""
+    try:
+        yield
+    finally:
+        started = identities(descendants(child.pid))
+        child.stop()
+        if left := started & identities([pid for pid, _, _ in started]):
+            names = ", ".join(f"{name} (process {pid})" for pid, _, name in sorted(left))
+            complain(f"These processes could not be ended: {names}. They may hold GPUs and ports.")
 
 
 def _reported_metadata(session: dg.PipesSession) -> dict[str, Any]:

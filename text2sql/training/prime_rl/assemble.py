@@ -15,8 +15,8 @@ from text2sql.policy.revision import directory_revision
 from text2sql.settings import CONFIG_NAME, AgentSettings
 from text2sql.training.prime_rl.toml import LORA_NAME
 
+_CONFIG = "config.json"
 _FROM_BASE = (
-    "config.json",
     "generation_config.json",
     "tokenizer*",
     "vocab*",
@@ -36,8 +36,9 @@ def assemble(broadcast: Path, base: Path, target: Path, agent: AgentSettings) ->
     """Write the policy into ``target``, whole or not at all; return what was written.
 
     The weights are those of ``broadcast`` (shared with it by hard links where the file system
-    can), everything else is the base model's. An adapter's directory holds the adapter, and the
-    record has ``vllm_arguments``, with which vLLM serves the base model with it. Raises
+    can), everything else is the base model's. An adapter's directory holds no config.json, since it
+    is no model by itself; its record has ``vllm_arguments``, with which vLLM serves the base model
+    with it. Raises
     Text2SqlError where a shard is missing, torn or not what the index says.
     """
     weights = verify_weights(broadcast)
@@ -47,7 +48,9 @@ def assemble(broadcast: Path, base: Path, target: Path, agent: AgentSettings) ->
         partial.mkdir(parents=True)
         for name in weights:
             _share(broadcast / name, partial / name)
-        _add_base_files(base, partial)
+        _add_base_files(
+            base, partial, _FROM_BASE if _ADAPTER in weights else (_CONFIG, *_FROM_BASE)
+        )
         agent_text = json.dumps(agent.to_dict(), indent=2) + "\n"
         (partial / CONFIG_NAME).write_text(agent_text, encoding="utf-8")
         record = _record(broadcast, base, target, weights) | {
@@ -127,13 +130,13 @@ def _record(broadcast: Path, base: Path, target: Path, files: dict[str, str]) ->
     return record
 
 
-def _add_base_files(base: Path, target: Path) -> None:
-    for pattern in _FROM_BASE:
+def _add_base_files(base: Path, target: Path, patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
         for file in base.glob(pattern):
             if file.is_file() and not (target / file.name).exists():
                 shutil.copyfile(file, target / file.name)
-    if not (target / "config.json").is_file():
-        raise Text2SqlError(f"The base model {base} has no config.json.")
+    if _CONFIG in patterns and not (target / _CONFIG).is_file():
+        raise Text2SqlError(f"The base model {base} has no {_CONFIG}.")
 
 
 def _share(source: Path, target: Path) -> None:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,6 +42,7 @@ class LaunchPlan:
     """One run: what to train, on which prompts, and how; all paths absolute.
 
     ``settings`` are those of the ``preset``; ``agent`` has the base policy's agent settings.
+    Without the two evaluation files nothing is evaluated in the run.
     ``fresh`` discards what an earlier attempt in ``output_dir`` left; otherwise the run goes on
     from its last complete checkpoint.
     """
@@ -53,6 +54,8 @@ class LaunchPlan:
     prompts: str
     golds: str
     output_dir: str
+    evaluation_prompts: str = ""
+    evaluation_golds: str = ""
     fresh: bool = False
 
     def files(self) -> RunFiles:
@@ -63,12 +66,18 @@ class LaunchPlan:
             prompts=Path(self.prompts),
             golds=Path(self.golds),
             output_dir=Path(self.output_dir),
+            evaluation_prompts=_path(self.evaluation_prompts),
+            evaluation_golds=_path(self.evaluation_golds),
         )
 
     @property
     def policy(self) -> Path:
         """Where the trained policy is written."""
         return Path(self.output_dir) / "policy"
+
+
+def _path(name: str) -> Path | None:
+    return Path(name) if name else None
 
 
 class Stopped(BaseException):
@@ -82,7 +91,8 @@ def read_plan(path: Path) -> LaunchPlan:
     except (OSError, ValueError) as error:
         raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
     names = {field.name for field in fields(LaunchPlan)}
-    if not isinstance(values, dict) or not names - {"fresh"} <= set(values) <= names:
+    needed = {field.name for field in fields(LaunchPlan) if field.default is MISSING}
+    if not isinstance(values, dict) or not needed <= set(values) <= names:
         raise Text2SqlError(f"{path} is no plan of a run: its keys must be {sorted(names)}.")
     return LaunchPlan(**values)
 

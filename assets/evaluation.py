@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.data import load_current, load_questions, write_json
+from assets.data import load_current, load_questions, load_rows, write_json
 from assets.known_issues import known_issues, list_version, load_corrections
 from assets.partitions import training_runs
 from assets.plots import draw_scores, plot, records
@@ -38,12 +38,13 @@ from text2sql.evaluation import (
     score_policies,
 )
 from text2sql.evaluation_report.details import Before, Evaluated, details_of
-from text2sql.evaluation_report.files import PAGE, write_report
+from text2sql.evaluation_report.files import PAGE, write_report, write_text
 from text2sql.parts import ALL, CORRECTED, SUBSET, Strengths
 from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset
 from text2sql.rollout_places import read_located
 from text2sql.score_table import score_rows
+from text2sql.submissions import bird_submission, spider_submission
 
 SCORING_CODE = (
     "assets/evaluation.py",
@@ -207,6 +208,7 @@ def dev_scores(
     run = context.partition_key
     details = details_of(run, questions, scores, located, root.path, before)
     write_report(folder, details, located, questions, root.path)
+    _write_submissions(root, folder, located[1])
     return dg.MaterializeResult(
         metadata=_describe(folder, scores),
         data_version=dg.DataVersion(fingerprint(scores=scores.to_dict() | {"provenance": {}})),
@@ -238,6 +240,14 @@ def _policy_rollouts(sets: dict[str, RolloutSet], found: Evaluated) -> PolicyRol
     about = sets[f"{found.name} greedy"]
     greedy, sampled = ([one.rollout for one in kind] for kind in (found.greedy, found.sampled))
     return PolicyRollouts(found.name, about.policy_revision, greedy, sampled, about.dataset)
+
+
+def _write_submissions(root: ArtifactRoot, folder: Path, trained: Evaluated) -> None:
+    """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
+    rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, "dev")]
+    sql = {one.rollout.key: one.rollout.sql or "" for one in trained.greedy}
+    write_text(folder / "predict_dev.json", bird_submission(rows, sql))
+    write_text(folder / "predict_dev.sql", spider_submission(rows, sql))
 
 
 def _before(root: ArtifactRoot, scores: Scores, greedy: Outcomes) -> Before | None:

@@ -203,6 +203,18 @@ def test_card_names_everything():
         assert text in card
 
 
+def test_card_has_hugging_faces_metadata():
+    ModelCard = pytest.importorskip("huggingface_hub").ModelCard
+    scores = score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm", {0: "mmmm"}))
+    training = {"base": "b", "base_revision": "1", "policy_revision": "2", "prompts": 3}
+    card = ModelCard(render_card('my "run"', scores, training | {"seconds": 1, "settings": {}}))
+    assert card.data.model_name == 'my "run"'
+    found = {result.metric_name: result.metric_value for result in card.data.eval_results}
+    assert list(found.values()) == [75.0, 100.0, 100.0, 100.0]
+    assert "vote@4 (95 % interval 20.7 to 100.0, partial: 1 of 4 questions)" in list(found)[1]
+    assert card.data.eval_results[0].dataset_split == "dev"
+
+
 def gold(number: int, status: Status = Status.OK, rows: int = 1) -> GoldResult:
     """Make a gold result."""
     return GoldResult(f"dev/{number}", status, "d", "d", "d", rows, 0.1, "")

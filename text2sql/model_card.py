@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from text2sql.evaluation import TRAINED, Scores
+from text2sql.evaluation import TRAINED, Score, Scores
 from text2sql.score_table import markdown_table, score_rows
 
 NAMED = {
@@ -35,6 +36,7 @@ def render_card(name: str, scores: Scores, training: Mapping[str, Any]) -> str:
     return f"""---
 library_name: transformers
 tags: [text-to-sql, grpo]
+{_model_index(name, scores)}
 ---
 # {name}
 
@@ -71,6 +73,41 @@ equal queries: a wrong operator that returns the same rows counts as right.
 
 {named}
 """
+
+
+def _model_index(name: str, scores: Scores) -> str:
+    """Return the scores on the whole split as Hugging Face's metadata has results.
+
+    Its form: https://huggingface.co/docs/hub/model-cards. JSON text is YAML as well.
+    """
+    fingerprint = scores.provenance.get("dataset", "unknown")
+    metrics = "".join(
+        f"""
+        - type: execution_accuracy
+          name: {json.dumps(_metric_name(score, scores.questions))}
+          value: {100 * score.value:.2f}"""
+        for score in scores.scores
+        if (score.policy, score.part) == (TRAINED, "all") and score.n
+    )
+    return f"""model-index:
+  - name: {json.dumps(name)}
+    results:
+      - task:
+          type: text-generation
+          name: Text-to-SQL
+        dataset:
+          type: text-to-sql
+          name: {json.dumps(f"dev questions of the dataset {fingerprint}")}
+          split: dev
+          revision: {json.dumps(fingerprint)}
+        metrics:{metrics or " []"}"""
+
+
+def _metric_name(score: Score, questions: int) -> str:
+    """Name a setting with its interval; one that lacks questions says so."""
+    ends = f"95 % interval {100 * score.low:.1f} to {100 * score.high:.1f}"
+    partial = "" if score.n == questions else f", partial: {score.n} of {questions} questions"
+    return f"Execution accuracy in percent, {score.setting} ({ends}{partial})"
 
 
 def _about_parts(scores: Scores) -> str:

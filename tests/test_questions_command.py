@@ -15,6 +15,9 @@ from reporting_databases import postgresql_server, reporting_url
 from text2sql.cli import cli
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.location import URL_VARIABLE
+from text2sql.reporting.question_table import QuestionTable
+from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.store import ReportingStore
 
 __all__ = ["postgresql_server", "reporting_url"]
 
@@ -165,6 +168,15 @@ def test_an_import_leaves_what_is_not_the_files(desk):
     desk.write({"id": "mine", "question": "Other?"})
     assert "a: not in the file any more; it stays" in desk.load().stderr
     assert desk.show("a")["enabled"]
+
+
+def test_of_two_questions_with_one_id_the_last_counts(desk, reporting_url):
+    """A file with such a pair is refused; a program may hand one over."""
+    pair = [ReportQuestion("q", text, "shop") for text in ("old", "new")]
+    with ReportingStore(reporting_url) as store:
+        for _ in range(2):
+            QuestionTable(store).import_file(Path("q.yaml"), pair)
+            assert [q.question for q in QuestionTable(store).read().readable] == ["new"]
 
 
 def test_a_file_is_imported_whole_or_not_at_all(desk):

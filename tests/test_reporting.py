@@ -12,10 +12,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
-from reporting_databases import postgresql_server, reporting_url, save
+from reporting_databases import (
+    own_postgresql,
+    postgresql_server,
+    reporting_url,
+    save,
+    upgrade_tables,
+)
 
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.reporting import tables, writing
+from text2sql.reporting import database, tables, writing
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
@@ -23,7 +29,7 @@ from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import result_table, safe_names
 from text2sql.reporting.views import view_name
 
-__all__ = ["postgresql_server", "reporting_url"]
+__all__ = ["own_postgresql", "postgresql_server", "reporting_url"]
 MONDAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
 TUESDAY = MONDAY + timedelta(days=1)
 WEDNESDAY = MONDAY + timedelta(days=2)
@@ -387,6 +393,20 @@ def test_a_view_that_others_read_stays_readable(store):
     assert query(store, "SELECT m FROM board") == [(3,)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [(1, "many", None), (1, 2.5, None), (1, 2**62, 2**62), (1.5, "x", None), (1.5, math.inf, None)],
+)
+def test_a_view_that_others_read_stays_readable_when_a_type_changes(store, before, after, shown):
+    store.write_answer(answered(ask(), MONDAY, ["n"], [(before,)]))
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE VIEW board AS SELECT n FROM answer_q1")
+    store.write_answer(answered(ask(), TUESDAY, ["n"], [(after,)]))
+    free = store.engine.dialect.name == "sqlite" or isinstance(after, int)
+    expected = after if free or after == math.inf else shown
+    assert query(store, "SELECT n FROM board") == view_rows(store, what="n") == [(expected,)]
+
+
 def test_similar_ids_have_views_of_their_own(store):
     ids = ["best-shops", "best_shops", "Best-Shops", "x" * 100, "x" * 99, "rows"]
     save(store, *map(ask, ids))
@@ -456,6 +476,46 @@ def test_a_server_that_is_down_is_named_without_its_password():
     with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9/") as caught:
         ReportingStore("postgresql://me:secret@127.0.0.1:9/reports?connect_timeout=2")
     assert "secret" not in str(caught.value)
+
+
+def test_a_full_database_is_named_and_loses_nothing(tmp_path):
+    with ReportingStore(f"sqlite:///{tmp_path / 'r.sqlite'}") as store:
+        save(store, ask())
+        store.write_answer(answered(ask(), MONDAY))
+        with store.engine.connect() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar() + 5
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        rows = [("x" * 1000,)] * 1000
+        with pytest.raises(InfrastructureError, match=r"r\.sqlite: database or disk is full"):
+            store.write_answer(answered(ask(), TUESDAY, ["t"], rows))
+        assert view_rows(store, what="n") == [(1,)]
+        assert len(store.history("q1")) == 1
+        store.write_answer(answered(ask(), TUESDAY))
+        assert len(store.history("q1")) == 2
+
+
+def test_a_locked_database_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.1)
+    file = tmp_path / "r.sqlite"
+    with ReportingStore(f"sqlite:///{file}") as store, closing(sqlite3.connect(file)) as other:
+        save(store, ask())
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(InfrastructureError, match=r"r\.sqlite: database is locked"):
+            store.write_answer(answered(ask()))
+        assert store.history("q1") == []
+
+
+def test_a_server_that_goes_down_and_comes_back_loses_nothing(own_postgresql):
+    upgrade_tables(own_postgresql.url)
+    with ReportingStore(own_postgresql.url) as store:
+        save(store, ask())
+        store.write_answer(answered(ask(), MONDAY))
+        own_postgresql.stop()
+        with pytest.raises(InfrastructureError, match=r"reporting database postgresql.*\*\*\*"):
+            store.write_answer(answered(ask(), TUESDAY))
+        own_postgresql.start()
+        store.write_answer(answered(ask(), TUESDAY))
+        assert [answer.scheduled_at for answer in store.history("q1")] == [TUESDAY, MONDAY]
 
 
 @pytest.mark.parametrize("url", ["mysql://h/d", "nonsense", "sqlite://", "", "sqlite:///:memory:"])

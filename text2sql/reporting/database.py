@@ -166,6 +166,12 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
+def wait_for_others(connection: Connection, lock: int) -> None:
+    """Let one transaction at a time do what ``lock`` stands for; SQLite has one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+
+
 def upsert(
     connection: Connection,
     table: sa.Table,

@@ -8,12 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.database import wait_for_others
 
 NEWEST = "0002"
 """The version that this code works with: the highest number in ``migrations/versions``."""
 VERSION_TABLE = "reporting_version"
 _LOCK = 7_418_235_001
-"""The PostgreSQL advisory lock that lets one process at a time change the tables."""
+"""PostgreSQL's advisory lock of those that change the tables."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,7 @@ def upgrade(engine: Engine) -> SchemaStatus:
     release and for tables of something else.
     """
     with engine.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        wait_for_others(connection, _LOCK)
         before = SchemaStatus(_found(connection))
         refuse_newer(before, _name(engine))
         if not before.current:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from sqlalchemy.engine import Connection
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting import tables
+from text2sql.reporting.database import wait_for_others
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.records import question_of, question_row
 from text2sql.reporting.seeding import ImportReport, Seed, edited_fields, merge, seed_of
@@ -20,6 +22,8 @@ from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.views import free_view_name
 
 _table = tables.questions
+_LOCK = 7_418_235_002
+"""PostgreSQL's advisory lock of those that change questions: two may add the same one."""
 _UNREADABLE = (Text2SqlError, ValueError, TypeError)
 
 
@@ -85,21 +89,21 @@ class QuestionTable:
 
     def add(self, question: ReportQuestion) -> None:
         """Add a question; raise Text2SqlError where its id is taken."""
-        with self._store.writing() as connection:
+        with self._changing() as connection:
             if question.id in _ids(connection):
                 raise Text2SqlError(f"there is a question {question.id!r} already: edit it")
             _insert(connection, question)
 
     def edit(self, id: str, **changes: Any) -> ReportQuestion:
         """Change fields of a question; raise Text2SqlError where that makes no sense."""
-        with self._store.writing() as connection:
+        with self._changing() as connection:
             question = replace(_locked(connection, id)[0], **changes)
             _update(connection, question)
         return question
 
     def enable(self, ids: Sequence[str], enabled: bool) -> None:
         """Enable or disable questions, all or none; unknown ids are named in a Text2SqlError."""
-        with self._store.writing() as connection:
+        with self._changing() as connection:
             known = _ids(connection)
             if unknown := [id for id in ids if id not in known]:
                 raise Text2SqlError(
@@ -118,7 +122,7 @@ class QuestionTable:
         """
         report = ImportReport()
         latest = {question.id: question for question in questions}
-        with self._store.writing() as connection:
+        with self._changing() as connection:
             known = _ids(connection)
             for question in latest.values():
                 if question.id not in known:
@@ -130,6 +134,12 @@ class QuestionTable:
                     _merge(connection, question, str(file), report)
             report.gone = _gone(connection, str(file), latest)
         return report
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        with self._store.writing() as connection:
+            wait_for_others(connection, _LOCK)
+            yield connection
 
 
 def _ids(connection: Connection) -> set[str]:

@@ -25,9 +25,17 @@ _SQLITE_TYPES = {
     "text": "CAST({cell} AS TEXT)",
     "blob": "CAST({cell} AS TEXT)",
 }
+# A view that could not be replaced reads the cells of later answers too: there, what is no number
+# is NULL. An integer without a mark has at most 16 digits (``values``).
 _POSTGRESQL_TYPES = {
-    "integer": "CAST({cell} AS bigint)",
-    "real": "CAST({cell} AS double precision)",
+    "integer": (
+        "CASE WHEN {cell} ~ '^-?[0-9]{{1,18}}$' OR {mark} = 'integer'"
+        " THEN CAST({cell} AS bigint) END"
+    ),
+    "real": (
+        "CASE WHEN json_typeof({json}) = 'number' OR {mark} IN ('integer', 'float')"
+        " THEN CAST({cell} AS double precision) END"
+    ),
     "text": "{cell}",
     "blob": "{cell}",
 }
@@ -81,6 +89,11 @@ def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column
 
 def _typed(dialect: str, column: Column) -> str:
     if dialect == "postgresql":
-        return _POSTGRESQL_TYPES[column.type].format(cell=f"(r.cells ->> '{column.name}')")
+        name = column.name
+        return _POSTGRESQL_TYPES[column.type].format(
+            json=f"(r.cells -> '{name}')",
+            cell=f"(r.cells ->> '{name}')",
+            mark=f"(r.marks ->> '{name}')",
+        )
     cell = f"json_extract(r.cells, '$.\"{column.name}\"')"
     return _SQLITE_TYPES[column.type].format(cell=cell)

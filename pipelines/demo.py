@@ -26,6 +26,7 @@ from pipelines.launch import Progress, Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
 from resources.paths import ArtifactRoot
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.answers import AnswerStatus
 from text2sql.score_table import score_rows, text_table
 
 CONFIG = Path(__file__).with_name("demo.yaml")
@@ -178,6 +179,13 @@ def _counts(metadata: dict[str, Any]) -> dict[str, int]:
     return {name: value for name, value in metadata.items() if isinstance(value, int)}
 
 
+def _withheld(answers: dict[str, int]) -> str:
+    """Say which answers should not be trusted, so that they were not published."""
+    kinds = [status for status in AnswerStatus if status is not AnswerStatus.ANSWERED]
+    found = [f"{answers[kind]} {kind.replace('_', ' ')}" for kind in kinds if answers.get(kind)]
+    return f"; not to trust: {', '.join(found)}" if found else ""
+
+
 def _near(path: str) -> Path:
     """Return a path as seen from the current folder, where it lies below."""
     here = Path.cwd()
@@ -191,7 +199,7 @@ def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     print("Percent of questions answered right [95 % interval]; won and lost against the base.")
     print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
     print(f"training          {summary['training']['seconds']:.0f} s")
-    print(f"answers written   {answers['answered']} of {answers['questions']}")
+    print(f"answers published {answers['answered']} of {answers['questions']}{_withheld(answers)}")
     print(f"everything        {summary['seconds']:.0f} s")
     print(f"\nmodel card        {_near(paths['model_card'])}")
     print(f"reporting tables  {_near(paths['reporting'])}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -19,6 +19,7 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
 from text2sql.known_results import KnownResults
 from text2sql.render import neutral
+from text2sql.rules import DEFINITIONS, RuleScore, score_rules
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, accuracy, score_predictions
 
@@ -50,6 +51,9 @@ _FILE = click.Path(path_type=Path)
     show_default=True,
     help="Use the results of earlier runs where database, query and limits are the same.",
 )
+@click.option(
+    "--all-rules", is_flag=True, help="Show the other rules and Soft-F1 beside it; runs all again."
+)
 @click.option("--json", "json_path", type=_FILE, help="Write the result here as well.")
 def command(
     questions: Path,
@@ -59,6 +63,7 @@ def command(
     timeout: float,
     jobs: int | None,
     cache: bool,
+    all_rules: bool,
     json_path: Path | None,
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
@@ -89,10 +94,12 @@ def command(
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
         scores = score_predictions(asked, sql, sandbox, limits, rule, known)
+        rules = score_rules(asked, sql, sandbox, limits) if all_rules else {}
     _report_left_out(records, sql)
     _print(scores)
+    _print_rules(rules)
     if json_path is not None:
-        found = {"questions_sha256": file_digest(questions)} | scores.to_dict()
+        found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
         _write(json_path, json.dumps(found, indent=1) + "\n")
     lost = sum(item.verdict is Verdict.INFRASTRUCTURE for item in scores.scored)
     if lost:
@@ -140,6 +147,21 @@ def _print(scores: PredictionScores) -> None:
             click.echo(f"  {neutral(name):<24} {share:>7} of {part['count']}")
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
+
+
+def _print_rules(rules: Mapping[str, RuleScore]) -> None:
+    others = [f"{name} {score.value:.2%}" for name, score in rules.items() if name != "official"]
+    if others:
+        click.echo(f"  beside it: {', '.join(others)}")
+
+
+def _plain(rules: Mapping[str, RuleScore]) -> dict[str, Any]:
+    """Return the rules as JSON values, each with its definition; nothing without any."""
+    rows = {
+        name: {"value": score.value, "n": score.n, "definition": DEFINITIONS[name]}
+        for name, score in rules.items()
+    }
+    return {"rules": rows} if rows else {}
 
 
 def _percent(share: float | None) -> str:

@@ -1,0 +1,124 @@
+"""Other ways to compare results, beside the official one and never in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from text2sql.judge import NOTHING_SUBMITTED
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
+
+DEFINITIONS = {
+    "official": "the rows as sets are equal (BIRD's execution accuracy)",
+    "multiset": "the rows are equal with their duplicates, in any order",
+    "ordered": "as multiset, and in the same order where the gold query's outermost SELECT has an "
+    "ORDER BY; rows that tie there have no order of their own, so a right query can miss it",
+    "soft_f1": "Soft-F1 of BIRD mini-dev (bird-bench/mini_dev, evaluation_f1.py): distinct rows "
+    "are paired by their place, and the cells of each pair that occur in both rows are hits",
+}
+"""What each rule means; all give a share between 0 and 1."""
+
+MOST_ROWS = 100_000
+"""Larger results have no Soft-F1: their rows are not kept."""
+_AT_ONCE = 64
+_HIDDEN = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
+_TOKEN = re.compile(r"[()]|\border\s+by\b", re.IGNORECASE)
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class RuleScore:
+    """A rule's mean over ``n`` questions."""
+
+    value: float
+    n: int
+
+
+def score_rules(
+    questions: Sequence[Question],
+    predictions: Mapping[str, str],
+    sandbox: Sandbox,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+) -> dict[str, RuleScore]:
+    """Score ``predictions`` (SQL by question key) by every rule; each query runs once.
+
+    Questions that the infrastructure spoilt are left out, and of Soft-F1 those with more than
+    100,000 rows. Raises Text2SqlError when a database cannot be read at all.
+    """
+    values: dict[str, list[float]] = {rule: [] for rule in DEFINITIONS}
+    for question, predicted, gold in _results(questions, predictions, sandbox, limits):
+        for rule, value in _compare(question, predicted, gold).items():
+            values[rule].append(value)
+    return {rule: RuleScore(sum(v) / max(1, len(v)), len(v)) for rule, v in values.items()}
+
+
+def _results(
+    questions: Sequence[Question],
+    predictions: Mapping[str, str],
+    sandbox: Sandbox,
+    limits: Limits,
+) -> Iterator[tuple[Question, QueryResult, QueryResult]]:
+    """Yield each question with the results of its prediction and its gold, a few at a time."""
+    kept = replace(limits, keep_rows=MOST_ROWS)
+    for start in range(0, len(questions), _AT_ONCE):
+        group = questions[start : start + _AT_ONCE]
+        texts = [cut_suffix(predictions.get(question.key)) for question in group]
+        golds = [(question.database, question.sql) for question in group]
+        asked = [(q.database, text) for q, text in zip(group, texts, strict=True) if text]
+        results = sandbox.execute_many([*golds, *asked], kept, strict_text=True)
+        answers = iter(results[len(golds) :])
+        for question, text, gold in zip(group, texts, results, strict=False):
+            yield question, next(answers) if text else NOTHING_SUBMITTED, gold
+
+
+def _compare(question: Question, predicted: QueryResult, gold: QueryResult) -> dict[str, float]:
+    if Status.INFRASTRUCTURE in (predicted.status, gold.status):
+        return {}
+    if predicted.status is not Status.OK or gold.status is not Status.OK:
+        return dict.fromkeys(DEFINITIONS, 0.0)
+    multiset = predicted.multiset_digest == gold.multiset_digest
+    in_order = predicted.ordered_digest == gold.ordered_digest
+    found = {
+        "official": float(predicted.digest == gold.digest),
+        "multiset": float(multiset),
+        "ordered": float(in_order if orders(question.sql) else multiset),
+    }
+    if max(predicted.row_count, gold.row_count) <= MOST_ROWS:
+        found["soft_f1"] = soft_f1(predicted.rows, gold.rows)
+    return found
+
+
+def orders(sql: str) -> bool:
+    """Whether a query's outermost SELECT has an ORDER BY."""
+    depth = 0
+    for token in _TOKEN.findall(_HIDDEN.sub(" ", sql)):
+        if token in "()":
+            depth += 1 if token == "(" else -1
+        elif depth == 0:
+            return True
+    return False
+
+
+def soft_f1(predicted: Sequence[Row], gold: Sequence[Row]) -> float:
+    """Return the Soft-F1 of two results; see ``DEFINITIONS`` for its source.
+
+    In each pair of rows the predicted cells that the gold row has are hits; those that it has
+    not, and gold cells that the predicted row has not, are misses; each counts one part of the
+    gold row's width. A row without a partner is one miss. Two empty results have 1.0.
+    """
+    ours, theirs = list(dict.fromkeys(predicted)), list(dict.fromkeys(gold))
+    if not ours and not theirs:
+        return 1.0
+    hits, extra = 0.0, float(max(0, len(ours) - len(theirs)))
+    lacking = float(max(0, len(theirs) - len(ours)))
+    for one, other in zip(ours, theirs, strict=False):
+        hits += sum(cell in other for cell in one) / len(other)
+        extra += sum(cell not in other for cell in one) / len(other)
+        lacking += sum(cell not in one for cell in other) / len(other)
+    return 2 * hits / (2 * hits + extra + lacking) if hits else 0.0

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from assets.back_test import BackTester
 from assets.data import load_questions, write_file, write_json
-from assets.evaluation import dev_scores, evaluation_folder, read_scores
+from assets.evaluation import dev_scores, evaluation_folder, last_evaluated, read_scores
 from assets.partitions import training_run_of, training_runs
 from assets.plots import records
 from assets.report_questions import report_questions
@@ -60,7 +60,7 @@ def promotion_gate(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
     """The candidate is not worse than base and champion, does not write, and is complete."""
-    run = context.run.tags.get("dagster/partition") or _last_evaluated(root)
+    run = context.run.tags.get("dagster/partition") or last_evaluated(root)
     against = _against_champion(root, run)
     found = objections(read_scores(root, run), GateRules(), against)
     return dg.AssetCheckResult(
@@ -82,7 +82,7 @@ def back_test(
 ) -> dg.AssetCheckResult:
     """The candidate answers no fewer verified report questions right than the champion."""
     end_with_parent()
-    run = context.run.tags.get("dagster/partition") or _last_evaluated(root)
+    run = context.run.tags.get("dagster/partition") or last_evaluated(root)
     found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
     shown = ("question_id", "before", "after", "sql_before", "sql_after")
     flips = [{name: str(flip[name])[:500] for name in shown} for flip in found.flips[:SHOWN]]
@@ -109,15 +109,6 @@ def _champion_name(root: ArtifactRoot) -> str:
     return champion_record(root.path).get("training_run", "the base policy only")
 
 
-def _last_evaluated(root: ArtifactRoot) -> str:
-    """Return the training run whose scores are the newest."""
-    scores = root.folder("evaluation").glob("*/scores.json")
-    newest = max(scores, key=lambda path: path.stat().st_mtime, default=None)
-    if newest is None:
-        raise Text2SqlError("No training run has been evaluated: materialize dev_scores first.")
-    return newest.parent.name
-
-
 class ChampionConfig(dg.Config):
     """Which training run is to take over."""
 
@@ -141,7 +132,7 @@ def champion_policy(
     sandbox: SandboxResource,
 ) -> dg.MaterializeResult:
     """The policy that answers every day: the last candidate that passed gate and back-test."""
-    run = config.training_run or training_run_of(context) or _last_evaluated(root)
+    run = config.training_run or training_run_of(context) or last_evaluated(root)
     found = objections(read_scores(root, run), GateRules(), _against_champion(root, run))
     if found:
         raise Text2SqlError(f"The training run {run} cannot take over. {' '.join(found)}")

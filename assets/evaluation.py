@@ -215,6 +215,39 @@ def dev_scores(
     )
 
 
+@dg.asset_check(asset=dev_scores)
+def scores_complete(
+    context: dg.AssetCheckExecutionContext, root: ArtifactRoot
+) -> dg.AssetCheckResult:
+    """Every question has a valid result of both policies in every setting that was asked for."""
+    run = context.run.tags.get("dagster/partition") or last_evaluated(root)
+    scores = read_scores(root, run)
+    missing = {name: count for name, count in scores.missing.items() if count}
+    words = ", ".join(f"{name} {count}" for name, count in missing.items())
+    return dg.AssetCheckResult(
+        passed=not missing,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"Questions without a valid result: {words or 'none'}, of {scores.questions}.",
+        metadata={"training run": run, **_partial(scores)},
+    )
+
+
+def _partial(scores: Scores) -> dict[str, str]:
+    """Name the settings of the trained policy that lack questions."""
+    settings = {score.setting for score in scores.scores if score.part == ALL}
+    found = {setting: scores.partial(TRAINED, setting) for setting in sorted(settings)}
+    return {setting: words for setting, words in found.items() if words}
+
+
+def last_evaluated(root: ArtifactRoot) -> str:
+    """Return the training run whose scores are the newest."""
+    scores = root.folder("evaluation").glob("*/scores.json")
+    newest = max(scores, key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
+        raise Text2SqlError("No training run has been evaluated: materialize dev_scores first.")
+    return newest.parent.name
+
+
 def _pointer(folder: Path) -> dict[str, Any]:
     sets = read_json(folder / "rollouts.json")
     if not sets:

@@ -99,7 +99,9 @@ def test_the_page_answers_the_four_questions(made):
     assert "Greedy: 50.0 % [15.0, 85.0], n = 4" in page
     assert "The difference to the base is inside the noise: 1 gained, 0 lost of 4" in page
     assert "champion (run june) is inside the noise: 0 gained, 1 lost of 2" in page
-    assert "2 questions without a match. Most often: no such column 1; wrong filter value 1" in page
+    assert (
+        "Questions without a match: 2. Most often: no such column 1; wrong filter value 1" in page
+    )
     assert "trained vote@4 is partial: 3 of 4 questions" in page
     assert "development metric" in page and "Published" not in page
 

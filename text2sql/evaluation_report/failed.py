@@ -22,7 +22,7 @@ def summary(details: Mapping[str, Any]) -> str:
         return "<p>It does not fail on these questions.</p>"
     wrong = sum(verdict not in (_MATCH, "missing") for verdict in _verdicts(details, TRAINED))
     first = "; ".join(f"{one['name']} {one['count']}" for one in classes[:3])
-    return f"<p>{wrong:,} questions without a match. Most often: {html.text(first)}.</p>"
+    return f"<p>Questions without a match: {wrong:,}. Most often: {html.text(first)}.</p>"
 
 
 def section(details: Mapping[str, Any]) -> str:

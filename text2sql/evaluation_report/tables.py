@@ -21,7 +21,8 @@ DEFINITIONS = {
     "ceiling of voting.",
     "mean@k": "The average share of right rollouts.",
     "95 % interval": "Over the questions, taken as independent: Wilson's for shares of right "
-    "questions, the normal one for mean@k, percentiles of 1,000 bootstrap resamples for curves.",
+    "questions, the normal one for mean@k, percentiles of 1,000 bootstrap resamples for curves. "
+    "With few questions, or shares near 0 or 100 %, the bootstrap's intervals are too narrow.",
     "gained, lost": "Questions that only the second, or only the first of two policies answers; "
     "p is McNemar's exact test. With p of 0.05 or more a difference is inside the noise.",
     "corrected": "Judged by the list of known issues, without flagged questions; everything else "

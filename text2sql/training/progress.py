@@ -22,10 +22,11 @@ class MetricsFile:
         if self._file.tell() and not path.read_bytes().endswith(b"\n"):
             self._file.write(b"\n")  # a crash tore the last line
 
-    def append(self, metrics: Mapping[str, Any]) -> None:
-        """Write one line; a number that is not finite becomes null."""
-        finite = {name: _finite(value) for name, value in metrics.items()}
-        self._file.write(json.dumps(finite).encode() + b"\n")
+    def append(self, *lines: Mapping[str, Any]) -> None:
+        """Write the lines; a number that is not finite becomes null."""
+        for line in lines:
+            finite = {name: _finite(value) for name, value in line.items()}
+            self._file.write(json.dumps(finite).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 

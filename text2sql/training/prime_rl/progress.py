@@ -41,12 +41,12 @@ TRAINER_NAMES = {
     "perf/throughput": "tokens_per_second",
     "time/step": "seconds",
 }
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 _LAST_STEPS = 20
 
 
 class RowsTail:
-    """Reads the rows that a process appends to a file, each once and at most 1 MiB at a time."""
+    """Reads the rows that a process appends to a file, each once and at most 256 KiB at a time."""
 
     def __init__(self, path: Path) -> None:
         """Begin at the file's present end: an earlier attempt's rows were reported by it."""
@@ -97,28 +97,30 @@ class MergedMetrics:
         self._end = _End(steps)
         self._waiting: dict[int, Row] = {}
         self._arrived: dict[int, float] = {}
-        self._written: list[Row] = []
 
     def poll(self) -> list[Row]:
-        """Take in what is new; return the lines that were written now."""
-        more = True
-        while more:
-            more = False
-            for tail, names in self._tails:
-                rows, rest = tail.poll()
-                more = more or rest
-                for row in rows:
-                    self._take(row, names)
-            self._write(SETTLE_SECONDS)
-        written, self._written = self._written, []
-        return written
+        """Take in what is new, up to 256 KiB of each file; return the lines that were written."""
+        self._read()
+        return self._write(SETTLE_SECONDS)
 
-    def close(self) -> list[Row]:
-        """Write what is left and return it; close the file."""
-        written = self.poll()
-        self._write(0.0)
+    def close(self) -> Iterator[Row]:
+        """Write what is left, yield its lines, and close the file."""
+        while self._read():
+            yield from self._write(SETTLE_SECONDS)
+        yield from self._write(0.0)
         self._file.close()
-        return written + self._written
+
+    def _read(self) -> bool:
+        """Take in what is new; say whether there is more at once."""
+        more = False
+        for tail, names in self._tails:
+            rows, rest = tail.poll()
+            more = more or rest
+            for row in rows:
+                self._take(row, names)
+        for step in sorted(self._waiting)[:-_LAST_STEPS]:  # a backlog: these have their rows
+            self._arrived[step] = -math.inf
+        return more
 
     def _take(self, row: Row, names: dict[str, str]) -> None:
         found = {name: row[key] for key, name in names.items() if _finite(row.get(key))}
@@ -129,18 +131,16 @@ class MergedMetrics:
         self._arrived.setdefault(step, time.monotonic())
         if "seconds" in found:
             self._waiting[step] |= self._end.estimate(step, found["seconds"])
-        if len(self._waiting) > _LAST_STEPS:  # a backlog: older steps have all their rows
-            self._arrived[min(self._waiting)] = -math.inf
-            self._write(SETTLE_SECONDS)
 
-    def _write(self, settled: float) -> None:
+    def _write(self, settled: float) -> list[Row]:
         now = time.monotonic()
-        due = [step for step, since in self._arrived.items() if now - since >= settled]
-        lines = [self._waiting.pop(step) for step in sorted(due)]
-        for line in lines:
-            del self._arrived[line["step"]]
-            self._file.append(line)
-        self._written += lines
+        due = sorted(step for step, since in self._arrived.items() if now - since >= settled)
+        lines = [self._waiting.pop(step) for step in due]
+        for step in due:
+            del self._arrived[step]
+        if lines:
+            self._file.append(*lines)
+        return lines
 
 
 class _End:

@@ -2,13 +2,17 @@
 
 import csv
 import io
+import json
 import re
 import shutil
 from pathlib import Path
 
+import dagster as dg
 import pytest
 from click.testing import CliRunner
 
+from assets.evaluation import dev_scores
+from resources.paths import ArtifactRoot
 from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, compare, score_policies
@@ -173,3 +177,29 @@ def test_published_figures_stand_only_beside_the_same_questions(made):
     asked = [Question(f"dev/{n}", names[n % 11], Path("x"), "?") for n in range(1534)]
     assert is_bird_dev(asked)
     assert not is_bird_dev(asked[:500])
+
+
+def test_rollouts_of_another_dataset_end_the_asset(tmp_path):
+    sampling = {"temperature": 0.0, "top_p": 1.0, "max_tokens": 10}
+    row = {"policy": "p", "policy_revision": "1", "prompt_revision": "1", "split": "dev"}
+    row |= {"dataset": "old", "sampling": sampling, "samples": 1, "keys": []}
+    sets = {f"{name} {kind}": row for name in (BASE, TRAINED) for kind in ("greedy", "sampled")}
+    folder = tmp_path / "evaluation" / "july"
+    folder.mkdir(parents=True)
+    (folder / "rollouts.json").write_text(json.dumps(sets))
+    (tmp_path / "bird").mkdir()
+    current = {"source": "s", "folder": "f", "fingerprint": "new", "splits": {}}
+    (tmp_path / "bird" / "current.json").write_text(json.dumps(current))
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("training_run", ["july"])
+        result = dg.materialize(
+            [dev_scores],
+            partition_key="july",
+            instance=instance,
+            resources={"root": ArtifactRoot(root=str(tmp_path))},
+            raise_on_error=False,
+        )
+    (failure,) = result.filter_events(lambda event: event.is_step_failure)
+    error = failure.step_failure_data.error
+    text = f"{error.message} {error.cause.message if error.cause else ''}"
+    assert "old (trained sampled rollouts), new (the current dataset)" in text

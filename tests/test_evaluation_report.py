@@ -107,6 +107,7 @@ def test_the_page_answers_the_four_questions(made):
         "Questions without a match: 2. Most often: no such column 1; wrong filter value 1" in page
     )
     assert "trained vote@4 is partial: 3 of 4 questions" in page
+    assert '<td>db&lt;1&gt;</td><td class="number">1</td>' in page  # its curve
     assert "development metric" in page and "Published" not in page
 
 

@@ -130,5 +130,7 @@ def _curves(scores: Scores) -> str:
         f"<h2>Voting at every k</h2>{chart}"
         '<p class="about">Percent over k. Solid: the vote among k rollouts, averaged over every '
         "choice of k of a question's rollouts, with its 95 % band. Dashed: pass@k, which no way "
-        "of choosing among the k can exceed.</p>" + tables.curve_table(list(shown.values()))
+        "of choosing among the k can exceed.</p>"
+        + tables.curve_table(list(shown.values()))
+        + tables.curve_parts(scores.curves)
     )

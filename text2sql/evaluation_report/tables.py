@@ -103,6 +103,22 @@ def curve_table(curves: Sequence[Curve]) -> str:
     return html.table(head, few, 1) + html.folded("Every k", html.table(head, every, 1))
 
 
+def curve_parts(curves: Sequence[Curve]) -> str:
+    """Return the trained policy's vote@k and, in brackets, pass@k of each part at some k."""
+    found = [one for one in curves if one.policy == TRAINED and one.name and one.points]
+    if not found:
+        return ""
+    ks = shown_ks(max(len(one.points) for one in found))
+    rows = [[one.part, one.name, one.n, *(_pair(one.points[k - 1]) for k in ks)] for one in found]
+    table = html.table(["part", "", "n", *(f"k = {k}" for k in ks)], rows, 2)
+    words = '<p class="about">Trained policy, percent: vote@k (pass@k).</p>'
+    return html.folded("By difficulty and database", words + table)
+
+
+def _pair(point: CurvePoint) -> str:
+    return f"{100 * point.vote:.1f} ({100 * point.ceiling:.1f})"
+
+
 def _curve_rows(curves: Sequence[Curve], ks: Sequence[int]) -> list[list[str]]:
     return [
         [str(k), *(cell for curve in curves for cell in _point(curve.points[k - 1 : k]))]

@@ -1,0 +1,40 @@
+"""How a run with prime-rl goes on, or starts afresh: with stand-ins for its programs."""
+
+import pytest
+from prime_rl_place import Place
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A place with stand-ins."""
+    return Place(tmp_path)
+
+
+def test_a_crashed_run_goes_on_with_other_steps_and_learning_rate(place):
+    place.behave(crash={"torchrun": [5, "boom", 1]})
+    assert place.launch().returncode == 1
+    place.behave()
+    done = place.launch(steps=8, learning_rate=2e-5)
+    assert "prime-rl starts with --resume.step 4." in done.stdout
+    assert done.returncode == 0
+    rates = {step: line["learning_rate"] for step, line in place.steps().items()}
+    assert (rates[4], rates[5], max(rates)) == (1e-5, 2e-5, 8)
+
+
+def test_half_a_checkpoint_is_none(place):
+    place.behave(checkpoint_torn=True, crash={"torchrun": [5, "boom", 1]})
+    place.launch()
+    assert (place.run_dir / "checkpoints" / "step_4" / "trainer" / ".metadata").exists()
+    place.behave()
+    assert "prime-rl starts with --clean." in place.launch().stdout
+
+
+def test_a_finished_run_is_continued_or_started_afresh_only_on_request(place):
+    assert place.launch().returncode == 0
+    again = place.launch()
+    assert again.returncode == 1 and "was trained to step 6 already" in again.stderr
+    less = place.launch(steps=4)
+    assert less.returncode == 1 and "trained to step 6 and 4 steps are asked for" in less.stderr
+    afresh = place.launch(fresh=True, steps=3)
+    assert "prime-rl starts with --clean." in afresh.stdout
+    assert set(place.steps()) == {1, 2, 3}

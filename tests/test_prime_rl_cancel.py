@@ -25,6 +25,7 @@ def guarded(place: Place, grace: float, **changes) -> GuardedProcess:
     return GuardedProcess(command, place.output / "train.log", environment, grace)
 
 
+@pytest.mark.slow
 def test_cancelled_at_random_moments_nothing_is_left(place):
     moments = random.Random(6)
     for _ in range(int(os.environ.get("TEXT2SQL_MOMENTS", "3"))):

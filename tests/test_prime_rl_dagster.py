@@ -89,6 +89,7 @@ def observed() -> dict[int, dict]:
     return found
 
 
+@pytest.mark.slow
 def test_a_crashed_run_is_continued_and_described(place):
     place.behave(crash={"torchrun": [5, "CUDA out of memory. Tried to allocate 2 GiB", 1]})
     crashed = train(place)

@@ -38,6 +38,7 @@ def merged(path):
     return steps
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_are_followed_with_flat_memory(tmp_path):
     metrics = MergedMetrics(tmp_path, tmp_path / "metrics.jsonl", 10_000)
     padding = {f"perf/other_{number}": 1.0 for number in range(40)}

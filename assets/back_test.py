@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assets.data import write_json
-from assets.evaluation import evaluation_folder
+from assets.dev_rollouts import evaluation_folder
 from assets.training import read_training
 from assets.versions import fingerprint, read_json
 from resources.paths import ArtifactRoot

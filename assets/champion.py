@@ -9,7 +9,8 @@ from pydantic import Field
 
 from assets.back_test import BackTester
 from assets.data import load_questions, write_file, write_json
-from assets.evaluation import dev_scores, evaluation_folder, last_evaluated, read_scores
+from assets.dev_rollouts import evaluation_folder
+from assets.evaluation import dev_scores, last_evaluated, read_scores
 from assets.partitions import training_run_of, training_runs
 from assets.plots import records
 from assets.report_questions import report_questions
@@ -23,10 +24,10 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.champion import CHAMPION, champion_record
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import TRAINED, Comparison, compare
 from text2sql.model_card import render_card
 from text2sql.promotion import GateRules, objections
 from text2sql.score_table import markdown_table, score_rows
+from text2sql.scores import TRAINED, Comparison, compare
 
 SHOWN = 50
 """Questions that metadata shows at most."""

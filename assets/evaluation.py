@@ -1,6 +1,5 @@
-"""Evaluation: what the base and the trained policy do on the dev questions, and the scores."""
+"""The scores of the base and the trained policy on the dev questions, and their report."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,35 +7,20 @@ import dagster as dg
 from pydantic import Field
 
 from assets.data import load_current, load_questions, load_rows, write_json
+from assets.dev_rollouts import dev_rollouts, evaluation_folder
 from assets.known_issues import known_issues, list_version, load_corrections
 from assets.partitions import training_runs
 from assets.plots import draw_scores, plot, records
-from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
+from assets.rollout_sets import RolloutSet
 from assets.sampling import (
     SAMPLING_CODE,
-    SamplingConfig,
-    describe_rollouts,
-    plan_shards,
-    require_valid,
-    sample_shard,
 )
 from assets.strength import load_strength, reward_strength
-from assets.training import read_training
 from assets.versions import code_version, fingerprint, read_json
 from resources.paths import ArtifactRoot
-from resources.policy import PolicyResource
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import (
-    BASE,
-    TRAINED,
-    Outcomes,
-    PolicyRollouts,
-    Scores,
-    compare,
-    outcomes_of,
-    score_policies,
-)
+from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation_report.details import Before, Evaluated, details_of
 from text2sql.evaluation_report.files import PAGE, write_report, write_text
 from text2sql.parts import ALL, CORRECTED, SUBSET, Strengths
@@ -44,6 +28,7 @@ from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset
 from text2sql.rollout_places import read_located
 from text2sql.score_table import score_rows
+from text2sql.scores import BASE, TRAINED, Outcomes, Scores, compare
 from text2sql.submissions import bird_submission, spider_submission
 
 SCORING_CODE = (
@@ -55,101 +40,13 @@ SCORING_CODE = (
     "text2sql/failures/sql_difference.py",
     "text2sql/known_issues.py",
     "text2sql/parts.py",
+    "text2sql/scores.py",
     "text2sql/statistics.py",
     "text2sql/vote_curve.py",
 )
 DRAWN = (ALL, CORRECTED, SUBSET)
 SHOWN = 60
 """Rows of a table that metadata shows at most."""
-
-
-class DevRolloutsConfig(SamplingConfig):
-    """How the two policies are sampled on the dev questions, beside one greedy rollout each."""
-
-    sampled_per_subset: int = Field(
-        default=0,
-        ge=0,
-        description="Questions of each subset that are also sampled; 0 means all of them.",
-    )
-
-
-@dg.config_mapping
-def dev_rollouts_config(config: DevRolloutsConfig) -> dict[str, Any]:
-    """Let the asset's config be that of its first step."""
-    return {"plan_dev_rollouts": {"config": config.model_dump()}}
-
-
-@dg.op(
-    ins={"gold_results": dg.In(dg.Nothing), "grpo_policy": dg.In(dg.Nothing)},
-    out={"shards": dg.DynamicOut(dict), "sets": dg.Out(dict)},
-)
-def plan_dev_rollouts(
-    context: dg.OpExecutionContext,
-    config: DevRolloutsConfig,
-    root: ArtifactRoot,
-    policy: PolicyResource,
-) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
-    """Find out which rollouts of the two policies are missing; the base's are sampled once."""
-    questions = load_questions(root.path, "dev")
-    some = choose(questions, config.sampled_per_subset)
-    dataset = load_current(root.path).fingerprint
-    trained = read_training(root, context.partition_key)["policy"]
-    sets = {}
-    for name, spec in ((BASE, None), (TRAINED, trained)):
-        about = (policy, spec, dataset, "dev")
-        sets[f"{name} greedy"] = rollout_set(*about, questions, config.greedy(), 1)
-        sets[f"{name} sampled"] = rollout_set(*about, some, config.sampled(), config.samples)
-    rows = {name: wanted.to_dict() for name, wanted in sets.items()}
-    yield dg.Output(rows, output_name="sets")
-    yield from plan_shards(root.path, list(sets.values()), config)
-
-
-def choose(questions: Sequence[Question], each: int) -> list[Question]:
-    """Return the first ``each`` questions of every subset, in order; all where it is 0."""
-    seen: dict[str, int] = {}
-    chosen = []
-    for question in questions:
-        seen[question.subset] = seen.get(question.subset, 0) + 1
-        if not each or seen[question.subset] <= each:
-            chosen.append(question)
-    return chosen
-
-
-@dg.op
-def collect_dev_rollouts(
-    context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
-) -> dg.Output[None]:
-    """Say what was sampled, and point at it."""
-    found = {}
-    for name, row in sets.items():
-        wanted = RolloutSet.from_dict(row)
-        found[name] = (wanted, tally_rollouts(root.path, wanted))
-        require_valid(found[name][1])
-    write_json(evaluation_folder(root, context.partition_key) / "rollouts.json", sets)
-    return describe_rollouts(root.path, found, shards)
-
-
-@dg.graph_asset(
-    group_name="evaluation",
-    description="Rollouts of the base and the trained policy on the dev questions.",
-    partitions_def=training_runs,
-    config=dev_rollouts_config,
-    ins={
-        "gold_results": dg.AssetIn(dagster_type=dg.Nothing),
-        "grpo_policy": dg.AssetIn(dagster_type=dg.Nothing),
-    },
-    code_version=code_version(*SAMPLING_CODE),
-    kinds={"jsonl"},
-)
-def dev_rollouts(gold_results: Any, grpo_policy: Any) -> Any:
-    """Sample the base and the trained policy on the dev questions, in shards."""
-    shards, sets = plan_dev_rollouts(gold_results=gold_results, grpo_policy=grpo_policy)
-    return collect_dev_rollouts(sets, shards.map(sample_shard).collect())
-
-
-def evaluation_folder(root: ArtifactRoot, run: str) -> Path:
-    """Return the folder of a training run's evaluation."""
-    return root.folder("evaluation", run)
 
 
 def read_scores(root: ArtifactRoot, run: str) -> Scores:

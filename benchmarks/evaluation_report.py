@@ -18,11 +18,12 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.voting_scale import QUESTIONS, REVISION, SAMPLES, write_store
-from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, score_policies
+from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
 from text2sql.evaluation_report.files import PAGE, TRACE, write_report
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located
+from text2sql.scores import BASE, TRAINED
 
 DATABASES, DIFFICULTIES = 11, ("simple", "moderate", "challenging")
 

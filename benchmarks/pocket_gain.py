@@ -22,7 +22,7 @@ from typing import Any
 from text2sql.datasets.bird import load_split
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 from text2sql.difficulty import Kind, rate_questions, usable
-from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, Scores, score_policies
+from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.judge import GoldResult, run_gold
 from text2sql.policy.base import Sampling
 from text2sql.policy.local import LocalPolicy
@@ -31,6 +31,7 @@ from text2sql.questions import Question
 from text2sql.rollouts import Rollout, RolloutStore, sample_rollouts
 from text2sql.sandbox import Sandbox
 from text2sql.score_table import score_rows, text_table
+from text2sql.scores import BASE, TRAINED, Scores
 from text2sql.settings import AgentSettings
 
 FINAL_SEED = 9173

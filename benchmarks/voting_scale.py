@@ -15,9 +15,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, score_policies, vote_of
+from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
 from text2sql.questions import Question
 from text2sql.rollout_store import Rollout, RolloutStore
+from text2sql.scores import BASE, TRAINED
 
 QUESTIONS = 1534
 SAMPLES = 32

@@ -9,6 +9,7 @@ import dagster as dg
 from assets import (
     bird,
     champion,
+    dev_rollouts,
     difficulty,
     evaluation,
     known_issues,
@@ -32,6 +33,7 @@ MODULES = [
     known_issues,
     difficulty,
     training,
+    dev_rollouts,
     evaluation,
     champion,
     report_questions,

@@ -18,7 +18,8 @@ from sqlalchemy.exc import DBAPIError
 
 from assets.champion import read_champion
 from assets.data import write_file, write_json
-from assets.evaluation import evaluation_folder, read_scores
+from assets.dev_rollouts import evaluation_folder
+from assets.evaluation import read_scores
 from assets.training import read_training
 from assets.versions import read_json
 from pipelines.home import open_instance

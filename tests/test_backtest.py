@@ -17,7 +17,7 @@ from test_evaluation import score
 from assets.back_test import BackTester, Verdict
 from assets.champion import back_test, champion_policy, model_card, promotion_gate
 from assets.data import write_json
-from assets.evaluation import evaluation_folder
+from assets.dev_rollouts import evaluation_folder
 from assets.report_questions import shipped_questions
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -25,13 +25,13 @@ from resources.reporting import URL_VARIABLE, ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.evaluation import BASE, TRAINED
 from text2sql.policy.server import named_revision
 from text2sql.reporting.backtest import verified_questions
 from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox, Status
+from text2sql.scores import BASE, TRAINED
 
 COUNT = "SELECT COUNT(*) FROM shop"
 RUN = "new"

@@ -8,15 +8,7 @@ import pytest
 
 from text2sql.difficulty import Kind, rate_questions
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import (
-    BASE,
-    TRAINED,
-    PolicyRollouts,
-    Scores,
-    compare,
-    score_policies,
-    vote_of,
-)
+from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
 from text2sql.judge import GoldResult
 from text2sql.model_card import render_card
 from text2sql.promotion import GateRules, objections
@@ -24,6 +16,7 @@ from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.sandbox import Status
 from text2sql.score_table import markdown_table, score_rows, text_table
+from text2sql.scores import BASE, TRAINED, Scores, compare
 
 
 def question(number: int, subset: str = "", difficulty: str = "simple") -> Question:

@@ -15,7 +15,7 @@ from assets.evaluation import dev_scores
 from resources.paths import ArtifactRoot
 from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, compare, score_policies
+from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.evaluation_report.details import Before, Evaluated, details_of
 from text2sql.evaluation_report.files import PAGE, TRACE, read_details, write_report
 from text2sql.evaluation_report.page import render_report
@@ -23,6 +23,7 @@ from text2sql.evaluation_report.reference import BIRD_DEV, is_bird_dev
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located
 from text2sql.rollout_store import Rollout, RolloutStore
+from text2sql.scores import BASE, TRAINED, compare
 
 GOLD = "SELECT name FROM shop WHERE id = 1"
 SQL = {"m": GOLD, "w": "SELECT name FROM shop WHERE id = 2", "e": "SELECT nam FROM shop"}

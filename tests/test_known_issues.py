@@ -14,7 +14,7 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import read_records
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import BASE, TRAINED, PolicyRollouts, Scores, score_policies
+from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.judge import Verdict
 from text2sql.known_issues import Correction, issues_of, judge_again, read_issues, run_corrections
 from text2sql.model_card import render_card
@@ -23,6 +23,7 @@ from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.sandbox import Sandbox
 from text2sql.score_table import score_rows
+from text2sql.scores import BASE, TRAINED, Scores
 from text2sql.scoring import score_many, score_predictions
 
 ROWS = [

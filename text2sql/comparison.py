@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import Comparison, Outcomes, compare
 from text2sql.judge import Verdict
 from text2sql.rollout_origin import require_dataset
+from text2sql.scores import Comparison, Outcomes, compare
 
 EVALUATIONS = "evaluation"
 """The folder below the artifact root with a folder for each training run."""

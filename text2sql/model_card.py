@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from text2sql.evaluation import TRAINED, Score, Scores
 from text2sql.score_table import markdown_table, score_rows
+from text2sql.scores import TRAINED, Score, Scores
 
 NAMED = {
     "dataset": "dataset fingerprint",

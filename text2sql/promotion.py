@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from text2sql.evaluation import TRAINED, Comparison, Scores
+from text2sql.scores import TRAINED, Comparison, Scores
 
 
 @dataclass(frozen=True)

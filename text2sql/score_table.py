@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from text2sql.evaluation import BASE, TRAINED, Comparison, Scores
 from text2sql.parts import PARTS
+from text2sql.scores import BASE, TRAINED, Comparison, Scores
 
 Row = dict[str, str]
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from text2sql.evaluation import BASE, TRAINED, Comparison, Scores
 from text2sql.evaluation_report.reference import is_bird_dev
 from text2sql.failures.classes import classify, count_classes
 from text2sql.failures.effort import effort, tool_use
@@ -15,6 +14,7 @@ from text2sql.failures.examples import choose, transcript
 from text2sql.judge import Verdict
 from text2sql.questions import Question
 from text2sql.rollout_places import Located, whole_rows
+from text2sql.scores import BASE, TRAINED, Comparison, Scores
 
 
 @dataclass(frozen=True)

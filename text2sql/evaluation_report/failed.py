@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from text2sql.evaluation import BASE, TRAINED
 from text2sql.evaluation_report import html
 from text2sql.evaluation_report.charts import bar_chart
 from text2sql.judge import Verdict
+from text2sql.scores import BASE, TRAINED
 
 _MATCH = Verdict.MATCH.value
 _SHOWN_CLASSES = 16

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from text2sql.evaluation import BASE, TRAINED, Comparison, Scores
 from text2sql.evaluation_report import charts, failed, html, tables
 from text2sql.evaluation_report.reference import SOURCE
 from text2sql.evaluation_report.words import difference, interval, percent
 from text2sql.page_style import document
+from text2sql.scores import BASE, TRAINED, Comparison, Scores
 
 _STYLE = f"""
 body {{ max-width: 72rem }} td:first-child {{ white-space: nowrap }}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from text2sql.evaluation import BASE, TRAINED
 from text2sql.questions import Question
+from text2sql.scores import BASE, TRAINED
 
 SOURCE = (
     "BIRD dev, 1,534 questions: the figures of the published 9B model that the README names as "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from text2sql.evaluation import BASE, TRAINED, Score, Scores
 from text2sql.evaluation_report import html
 from text2sql.evaluation_report.charts import shown_ks
 from text2sql.evaluation_report.reference import PUBLISHED, published
 from text2sql.parts import CORRECTED, DATABASE, DIFFICULTY, STRENGTH, SUBSET
+from text2sql.scores import BASE, TRAINED, Score, Scores
 from text2sql.vote_curve import Curve, CurvePoint
 
 DEFINITIONS = {

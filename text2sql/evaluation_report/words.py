@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from text2sql.evaluation import Comparison, Score
+from text2sql.scores import Comparison, Score
 
 SIGNIFICANT = 0.05
 

@@ -119,7 +119,10 @@ def test_failed_rollouts_do_not_vote_and_do_not_count(shop):
 @pytest.mark.parametrize(
     "script, reason",
     [
-        ([says("There are some."), says("Many.")], "no query was submitted (no tool was called)"),
+        (
+            [says("There are some."), says("Many.")],
+            "no query was submitted (the reply held neither a tool call nor SQL: 'Many.')",
+        ),
         ([submits("SELECT nope FROM city")], "the submitted query failed: no such column: nope"),
         ([submits("DROP TABLE city")], "the submitted query failed"),
         ([submits("SELECT * FROM city WHERE 0")], "the query returned no rows"),
@@ -261,6 +264,8 @@ def test_csv(shop):
     header, row = csv.reader(io.StringIO(result.stdout))
     assert header == ["t", "b", "n", "i", "t"]
     assert row == ['a,"b"', "00ff", "", "Infinity", "x\ny"]
+    colours = "SELECT char(27) || '[31mred' AS t"
+    assert run([submits(colours)], shop, "Odd?", "--csv")[0].stdout == "t\n\x1b[31mred\n"
 
 
 def test_values_that_json_and_terminals_do_not_have(shop):

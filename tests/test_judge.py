@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -310,7 +312,46 @@ def test_evaluate_warns_of_predictions_that_are_no_text(tmp_path, database):
     assert "warning: 2 predictions are neither text nor null" in result.stderr
     assert "the first has the id 9" in result.stderr
     assert "execution accuracy 0.00% of 3" in result.stdout
-    assert "warning" not in evaluated(tmp_path / "b", database, {"9": None}).stderr
+    assert "neither text" not in evaluated(tmp_path / "b", database, {"9": None}).stderr
+
+
+def test_evaluate_warns_of_gold_that_says_little(tmp_path, database):
+    arguments = write_questions(tmp_path, database)
+    text = (tmp_path / "dev.json").read_text()
+    (tmp_path / "dev.json").write_text(text.replace("SELECT 1", "SELEC 1"))
+    (tmp_path / "p.json").write_text('{"9": "SELECT 1"}')
+    result = CliRunner().invoke(evaluate, [*arguments, "--predictions", str(tmp_path / "p.json")])
+    assert result.exit_code == 0, result.output
+    assert "the gold SQL of 1 questions does not run" in result.stderr
+    assert 'dev/9: near "SELEC": syntax error' in result.stderr
+    assert "the gold SQL of 1 questions returns no row" in result.stderr
+
+
+def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
+    arguments = write_questions(tmp_path, database)
+    rows = json.loads((tmp_path / "dev.json").read_text())
+    rows.append(rows[0] | {"question_id": 12, "db_id": "busy"})
+    (tmp_path / "dev.json").write_text(json.dumps(rows))
+    busy = tmp_path / "databases" / "busy" / "busy.sqlite"
+    busy.parent.mkdir()
+    busy.write_bytes(database.read_bytes())
+    (tmp_path / "p.json").write_text('{"9": "SELECT 1", "10": "SELECT 1", "12": "SELECT 1"}')
+    holder = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+    holder += "c.execute('BEGIN EXCLUSIVE'); print('held', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", holder, str(busy)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        out = tmp_path / "out.json"
+        arguments += ["--predictions", str(tmp_path / "p.json"), "--json", str(out), "--no-cache"]
+        result = CliRunner().invoke(evaluate, arguments)
+        other.stdin.close()
+    assert result.exception.exit_code == 6
+    assert "1 of 4 questions could not be judged" in str(result.exception)
+    assert "locked" in str(result.exception)
+    assert "execution accuracy 33.33% of 3 judged" in result.stdout
+    found = json.loads(out.read_text())
+    assert (found["count"], found["judged"]) == (4, 3)
+    assert found["by_database"]["busy"] == {"execution_accuracy": None, "count": 1, "judged": 0}
 
 
 @pytest.mark.parametrize("content", [{"77": "SELECT 1"}, {"dev/1": "SELECT 1", "x": "SELECT 2"}])

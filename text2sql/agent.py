@@ -33,7 +33,8 @@ class Episode:
 
     ``sql`` is the submitted query, None where none was; ``prompt_tokens`` and
     ``completion_tokens`` are sums over the turns as the policy reported them; ``seconds`` is
-    wall clock. ``stop_reason`` infrastructure means the rollout is invalid, and ``error`` why.
+    wall clock. ``stop_reason`` infrastructure means the rollout is invalid; ``error`` says why,
+    and for context_exceeded what was too long.
     """
 
     messages: list[Message]
@@ -67,8 +68,8 @@ async def run_episode(
     error = ""
     try:
         stop = await (run.agentic() if settings.mode == "agentic" else run.single_turn())
-    except ContextOverflow:
-        stop = "context_exceeded"
+    except ContextOverflow as overflow:
+        stop, error = "context_exceeded", str(overflow)
     except InfrastructureError as failure:
         stop, error = "infrastructure", str(failure)
     return run.episode(stop, time.monotonic() - started, error)
@@ -145,10 +146,10 @@ class _Run:
         try:
             return await self._reply()
         except ContextOverflow:
-            if self.compacted:
+            shorter = None if self.compacted else _compact(self.messages)
+            if shorter is None:
                 raise
-            self.compacted = True
-            self.messages = _compact(self.messages)
+            self.compacted, self.messages = True, shorter
             return await self._reply()
 
     async def _reply(self) -> Reply:
@@ -176,15 +177,18 @@ class _Run:
         )
 
 
-def _compact(messages: list[Message]) -> list[Message]:
-    """Cut the tool results short, the last one only where it is the only long one."""
+def _compact(messages: list[Message]) -> list[Message] | None:
+    """Cut the tool results short, the last one only where it is the only long one.
+
+    Returns None where none is long.
+    """
     long = [
         index
         for index, message in enumerate(messages)
         if message["role"] == "tool" and len(message["content"]) > 2 * _COMPACTED_CHARS
     ]
     if not long:
-        raise ContextOverflow("no long tool result is left to cut")
+        return None
     shorter = list(messages)
     for index in long[:-1] or long:
         text = messages[index]["content"][:_COMPACTED_CHARS]

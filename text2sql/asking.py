@@ -22,9 +22,10 @@ from text2sql.voting import Candidate, Vote, vote
 _GREEDY = Sampling(temperature=0.0)
 _DRAWN = Sampling(temperature=1.0)
 _CHECK = Limits(seconds=2.0, keep_rows=100)
+_SAID_CHARS = 100
 _STOPS: dict[StopReason, str] = {
     "submit": "an empty one was",
-    "no_action": "no tool was called",
+    "no_action": "the reply held neither a tool call nor SQL",
     "turn_limit": "the turns ran out",
     "truncated": "a reply reached the token limit",
     "context_exceeded": "the conversation outgrew the context",
@@ -64,11 +65,19 @@ class Tried:
     def fate(self) -> str:
         """What became of the submission, in a few words."""
         if self.episode.sql is None:
-            return f"no query was submitted ({_STOPS[self.episode.stop_reason]})"
+            return f"no query was submitted ({_STOPS[self.episode.stop_reason]}{self._detail})"
         if self.result.status is not Status.OK:
             return f"the submitted query failed: {self.result.error or self.result.status}"
         count = self.result.row_count
         return f"the query returned {count or 'no'} row{'' if count == 1 else 's'}"
+
+    @property
+    def _detail(self) -> str:
+        """What was too long for the context, or what was said instead of a call."""
+        if self.episode.stop_reason == "context_exceeded":
+            return f": {self.episode.error}" if self.episode.error else ""
+        said = " ".join(str(self.episode.messages[-1].get("content") or "").split())
+        return f": {said[:_SAID_CHARS]!r}" if self.episode.stop_reason == "no_action" else ""
 
     def candidate(self, index: int) -> Candidate:
         """Return the episode's vote."""

@@ -18,15 +18,16 @@ from text2sql.judge import (
 from text2sql.known_issues import Correction
 from text2sql.known_results import KnownResults, execute_known
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, cut_suffix
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
 
 
 @dataclass(frozen=True)
 class ScoredPrediction:
-    """One question's verdict."""
+    """One question's verdict; ``error`` says what failed where it could not be judged."""
 
     question: Question
     verdict: Verdict
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,13 @@ class PredictionScores:
 
     A question without a prediction counts as not matched. One whose verdict is
     ``infrastructure`` says nothing about its prediction and is left out of the accuracy.
-    ``corrected`` are the verdicts by the known issues, without flagged questions; None where no
-    issues were given.
+    ``golds`` are the questions' gold results. ``corrected`` are the verdicts by the known
+    issues, without flagged questions; None where no issues were given.
     """
 
     rule: Rule
     scored: tuple[ScoredPrediction, ...]
+    golds: tuple[GoldResult, ...] = ()
     corrected: tuple[ScoredPrediction, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +67,10 @@ class PredictionScores:
 
 
 def _share(scored: Sequence[ScoredPrediction]) -> dict[str, Any]:
-    return {"execution_accuracy": accuracy(scored), "count": len(scored)}
+    """Return accuracy and count; where some could not be judged, also how many were."""
+    judged = sum(item.verdict is not Verdict.INFRASTRUCTURE for item in scored)
+    partial = {} if judged == len(scored) else {"judged": judged}
+    return {"execution_accuracy": accuracy(scored), "count": len(scored)} | partial
 
 
 def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
@@ -138,11 +143,21 @@ def _judge(
     """Judge the results of one model's predictions, one a question."""
     scored, corrected = [], []
     for question, result, gold in zip(questions, results, golds, strict=True):
-        scored.append(ScoredPrediction(question, verdict_of(result, gold, rule)))
+        scored.append(_scored(question, result, gold, rule))
         correction = (corrections or {}).get(question.key)
         accepted = correction.accepted(gold) if correction else (gold,)
         if accepted:
             verdicts = [verdict_of(result, one, rule) for one in accepted]
             best = Verdict.MATCH if Verdict.MATCH in verdicts else verdicts[0]
             corrected.append(ScoredPrediction(question, best))
-    return PredictionScores(rule, tuple(scored), None if corrections is None else tuple(corrected))
+    checked = None if corrections is None else tuple(corrected)
+    return PredictionScores(rule, tuple(scored), tuple(golds), checked)
+
+
+def _scored(
+    question: Question, result: QueryResult, gold: GoldResult, rule: Rule
+) -> ScoredPrediction:
+    verdict = verdict_of(result, gold, rule)
+    failed = gold if gold.status is Status.INFRASTRUCTURE else result
+    error = failed.error if verdict is Verdict.INFRASTRUCTURE else ""
+    return ScoredPrediction(question, verdict, error)

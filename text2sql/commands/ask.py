@@ -65,6 +65,7 @@ def command(
 
     Standard output has the answer and nothing else; on a terminal the agent's steps appear on
     standard error. JSON and CSV have at most 100,000 rows; there a blob is hexadecimal digits.
+    A server that does not reply is given up after 15 minutes.
 
     \b
     Exit status:
@@ -92,6 +93,10 @@ def command(
         _print_csv(found)
     else:
         click.echo(as_text(found))
+    if all(episode.stop_reason == "no_action" for episode in found.episodes) and spec:
+        click.echo(
+            f"note: text2sql doctor --policy {spec} tells if tool calls get through", err=True
+        )
     click.get_current_context().exit(_EXIT[found.outcome])
 
 
@@ -146,7 +151,7 @@ def _follower(votes: int, trace: bool) -> Follower:
 
 
 def _print_csv(found: Answer) -> None:
-    click.echo(as_csv(found), nl=False)
+    click.echo(as_csv(found), nl=False, color=True)  # else click drops escape sequences
     result = found.result
     if result is None:
         click.echo(unanswered(found), err=True)

@@ -20,7 +20,7 @@ from text2sql.judge import Rule, Verdict
 from text2sql.known_results import KnownResults
 from text2sql.render import neutral
 from text2sql.rules import DEFINITIONS, RuleScore, score_rules
-from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox import Limits, Sandbox, Status
 from text2sql.scoring import PredictionScores, accuracy, score_predictions
 
 _FILE = click.Path(path_type=Path)
@@ -68,9 +68,12 @@ def command(
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
 
-    Predictions are paired by question id; a question without one, or with one that is no text,
-    counts as not matched. The JSON names the questions file by its sha256: numbers of two
-    different files must not be compared.
+    Predictions are paired by question id; ids that are exactly 0 to n-1, for a file of n questions
+    with other ids, are positions in that file, as in BIRD's own prediction files. A question
+    without a prediction, or with one that is no text, counts as not matched.
+
+    The JSON names the questions file by its sha256: numbers of two different files must not be
+    compared. Results of earlier runs are kept in ~/.cache/text2sql (or below XDG_CACHE_HOME).
 
     \b
     Exit status:
@@ -96,14 +99,18 @@ def command(
         scores = score_predictions(asked, sql, sandbox, limits, rule, known)
         rules = score_rules(asked, sql, sandbox, limits) if all_rules else {}
     _report_left_out(records, sql)
+    _report_golds(scores)
     _print(scores)
     _print_rules(rules)
     if json_path is not None:
         found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
         _write(json_path, json.dumps(found, indent=1) + "\n")
-    lost = sum(item.verdict is Verdict.INFRASTRUCTURE for item in scores.scored)
+    lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if lost:
-        raise InfrastructureError(f"{lost} questions could not be judged; run again.")
+        raise InfrastructureError(
+            f"{len(lost)} of {len(scores.scored)} questions could not be judged and are left out "
+            f"of the accuracy; the first: {lost[0]}. Run it again."
+        )
 
 
 @contextmanager
@@ -137,16 +144,41 @@ def _report_left_out(records: list[Record], sql: Predictions) -> None:
         )
 
 
+def _report_golds(scores: PredictionScores) -> None:
+    """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
+    ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
+    failing = [gold for gold in ran if not gold.usable]
+    empty = [gold for gold in ran if gold.empty]
+    if failing:
+        first = neutral(f"{failing[0].key}: {failing[0].error or failing[0].status}")
+        click.echo(
+            f"warning: the gold SQL of {len(failing)} questions does not run, so nothing matches "
+            f"it; the first is {first}",
+            err=True,
+        )
+    if empty:
+        click.echo(
+            f"warning: the gold SQL of {len(empty)} questions returns no row, so any query that "
+            f"returns none matches; the first is {neutral(empty[0].key)}",
+            err=True,
+        )
+
+
 def _print(scores: PredictionScores) -> None:
     found = scores.to_dict()
     total = _percent(accuracy(scores.scored))
-    click.echo(f"execution accuracy {total} of {found['count']} ({scores.rule})")
+    click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule})")
     for title in ("by_difficulty", "by_database"):
         for name, part in found[title].items():
             share = _percent(part["execution_accuracy"])
-            click.echo(f"  {neutral(name):<24} {share:>7} of {part['count']}")
+            click.echo(f"  {neutral(name):<24} {share:>7} of {_count(part)}")
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
+
+
+def _count(part: Mapping[str, Any]) -> str:
+    """Say of how many questions an accuracy is."""
+    return f"{part['judged']} judged" if "judged" in part else str(part["count"])
 
 
 def _print_rules(rules: Mapping[str, RuleScore]) -> None:

@@ -59,6 +59,6 @@ def require_file(url: str) -> None:
     path = url.removeprefix("sqlite:///")
     if path != url and not Path(path).is_file():
         raise Text2SqlError(
-            f"there are no reporting tables at {path}; name them with --reporting, or answer"
-            " questions first (make demo)"
+            f"there are no reporting tables at {path}; name them with --reporting, or add a"
+            " question (text2sql questions add), or answer the shipped ones (make demo)"
         )

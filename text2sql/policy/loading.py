@@ -8,6 +8,7 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 
 _SMALL = 50_000_000  # parameters
+_TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
 
 
 def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
@@ -40,6 +41,7 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
     logging.disable_progress_bar()
     try:
         tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        tokenizer.deprecation_warnings[_TOO_LONG] = True  # said already: the policy says it
         model = AutoModelForCausalLM.from_pretrained(
             directory, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True
         )

@@ -69,6 +69,21 @@ def desk(tmp_path, monkeypatch, reporting_url):
 # -- by hand
 
 
+@pytest.mark.parametrize(
+    "sql, why",
+    [
+        ("SELECT nope FROM nowhere", "no such table: nowhere"),
+        ("DELETE FROM shop", "DELETE would change"),
+    ],
+)
+def test_verified_sql_that_cannot_hold_is_refused(desk, sql, why):
+    desk.add("kept")
+    asked = ("--question", "How many?", "--database", "shop", "--verified-sql", sql)
+    assert why in desk.fails("questions", "add", "new", *asked)
+    assert why in desk.fails("questions", "edit", "kept", "--verified-sql", sql)
+    assert desk.show("kept")["verified_sql"] is None
+
+
 def test_a_question_is_added_edited_and_shown(desk):
     desk.add(
         "shops", "--votes", "16", "--timezone", "Asia/Tokyo", "--owner", "me", "--columns", "n"

@@ -72,6 +72,7 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
 
     path = _database(store, database, [])
     given = _given(fields, {})
+    _require_running(given.get("verified_sql"), path)
     QuestionTable(store).add(ReportQuestion(id, question.strip(), path, **given))
     click.echo(f"added {id}; see it with: text2sql questions show {id}")
 
@@ -92,6 +93,8 @@ def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) ->
         changes["database"] = _database(store, database, [])
     if not changes:
         raise click.UsageError("say what to change, for example --votes 16")
+    asked = table.get(id).question.database
+    _require_running(changes.get("verified_sql"), changes.get("database", asked))
     table.edit(id, **changes)
     click.echo(f"changed {', '.join(sorted(changes))} of {id}")
 
@@ -217,6 +220,21 @@ def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
     database = check_database(find_database(name, folders)).resolve()
     store.refuse_database(database)
     return str(database)
+
+
+def _require_running(sql: str | None, database: str) -> None:
+    """Refuse verified SQL that does not run as a reading query."""
+    from text2sql.judge import execute_submission
+    from text2sql.sandbox import Limits, Sandbox, Status
+
+    if sql:
+        with Sandbox(workers=1) as sandbox:
+            result = execute_submission(sql, Path(database), sandbox, Limits())
+        if result.status is not Status.OK:
+            raise Text2SqlError(
+                f"the verified SQL does not run on {database}: {result.error or result.status}; "
+                "nothing was changed"
+            )
 
 
 def _given(fields: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:

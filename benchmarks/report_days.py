@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -38,17 +39,38 @@ def one_run(folder: Path, reporting: str, count: int = 200, votes: int = 8) -> d
     }
 
 
-def memory(folder: Path, reporting: str, votes: int = 8) -> dict[str, Any]:
-    """Measure the highest memory of a process of the run, for few and for many questions."""
-    peaks = {}
-    for count in (25, 100, 200):
-        root = folder / str(count)
-        project = Project(root, reporting, count, votes)
-        with RolloutServer() as server:
-            project.prepare(server.url)
-            [run] = _run_all(project, [[FIRST + timedelta(days=count)]])
-        peaks[str(count)] = run["peak_mb"]
-    return {"peak_mb_by_questions": peaks}
+def memory(folder: Path, reporting: str, count: int = 200, votes: int = 8) -> dict[str, Any]:
+    """Measure the memory of this process while it answers one day and then another.
+
+    On the first day each question's view is made, which every connection to SQLite then knows.
+    ``growth_kb_a_question`` is what one more answer adds after the first quarter of a day.
+    """
+    project = Project(folder, reporting, count, votes)
+    found = {}
+    with RolloutServer() as server:
+        project.prepare(server.url)
+        for name, day in (("first_day", FIRST), ("second_day", FIRST + timedelta(days=1))):
+            seen: list[float] = []
+            asyncio.run(
+                project.answer(server.url, day, lambda _, seen=seen: seen.append(_resident_mb()))
+            )
+            found[name] = _growth(seen)
+    return found
+
+
+def _growth(seen: list[float]) -> dict[str, Any]:
+    quarter = len(seen) // 4
+    growth = (seen[-1] - seen[quarter]) * 1024 / (len(seen) - 1 - quarter)
+    marks = [0, quarter, len(seen) // 2, 3 * quarter, len(seen) - 1]
+    return {
+        "resident_mb": {str(n + 1): round(seen[n], 1) for n in marks},
+        "growth_kb_a_question": round(growth, 2),
+    }
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
 def many_runs(
@@ -107,7 +129,7 @@ def _ended(child: subprocess.Popen[str]) -> dict[str, Any]:
     lines = output.strip().splitlines()
     if child.returncode:
         print(output[-2000:], file=sys.stderr)
-        return found | {"seconds": None, "peak_mb": None}
+        return found | {"seconds": None}
     return found | json.loads(lines[-1])
 
 
@@ -129,8 +151,7 @@ def _main(root: Path, reporting: str, days: list[str]) -> None:
             for words in _LOCKED:
                 if words in text:
                     print(f"{log}: {words}")
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(json.dumps({"seconds": round(perf_counter() - started, 1), "peak_mb": round(peak)}))
+    print(json.dumps({"seconds": round(perf_counter() - started, 1)}))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -80,7 +80,12 @@ class Project:
         with ReportingStore(self.reporting) as store:
             QuestionTable(store).import_file(self.file, questions)
 
-    async def answer(self, server: str, day: date) -> list[Outcome]:
+    async def answer(
+        self,
+        server: str,
+        day: date,
+        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> list[Outcome]:
         """Answer the questions for a day in this process, without Dagster."""
         policy = ServerPolicy(server, "bench")
         with ReportingStore(self.reporting) as store, Sandbox() as sandbox:
@@ -92,7 +97,9 @@ class Project:
                 self.root / "rollouts",
             )
             try:
-                return await answer_day(store, self.questions(), day, answerer)
+                return await answer_day(
+                    store, self.questions(), day, answerer, on_outcome=on_outcome
+                )
             finally:
                 await policy.close()
 

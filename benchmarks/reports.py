@@ -1,7 +1,7 @@
 """What a day of reports costs and what it survives, against a scripted policy server.
 
 ``python -m benchmarks.reports`` measures, on SQLite and on PostgreSQL, (a) one Dagster run of
-200 questions with 8 votes each, (b) its memory with fewer questions, (c) runs in a row and
+200 questions with 8 votes each, (b) memory while they are answered, (c) runs in a row and
 backfills side by side, (d) a process that answers and is killed 20 times.
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -10,15 +9,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from text2sql.champion import local_root
 from text2sql.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.location import URL_VARIABLE, reporting_url
 from text2sql.sandbox import Limits, Sandbox, Status
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
-URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
 _CONNECT_SECONDS = "5"
 
 
@@ -50,7 +48,7 @@ def check_reporting() -> Iterable[Finding]:
         mend = "pip install 'text2sql-lifecycle[reporting]' where you need it"
         yield Finding(name, State.WARN, "the extra 'reporting' is not installed", mend)
         return
-    given = os.environ.get(URL_VARIABLE) or f"sqlite:///{local_root() / 'reporting.sqlite'}"
+    given = reporting_url()
     try:
         url = sa.make_url(given)
     except sa.exc.ArgumentError:

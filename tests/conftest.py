@@ -1,10 +1,20 @@
 """What tests share: where the real material lies, when it is there."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 REPO = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure() -> None:
+    """Take interrupts, also where a shell started the tests in its background without them.
+
+    Programs that tests start would inherit that, and Dagster makes SIGTERM what SIGINT is.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

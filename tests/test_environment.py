@@ -136,8 +136,11 @@ def check_equal(traces, evaluated):
             assert trace["result"] is None and trace["errors"]
             continue
         result = trace["result"]
-        for name in ("sql", "status", "verdict", "digest", "row_count", "stop_reason", "error"):
+        for name in ("sql", "status", "verdict", "digest", "row_count", "stop_reason"):
             assert result[name] == getattr(rollout, name), (trace["key"], name)
+        # what was too long is said in words of verifiers' own, if at all
+        if rollout.stop_reason != "context_exceeded":
+            assert result["error"] == rollout.error, trace["key"]
         assert [call["status"] for call in result["calls"]] == [c["status"] for c in rollout.calls]
         assert trace["rewards"] == {"reward": rollout.reward}
         assert trace["metrics"] == {

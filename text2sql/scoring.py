@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from text2sql.judge import (
@@ -42,7 +42,7 @@ class PredictionScores:
 
     rule: Rule
     scored: tuple[ScoredPrediction, ...]
-    golds: tuple[GoldResult, ...] = ()
+    golds: tuple[GoldResult, ...] = field(default=(), compare=False)
     corrected: tuple[ScoredPrediction, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from resources.processes import end_with_parent
 from resources.sandbox import SandboxResource
 from text2sql.difficulty import Tally
 from text2sql.errors import Text2SqlError
-from text2sql.policy.base import Sampling
+from text2sql.policy.base import Policy, Sampling
 from text2sql.rollouts import Rollout, RolloutStore, sample_rollouts
 from text2sql.sampling_cost import PaceKeeper
 
@@ -97,14 +98,29 @@ def sample_shard(
 ) -> dict:
     """Sample one shard's rollouts into its stores; return how many it drew for each set."""
     end_with_parent()
-    counts = {}
     with sandbox.open() as box:
-        for row in work["sets"]:
-            wanted = RolloutSet.from_dict(row)
-            counts[wanted.folder] = asyncio.run(_sample(context, wanted, work, root, policy, box))
-            context.log.info(
-                f"{counts[wanted.folder]:,} rollouts of {wanted.policy}: {wanted.folder}"
-            )
+        return asyncio.run(_sample_all(context, work, root, policy, box))
+
+
+async def _sample_all(
+    context: dg.OpExecutionContext,
+    work: Mapping[str, Any],
+    root: ArtifactRoot,
+    policy: PolicyResource,
+    box: "Sandbox",
+) -> dict[str, int]:
+    """Sample set after set; neighbours of the same policy share its weights or its server."""
+    counts = {}
+    sets = map(RolloutSet.from_dict, work["sets"])
+    for spec, same in groupby(sets, key=lambda wanted: wanted.policy):
+        opened = policy.open(spec, work["threads"])
+        try:
+            for wanted in same:
+                drawn = await _sample(context, wanted, work, root, policy, opened, box)
+                context.log.info(f"{drawn:,} rollouts of {spec}: {wanted.folder}")
+                counts[wanted.folder] = drawn
+        finally:
+            await opened.close()
     return counts
 
 
@@ -114,6 +130,7 @@ async def _sample(
     work: Mapping[str, Any],
     root: ArtifactRoot,
     policy: PolicyResource,
+    opened: Policy,
     box: "Sandbox",
 ) -> int:
     """Draw a set's rollouts; those that the infrastructure spoilt are asked again at once."""
@@ -122,7 +139,6 @@ async def _sample(
     pace = PaceKeeper(store.path, context.run_id, context.log.info)
     questions = [q for q in load_questions(root.path, wanted.split) if q.key in keys]
     golds = load_golds(root.path, wanted.split)
-    opened = policy.open(wanted.policy, work["threads"])
     try:
         for attempt in range(1 + work["resampling"]):
             rollouts = await sample_rollouts(
@@ -145,7 +161,6 @@ async def _sample(
             context.log.warning(_spoilt_sentence(spoilt, attempt, work["resampling"]))
     finally:
         pace.note()
-        await opened.close()
     return pace.drawn
 
 

@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the sizes that were asked for; print and write what was found."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.difficulty", description=__doc__)
     parser.add_argument("--questions", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--output", type=Path, help="write the numbers there as JSON")
+    parser.add_argument("--out", type=Path, help="write the numbers there as JSON")
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(STAGES[options.stage](options.work, options.questions[0])))
         return
     found = surroundings() | {"sizes": [measure(count) for count in options.questions]}
-    write(found, options.output)
+    write(found, options.out)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -46,6 +48,19 @@ def surroundings() -> dict[str, Any]:
 def _module() -> str:
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec.name if spec else Path(sys.argv[0]).stem
+
+
+def measure_parts(title: str, parts: Mapping[str, Callable[[Path], Any]]) -> None:
+    """Parse a benchmark's command line, measure its parts in folders of their own, write them."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--only", choices=parts, action="append", help="measure this part")
+    parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
+    given = parser.parse_args()
+    found: dict[str, Any] = {"measured": surroundings()}
+    for name in given.only or parts:
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = parts[name](Path(folder))
+    write(found, given.out)
 
 
 def write(found: dict[str, Any], path: Path | None) -> None:

@@ -7,14 +7,12 @@
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import rollout_cost, rollout_faults, rollout_kills
-from benchmarks.measuring import surroundings, write
+from benchmarks.measuring import measure_parts
 
 PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "processor_time": rollout_cost.processor_time,
@@ -24,18 +22,5 @@ PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-def main() -> None:
-    """Parse the command line, measure, and write the numbers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=PARTS, action="append", help="measure this part")
-    parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
-    given = parser.parse_args()
-    found: dict[str, Any] = {"measured": surroundings()}
-    for name in given.only or PARTS:
-        with tempfile.TemporaryDirectory() as folder:
-            found[name] = PARTS[name](Path(folder))
-    write(found, given.out)
-
-
 if __name__ == "__main__":
-    main()
+    measure_parts(__doc__.splitlines()[0], PARTS)

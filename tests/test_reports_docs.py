@@ -36,14 +36,14 @@ def run(line: str, **replaced: str) -> None:
 
 
 def test_the_commands_work_one_after_the_other(tmp_path, monkeypatch):
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "made"))
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    generate_business_databases(tmp_path / "root" / "report_databases")
+    generate_business_databases(tmp_path / "made" / "report_databases")
     asking, files, _ = blocks("console")
     for line in (asking + files).splitlines():
         run(line)
-    with ReportingStore(f"sqlite:///{tmp_path}/root/reporting.sqlite") as store:
+    with ReportingStore(f"sqlite:///{tmp_path}/made/reporting.sqlite") as store:
         question = QuestionTable(store).get("big-stores").question
         assert (question.votes, question.owner, question.enabled) == (16, "ops@example.org", True)
         store.write_answer(_answer(question, "store"))

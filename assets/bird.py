@@ -11,7 +11,7 @@ import dagster as dg
 import pandas as pd
 
 from assets import data
-from assets.bird_config import POCKET, BirdConfig, GoldConfig, QuestionsConfig
+from assets.bird_config import POCKET, BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
 from assets.checks_page import report_checks
 from assets.expectations import EXAMPLES, merge, table
 from assets.gold import FLAG_CODE, check_gold_determined, find_flags, time_by_database, with_flags
@@ -164,14 +164,16 @@ def _question_row(record: Record) -> dict[str, Any]:
     check_specs=_checks("bird_databases", databases_sound=True, descriptions_match=False),
     code_version=code_version("text2sql/datasets/checks.py", "assets/suites.py"),
 )
-def bird_databases(root: ArtifactRoot, sandbox: SandboxResource) -> dg.MaterializeResult:
+def bird_databases(
+    config: DatabasesConfig, root: ArtifactRoot, sandbox: SandboxResource
+) -> dg.MaterializeResult:
     """Every database of the splits: whether it is sound, its tables, rows, size and sha256.
 
     A database is looked into once: what is known of its content serves every later run.
     """
     archive = data.load_archive(root.path)
     digests = Digests(root.path / "bird" / DIGESTS)
-    reports = Reports(root.path / "bird" / "reports", DATABASES_CODE, digests)
+    reports = Reports(root.path / "bird" / "reports", DATABASES_CODE, digests, config.indexes)
     with sandbox.open() as box:
         rows = [
             {"split": split} | asdict(report)

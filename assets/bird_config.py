@@ -81,6 +81,16 @@ class QuestionsConfig(dg.Config):
     )
 
 
+class DatabasesConfig(dg.Config):
+    """How closely databases are looked at."""
+
+    indexes: bool = Field(
+        default=False,
+        description="Compare every index with its table too; a damaged one makes queries miss "
+        "rows. Reads each database several times: minutes for one of some GB.",
+    )
+
+
 class GoldConfig(dg.Config):
     """How gold queries are run, and how many may fail."""
 

@@ -401,6 +401,34 @@ def test_a_broken_database_stops_what_follows(tmp_path: Path, damage: str) -> No
     assert "gold_results" not in versions(result)
 
 
+def damage_indexes(file: Path) -> None:
+    """Let two indexes have each other's content: queries that use one miss rows."""
+    connection = sqlite3.connect(file)
+    connection.executescript("""
+        CREATE TABLE u(a, b); CREATE INDEX by_a ON u(a); CREATE INDEX by_b ON u(b);
+        INSERT INTO u VALUES (1, 10), (2, 20), (3, 30);
+    """)
+    pages = dict(connection.execute("SELECT name, rootpage FROM sqlite_master"))
+    connection.execute("PRAGMA writable_schema = ON")
+    for name, other in (("by_a", "by_b"), ("by_b", "by_a")):
+        connection.execute(
+            "UPDATE sqlite_master SET rootpage = ? WHERE name = ?", (pages[other], name)
+        )
+    connection.commit()
+    connection.close()
+
+
+def test_a_damaged_index_is_found_where_indexes_are_asked_for(tmp_path: Path) -> None:
+    folder = make_split(tmp_path / "data", [row(1)])
+    damage_indexes(folder / "dev_databases" / "shop" / "shop.sqlite")
+    root, config = tmp_path / "artifacts", use(folder)
+    assert ingest(root, config).success
+    result = ingest(root, config | {"bird_databases": {"indexes": True}})
+    (failing,) = checks(result)["databases_sound"].metadata["failing rows"].records
+    assert failing.data["state"] == "row 1 missing from index by_b"
+    assert not result.success
+
+
 def test_gold_that_fails_is_counted_and_too_much_of_it_refused(tmp_path: Path) -> None:
     broken = row(3, SQL="SELECT COUNT(*) FROM `Order Details`")
     writing = row(4, SQL="DELETE FROM t")

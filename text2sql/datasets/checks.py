@@ -40,17 +40,20 @@ class DatabaseReport:
     unmatched: str = ""
 
 
-def inspect_database(file: Path, sandbox: Sandbox, sha256: str = "") -> DatabaseReport:
+def inspect_database(
+    file: Path, sandbox: Sandbox, sha256: str = "", indexes: bool = False
+) -> DatabaseReport:
     """Open one database, let SQLite check it, and count its tables and rows.
 
-    ``sha256`` is the file's, where the caller knows it already. A database that cannot be used
-    is a report with another ``state``, never an exception.
+    ``sha256`` is the file's, where the caller knows it already. With ``indexes`` every index is
+    compared with its table too (SQLite's integrity check), which takes much longer. A database
+    that cannot be used is a report with another ``state``, never an exception.
     """
     report = DatabaseReport(file.stem, str(file), OK)
     try:
         sha256 = sha256 or file_digest(file)
         report = replace(report, bytes=file.stat().st_size, sha256=sha256)
-        state = _quick_check(file, sandbox)
+        state = _check(file, "integrity_check" if indexes else "quick_check", sandbox)
         if state != OK:
             return replace(report, state=state)
         schema = describe(file, sandbox)
@@ -66,8 +69,8 @@ def inspect_database(file: Path, sandbox: Sandbox, sha256: str = "") -> Database
         return replace(report, state=str(error))
 
 
-def _quick_check(file: Path, sandbox: Sandbox) -> str:
-    result = _scan(file, "PRAGMA quick_check(1)", sandbox)
+def _check(file: Path, pragma: str, sandbox: Sandbox) -> str:
+    result = _scan(file, f"PRAGMA {pragma}(1)", sandbox)
     return str(result.rows[0][0]) if result.status is Status.OK else result.error
 
 

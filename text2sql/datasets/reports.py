@@ -21,10 +21,12 @@ class Reports:
 
     ``version`` names the code that looks into them; reports of another are not used. Only
     sound databases are remembered: what is wrong with one may be mended without changing it.
+    ``indexes`` asks for every index to be compared with its table.
     """
 
-    def __init__(self, folder: Path, version: str, digests: Digests) -> None:
-        self._folder, self._version, self._digests = folder, version, digests
+    def __init__(self, folder: Path, version: str, digests: Digests, indexes: bool = False) -> None:
+        self._folder, self._digests, self._indexes = folder, digests, indexes
+        self._version = f"{version} with indexes" if indexes else version
         self.inspected: list[Path] = []
         """The databases that had to be looked into."""
 
@@ -49,7 +51,7 @@ class Reports:
         if store.is_file():
             return DatabaseReport(**json.loads(store.read_text(encoding="utf-8")))
         self.inspected.append(file)
-        report = inspect_database(file, sandbox, self._digests.of(file))
+        report = inspect_database(file, sandbox, self._digests.of(file), self._indexes)
         if report.state == OK:
             self._keep(store, report)
         return report

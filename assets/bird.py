@@ -15,6 +15,7 @@ from assets.bird_config import POCKET, BirdConfig, DatabasesConfig, GoldConfig, 
 from assets.checks_page import report_checks
 from assets.expectations import EXAMPLES, merge, table
 from assets.gold import FLAG_CODE, check_gold_determined, find_flags, time_by_database, with_flags
+from assets.split_checks import check_databases_apart, check_questions_apart
 from assets.suites import (
     check_databases,
     check_databases_resolve,
@@ -109,9 +110,13 @@ def _generate(config: BirdConfig, root: Path) -> Path:
     group_name=GROUP,
     deps=[bird_archive],
     check_specs=_checks(
-        "bird_questions", questions_valid=True, db_ids_resolve=True, questions_tidy=False
+        "bird_questions",
+        questions_valid=True,
+        db_ids_resolve=True,
+        questions_tidy=False,
+        questions_apart=False,
     ),
-    code_version=code_version(*QUESTIONS_CODE, "assets/suites.py"),
+    code_version=code_version(*QUESTIONS_CODE, "assets/suites.py", "assets/split_checks.py"),
 )
 def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
     """Every question of the splits; those that cannot be used are kept with the reason.
@@ -119,9 +124,10 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
     The dataset becomes the current one only if nothing critical fails.
     """
     archive = data.load_archive(root.path)
-    frames = {}
+    frames, questions = {}, {}
     for split, layout in archive.splits.items():
         records = load_records(layout)
+        questions[split] = [record.question for record in records]
         file = data.split_folder(root.path, archive, split) / data.QUESTIONS
         data.write_rows(file, (data.record_row(record) for record in records))
         frames[split] = pd.DataFrame(
@@ -135,6 +141,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         ),
         "db_ids_resolve": check_databases_resolve(everything, config.missing_databases),
         "questions_tidy": merge(check_tidiness(frame) for frame in frames.values()),
+        "questions_apart": check_questions_apart(questions),
     }
     if not any(outcome.blocks for outcome in outcomes.values()):
         data.write_json(root.path / "bird" / data.CURRENT, archive.to_dict())
@@ -161,8 +168,12 @@ def _question_row(record: Record) -> dict[str, Any]:
 @dg.asset(
     group_name=GROUP,
     deps=[bird_archive],
-    check_specs=_checks("bird_databases", databases_sound=True, descriptions_match=False),
-    code_version=code_version("text2sql/datasets/checks.py", "assets/suites.py"),
+    check_specs=_checks(
+        "bird_databases", databases_sound=True, descriptions_match=False, databases_apart=False
+    ),
+    code_version=code_version(
+        "text2sql/datasets/checks.py", "assets/suites.py", "assets/split_checks.py"
+    ),
 )
 def bird_databases(
     config: DatabasesConfig, root: ArtifactRoot, sandbox: SandboxResource
@@ -190,6 +201,7 @@ def bird_databases(
     outcomes = {
         "databases_sound": check_databases(frame),
         "descriptions_match": check_descriptions(frame),
+        "databases_apart": check_databases_apart(frame),
     }
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version_of(rows=frame.drop(columns="path").to_dict("records"))),

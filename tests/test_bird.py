@@ -401,6 +401,30 @@ def test_a_broken_database_stops_what_follows(tmp_path: Path, damage: str) -> No
     assert "gold_results" not in versions(result)
 
 
+def test_what_training_and_dev_share_is_said(tmp_path: Path) -> None:
+    folder = make_split(tmp_path / "data", [row(1), row(2), row(3, question="Only here?")])
+    make_database(folder / "train_databases", "shop_copy")
+    make_database(folder / "train_databases", "shop")
+    rows = [
+        row(1, question=" how many,  1"),
+        row(2, db_id="shop_copy"),
+        row(9, db_id="shop_copy", question="Only here?", SQL="SELECT 9"),
+    ]
+    (folder / "train.json").write_text(json.dumps(rows))
+    config = {"bird_archive": {"source": str(folder)}}
+    result = ingest(tmp_path / "artifacts", config)
+    assert result.success
+    found = checks(result)
+    questions = found["questions_apart"].metadata["failing rows"].records
+    assert [(one.data["key"], one.data["in_train"]) for one in questions] == [
+        ("dev/1", "train/1"),
+        ("dev/2", "train/2"),
+    ]
+    databases = found["databases_apart"].metadata["failing rows"].records
+    assert {one.data["db_id"] for one in databases} == {"shop", "clinic"}
+    assert found["databases_apart"].severity is dg.AssetCheckSeverity.WARN
+
+
 def damage_indexes(file: Path) -> None:
     """Let two indexes have each other's content: queries that use one miss rows."""
     connection = sqlite3.connect(file)

@@ -1,7 +1,6 @@
 """The champion's answers to the questions that people want answered every day."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from itertools import count
@@ -9,26 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
 from assets import data
-from assets.answer_checks import (
-    answers_frame,
-    check_agreement,
-    check_answered,
-    check_published,
-    check_steady,
-    check_verified,
-)
 from assets.champion import champion_policy, read_champion
 from assets.delivery import CHECK as DELIVERED
 from assets.delivery import deliver_day
-from assets.expectations import check_result
 from assets.partitions import days
-from assets.plots import records
-from assets.report_questions import GROUP, SHOWN, report_questions
+from assets.report_config import ReportAnswersConfig
+from assets.report_questions import GROUP, report_questions
+from assets.report_view import describe_day, outcome_sentence
 from assets.sampling import SAMPLING_POOL
-from assets.versions import code_version, fingerprint
+from assets.versions import code_version
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -36,7 +26,7 @@ from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
-from text2sql.policy.base import Policy, Sampling
+from text2sql.policy.base import Policy
 from text2sql.reporting.answering import Answerer, Outcome, answer_day
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.reporting.entries import Entry, entries
@@ -49,38 +39,6 @@ from text2sql.sandbox import Sandbox
 
 CODE = ("text2sql/reporting", "text2sql/agent.py", "text2sql/tools.py", "text2sql/voting.py")
 CODE_VERSION = code_version(*CODE)
-
-
-class ReportAnswersConfig(dg.Config):
-    """How the champion answers."""
-
-    group: str = Field(
-        default="",
-        description="Answer this schedule group only, on whatever day; empty: every group that is "
-        "due on the day.",
-    )
-    force: bool = Field(default=False, description="Ask again what is already answered.")
-    least_answered: float = Field(
-        default=0.5, ge=0, le=1, description="A smaller answered share is warned of."
-    )
-    least_agreement: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="A smaller mean share of candidates that agree is warned of.",
-    )
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Of the candidates.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Of the candidates.")
-    max_tokens: int = Field(default=2048, ge=16, le=131_072, description="Bound on one reply.")
-    keep_rows: int = Field(
-        default=10_000, ge=1, le=1_000_000, description="Rows of an answer that are stored."
-    )
-    concurrency: int = Field(default=4, ge=1, le=256, description="Questions asked side by side.")
-    threads: int = Field(default=1, ge=1, le=256, description="CPU threads of a local policy.")
-
-    def sampling(self) -> Sampling:
-        """Return how the candidates are drawn."""
-        return Sampling(self.temperature, self.top_p, self.max_tokens)
 
 
 @dg.asset(
@@ -132,7 +90,7 @@ def report_answers(
         delivered = deliver_day(context.run, delivery, store, day, told)
         context.log.info(f"delivery: {delivered.description}")
     _raise_if_all_failed(outcomes)
-    return _result(outcomes, unreadable, told, config, page, delivered)
+    return describe_day(outcomes, unreadable, told, config, page, delivered)
 
 
 def _due(
@@ -189,7 +147,7 @@ async def _answer(
             force=config.force,
             concurrency=config.concurrency,
             on_outcome=lambda outcome: context.log.info(
-                f"{next(done)} of {len(questions)}: {_sentence(outcome)}"
+                f"{next(done)} of {len(questions)}: {outcome_sentence(outcome)}"
             ),
         )
     finally:
@@ -204,14 +162,6 @@ def _require_champion(policy: Policy, champion: dict[str, Any]) -> None:
             f"({policy.info.revision} instead of {champion['revision']}): "
             "materialize champion_policy again."
         )
-
-
-def _sentence(outcome: Outcome) -> str:
-    answer = outcome.answer
-    share = "" if answer.share is None else f", {answer.votes} of {answer.candidates} agree"
-    reused = " before" if outcome.reused else ""
-    error = f": {answer.error}" if answer.error else ""
-    return f"{answer.question_id}: {answer.status.replace('_', ' ')}{reused}{share}{error}"
 
 
 def _write_page(
@@ -252,50 +202,3 @@ def _raise_if_all_failed(outcomes: Sequence[Outcome]) -> None:
             f"None of the {len(outcomes)} questions could be answered; the first failed with: "
             f"{outcomes[0].answer.error}"
         )
-
-
-def _result(
-    outcomes: Sequence[Outcome],
-    unreadable: Mapping[str, str],
-    told: Sequence[Entry],
-    config: ReportAnswersConfig,
-    page: Path,
-    delivered: dg.AssetCheckResult,
-) -> dg.MaterializeResult:
-    warnings = {e.answer.question_id: e.difference.warning for e in told if e.difference}
-    answers = [outcome.answer for outcome in outcomes]
-    statuses = Counter(answer.status for answer in answers)
-    frame = answers_frame(answers, unreadable, warnings)
-    return dg.MaterializeResult(
-        metadata={
-            "questions": len(answers),
-            **{status.value: statuses[status] for status in AnswerStatus},
-            "unreadable": len(unreadable),
-            "reused": sum(outcome.reused for outcome in outcomes),
-            "answers": records([_answer_row(outcome) for outcome in outcomes[:SHOWN]]),
-            "page": dg.MetadataValue.path(page),
-        },
-        check_results=[
-            check_result("published_sound", check_published(frame)),
-            check_result("questions_answered", check_answered(frame, config.least_answered)),
-            check_result("candidates_agree", check_agreement(frame, config.least_agreement)),
-            check_result("answers_steady", check_steady(frame)),
-            check_result("verified_hold", check_verified(frame)),
-            delivered,
-        ],
-        data_version=dg.DataVersion(
-            fingerprint(answers=[[a.question_id, a.status, a.digest, a.sql] for a in answers])
-        ),
-    )
-
-
-def _answer_row(outcome: Outcome) -> dict[str, Any]:
-    answer = outcome.answer
-    return {
-        "question": answer.question[:200],
-        "status": answer.status.value,
-        "agreement": "" if answer.share is None else f"{answer.votes} of {answer.candidates}",
-        "rows": "" if answer.row_count is None else str(answer.row_count),
-        "change": answer.change.value if answer.change else "",
-        "SQL": (answer.sql or answer.error or "")[:500],
-    }

@@ -23,7 +23,7 @@ from assets.versions import code_version
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.questions import Question
-from text2sql.scores import BASE, TRAINED
+from text2sql.scores import BASE, SINGLE_TURN, TRAINED
 
 
 class DevRolloutsConfig(SamplingConfig):
@@ -33,6 +33,10 @@ class DevRolloutsConfig(SamplingConfig):
         default=0,
         ge=0,
         description="Questions of each subset that are also sampled; 0 means all of them.",
+    )
+    single_turn: bool = Field(
+        default=True,
+        description="Also ask each question once without tools: the schema, one greedy reply.",
     )
 
 
@@ -53,18 +57,29 @@ def plan_dev_rollouts(
     policy: PolicyResource,
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
     """Find out which rollouts of the two policies are missing; the base's are sampled once."""
-    questions = load_questions(root.path, "dev")
-    some = choose(questions, config.sampled_per_subset)
-    dataset = load_current(root.path).fingerprint
     trained = read_training(root, context.partition_key)["policy"]
-    sets = {}
-    for name, spec in ((BASE, None), (TRAINED, trained)):
-        about = (policy, spec, dataset, "dev")
-        sets[f"{name} greedy"] = rollout_set(*about, questions, config.greedy(), 1)
-        sets[f"{name} sampled"] = rollout_set(*about, some, config.sampled(), config.samples)
+    sets = wanted_sets(root, policy, "dev", trained, config)
     rows = {name: wanted.to_dict() for name, wanted in sets.items()}
     yield dg.Output(rows, output_name="sets")
     yield from plan_shards(root.path, list(sets.values()), config)
+
+
+def wanted_sets(
+    root: ArtifactRoot, policy: PolicyResource, split: str, trained: str, config: DevRolloutsConfig
+) -> dict[str, RolloutSet]:
+    """Return the sets of rollouts that an evaluation of a policy and its base needs."""
+    questions = load_questions(root.path, split)
+    some = choose(questions, config.sampled_per_subset)
+    dataset = load_current(root.path).fingerprint
+    sets = {}
+    for name, spec in ((BASE, None), (TRAINED, trained)):
+        about = (policy, spec, dataset, split)
+        once = (*about, questions, config.greedy(), 1)
+        sets[f"{name} greedy"] = rollout_set(*once)
+        sets[f"{name} sampled"] = rollout_set(*about, some, config.sampled(), config.samples)
+        if config.single_turn:
+            sets[f"{name} {SINGLE_TURN}"] = rollout_set(*once, "single_turn")
+    return sets
 
 
 def choose(questions: Sequence[Question], each: int) -> list[Question]:

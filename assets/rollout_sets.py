@@ -7,9 +7,9 @@ In the folder each shard that sampled has a store of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assets.versions import fingerprint
 from resources.policy import PolicyResource
@@ -19,10 +19,16 @@ from text2sql.questions import Question
 from text2sql.rollouts import Rollout, RolloutStore
 from text2sql.sampling_cost import Estimate, estimate
 
+if TYPE_CHECKING:
+    from text2sql.settings import AgentSettings, Mode
+
 
 @dataclass(frozen=True)
 class RolloutSet:
-    """One set of rollouts: what it depends on, how many there are, and where they lie."""
+    """One set of rollouts: what it depends on, how many there are, and where they lie.
+
+    ``mode`` is the agent's where it is not the one that the policy was trained with.
+    """
 
     policy: str
     policy_revision: str
@@ -32,6 +38,7 @@ class RolloutSet:
     sampling: Sampling
     samples: int
     keys: tuple[str, ...]
+    mode: Mode | None = None
 
     @property
     def folder(self) -> str:
@@ -40,7 +47,12 @@ class RolloutSet:
             prompt=self.prompt_revision, dataset=self.dataset, sampling=asdict(self.sampling)
         )
         kind = "sampled" if self.sampling.temperature else "greedy"
+        kind = kind if self.mode is None else f"{self.mode.replace('_', '-')}-{kind}"
         return f"{self.split}-{kind}-{self.policy_revision}-{version}"
+
+    def settings(self, policy: PolicyResource) -> AgentSettings:
+        """Return the agent settings that the set is drawn with."""
+        return settings_of(policy, self.policy, self.mode)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the set as plain JSON values."""
@@ -61,6 +73,7 @@ def rollout_set(
     questions: Sequence[Question],
     sampling: Sampling,
     samples: int,
+    mode: Mode | None = None,
 ) -> RolloutSet:
     """Describe the rollouts that a policy should have on some questions of a split."""
     from text2sql.prompts import prompt_revision
@@ -68,13 +81,22 @@ def rollout_set(
     return RolloutSet(
         policy=str(spec or policy.base),
         policy_revision=policy.revision(spec),
-        prompt_revision=prompt_revision(policy.settings(spec)),
+        prompt_revision=prompt_revision(settings_of(policy, spec, mode)),
         split=split,
         dataset=dataset,
         sampling=sampling,
         samples=samples,
         keys=tuple(question.key for question in questions),
+        mode=mode,
     )
+
+
+def settings_of(
+    policy: PolicyResource, spec: str | Path | None, mode: Mode | None = None
+) -> AgentSettings:
+    """Return the agent settings that a policy was trained with, in another ``mode`` if given."""
+    settings = policy.settings(spec)
+    return settings if mode is None else replace(settings, mode=mode)
 
 
 def read_rollouts(root: Path, wanted: RolloutSet) -> list[Rollout]:

@@ -146,7 +146,7 @@ async def _sample(
                 golds,
                 opened,
                 box,
-                policy.settings(wanted.policy),
+                wanted.settings(policy),
                 wanted.sampling,
                 wanted.samples,
                 store,

@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from scripted_server import ScriptedServer, submits
+from scripted_server import ScriptedServer, says, submits
 
 from assets.data import load_questions
 
@@ -15,7 +15,10 @@ CORPUS = {"bird_archive": {"config": {"sizes": SIZES}}}
 
 
 def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scripted"):
-    """Serve a policy that submits the gold query with this chance, after this time."""
+    """Serve a policy that submits the gold query with this chance, after this time.
+
+    Without tools it answers in a code block.
+    """
     golds: dict[str, str] = {}
     dice = random.Random(name)
 
@@ -24,10 +27,11 @@ def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scri
             for split in ("train", "dev"):
                 golds.update({q.question: q.sql for q in load_questions(root, split)})
         text = next(m["content"] for m in body["messages"] if m["role"] == "user")
-        asked = text.partition("\n\nEvidence")[0]
+        asked = text.rpartition("\n\nQuestion: ")[2].partition("\n\nEvidence")[0]
         luck = random.Random(asked).random() if not body.get("temperature") else dice.random()
         time.sleep(seconds)
-        return submits(golds[asked] if luck < chance else "SELECT 1")
+        sql = golds[asked] if luck < chance else "SELECT 1"
+        return submits(sql) if body.get("tools") else says(f"```sql\n{sql}\n```")
 
     return ScriptedServer(reply, [name])
 

@@ -164,6 +164,31 @@ def test_scores_survive_json():
     assert Scores.from_dict(json.loads(json.dumps(scores.to_dict()))) == scores
 
 
+def test_single_turn_is_a_setting_of_its_own():
+    base, trained = policy(BASE, "mwwe"), policy(TRAINED, "mmwm")
+    once = [replace(one, mode="single_turn") for one in policy("", "wmmi").greedy]
+    scores = score(base, replace(trained, single_turn=once))
+    assert str(scores.find(TRAINED, "single-turn")).startswith("66.7 ")
+    assert scores.find(TRAINED, "greedy").value == 0.75
+    assert scores.partial(TRAINED, "single-turn") == "partial: 3 of 4 questions"
+    assert (scores.missing[TRAINED], scores.infrastructure) == (1, {BASE: 0, TRAINED: 1 / 8})
+    both = score(replace(base, single_turn=once), replace(trained, single_turn=once))
+    assert [c.setting for c in both.comparisons if c.part == "all"] == ["greedy", "single-turn"]
+    with pytest.raises(Text2SqlError, match=r"mix settings: .* the single-turn ones agentic"):
+        score(base, replace(trained, single_turn=trained.greedy))
+
+
+def test_empty_gold_is_shown_apart():
+    asked = [question(n) for n in range(4)]
+    policies = policy(BASE, "mwwe"), policy(TRAINED, "mmwm")
+    scores = score_policies(asked, *policies, 4, empty={"dev/1"})
+    assert scores.find(TRAINED, "greedy").n == 4
+    assert scores.find(TRAINED, "greedy", "gold", "gold without rows").value == 1.0
+    rest = scores.find(TRAINED, "greedy", "gold", "gold with rows")
+    assert (rest.n, rest.value) == (3, pytest.approx(2 / 3))
+    assert score(*policies).find(TRAINED, "greedy", "gold", "gold with rows") is None
+
+
 def test_nothing_to_score():
     scores = score_policies([], policy(BASE, ""), policy(TRAINED, ""), 8)
     assert (scores.find(BASE, "greedy").n, scores.find(BASE, "greedy").high) == (0, 1.0)

@@ -136,13 +136,13 @@ def test_evaluation_samples_the_base_once_and_the_gate_stops_a_worse_policy(root
             train_elsewhere(root, run, server.url)
         good = run_assets(root, FROM_EVALUATION, base.url, "good")
         assert good.success
-        assert metadata_of(good, "dev_rollouts")["new"] == 12 * 9 * 2
-        assert len(base.requests) == len(better.requests) == 12 * 9
+        assert metadata_of(good, "dev_rollouts")["new"] == 12 * 10 * 2
+        assert len(base.requests) == len(better.requests) == 12 * 10
         again = run_assets(root, FROM_EVALUATION, base.url, "good")
         assert metadata_of(again, "dev_rollouts")["new"] == 0
         bad = run_assets(root, FROM_EVALUATION, base.url, "bad")
-        assert metadata_of(bad, "dev_rollouts")["new"] == 12 * 9
-        assert len(base.requests) == 12 * 9
+        assert metadata_of(bad, "dev_rollouts")["new"] == 12 * 10
+        assert len(base.requests) == 12 * 10
     champion = json.loads((root / "champion.json").read_text())
     assert (champion["training_run"], champion["history"]) == ("good", [])
     assert not bad.success

@@ -1,21 +1,21 @@
-"""From rollouts to scores: greedy, voting, pass@k and mean, with intervals, per part of a split."""
+"""From rollouts to scores: greedy, voting, pass@k, mean, with intervals, per part of a split."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
-from statistics import NormalDist, fmean, stdev
+from itertools import chain
+from statistics import fmean
 
 from text2sql.judge import Verdict
 from text2sql.known_issues import Correction, judge_again
 from text2sql.parts import ALL, CORRECTED, DATABASE, DIFFICULTY, Part, Strengths, parts_of
 from text2sql.questions import Question
-from text2sql.rollout_origin import require_dataset, require_policy
+from text2sql.rollout_origin import require_dataset, require_modes, require_policy
 from text2sql.rollouts import Rollout
-from text2sql.scores import Comparison, Outcomes, Score, Scores, compare
-from text2sql.statistics import Proportion
+from text2sql.scores import SINGLE_TURN, Comparison, Outcomes, Score, Scores, compare
+from text2sql.statistics import Proportion, mean_interval
 from text2sql.vote_curve import Ballots, Curve, ballots, curve
 from text2sql.voting import Vote, vote
 
@@ -25,7 +25,7 @@ class PolicyRollouts:
     """What one policy did on a split: one greedy rollout a question, and k sampled ones.
 
     ``revision`` is the policy's, ``dataset`` the fingerprint of what it was asked, empty where
-    nobody knows.
+    nobody knows. ``single_turn`` are greedy rollouts without tools: the schema, one reply.
     """
 
     name: str
@@ -33,6 +33,15 @@ class PolicyRollouts:
     greedy: Sequence[Rollout]
     sampled: Sequence[Rollout] = ()
     dataset: str = ""
+    single_turn: Sequence[Rollout] = ()
+
+    def rollouts(self) -> Iterator[Rollout]:
+        """Yield all rollouts of all settings; the agent's first, then the single-turn ones."""
+        return chain(self.agentic(), self.single_turn)
+
+    def agentic(self) -> Iterator[Rollout]:
+        """Yield the greedy and the sampled rollouts: those of the agent as it is."""
+        return chain(self.greedy, self.sampled)
 
 
 def score_policies(
@@ -43,19 +52,22 @@ def score_policies(
     provenance: Mapping[str, str] | None = None,
     strengths: Strengths | None = None,
     corrections: Mapping[str, Correction] | None = None,
+    empty: Collection[str] = (),
 ) -> Scores:
     """Score two policies on the same questions, everywhere with 95 % intervals.
 
     Rollouts that the infrastructure spoilt count nowhere; a question without enough valid
     ones is missing in that setting, never wrong. With ``strengths`` strong and weak questions
     are scored apart; with ``corrections`` corrected accuracy stands beside the official one.
+    ``empty`` are the keys of questions whose gold returns no row: they are shown apart as well.
     Raises Text2SqlError where rollouts are of another policy revision, or datasets differ.
     """
     policies = (base, trained)
     require_dataset({policy.name: policy.dataset for policy in policies})
     for policy in policies:
-        require_policy(policy.name, policy.revision, [*policy.greedy, *policy.sampled])
-    parts = parts_of(questions, strengths)
+        require_policy(policy.name, policy.revision, policy.rollouts())
+        require_modes(policy.name, policy.agentic(), policy.single_turn)
+    parts = parts_of(questions, strengths, empty)
     views = [_view(policies, parts, k)]
     if corrections:
         judged = tuple(_corrected(policy, corrections) for policy in policies)
@@ -70,6 +82,7 @@ def score_policies(
         verdicts={policy.name: _verdicts(policy.greedy) for policy in policies},
         write_rate={policy.name: _write_rate(policy) for policy in policies},
         missing={policy.name: _missing(policy, questions, k) for policy in policies},
+        infrastructure={policy.name: _spoilt(policy) for policy in policies},
         provenance=dict(provenance or {}),
         strong=strengths.bound if strengths else None,
         issues=dict(kinds),
@@ -126,6 +139,7 @@ def _corrected(policy: PolicyRollouts, corrections: Mapping[str, Correction]) ->
         policy,
         greedy=judge_again(policy.greedy, corrections),
         sampled=judge_again(policy.sampled, corrections),
+        single_turn=judge_again(policy.single_turn, corrections),
     )
 
 
@@ -135,10 +149,12 @@ def _corrected_part(questions: Sequence[Question], corrections: Mapping[str, Cor
 
 
 def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
-    """Return what became of each question: ``greedy``, ``vote@k``, ``pass@k``, ``mean@k``."""
+    """Return what became of each question by setting: ``greedy``, ``vote@k`` and so on."""
     found: dict[str, Outcomes] = {
         "greedy": {rollout.key: _right(rollout) for rollout in _valid(policy.greedy)}
     }
+    if policy.single_turn:
+        found[SINGLE_TURN] = {one.key: _right(one) for one in _valid(policy.single_turn)}
     if policy.sampled:
         complete = _complete(policy.sampled, k)
         found[f"vote@{k}"] = {key: _vote_is_right(group) for key, group in complete.items()}
@@ -181,16 +197,9 @@ def _vote_is_right(group: Sequence[Rollout]) -> float:
 def _score(policy: str, setting: str, part: Part, values: Sequence[float]) -> Score:
     value = fmean(values) if values else 0.0
     binary = all(value in (0.0, 1.0) for value in values) and not setting.startswith("mean")
-    low, high = Proportion(int(sum(values)), len(values)).interval if binary else _normal(values)
+    whole = Proportion(int(sum(values)), len(values)).interval
+    low, high = whole if binary else mean_interval(values)
     return Score(policy, setting, part.part, part.name, value, low, high, len(values))
-
-
-def _normal(values: Sequence[float]) -> tuple[float, float]:
-    """Return the normal interval of a mean over questions; the questions are independent."""
-    if len(values) < 2:
-        return 0.0, 1.0
-    half = NormalDist().inv_cdf(0.975) * stdev(values) / sqrt(len(values))
-    return max(0.0, fmean(values) - half), min(1.0, fmean(values) + half)
 
 
 def _compare(
@@ -199,7 +208,8 @@ def _compare(
     parts: Sequence[Part],
     k: int,
 ) -> list[Comparison]:
-    settings = [name for name in ("greedy", f"vote@{k}") if name in base and name in trained]
+    wanted = ("greedy", SINGLE_TURN, f"vote@{k}")
+    settings = [name for name in wanted if name in base and name in trained]
     return [
         compare(setting, part.part, part.name, base[setting], trained[setting], part.keys)
         for setting in settings
@@ -217,10 +227,16 @@ def _write_rate(policy: PolicyRollouts) -> float:
 
 
 def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
-    """Count the questions without a valid greedy rollout or with a broken set of samples."""
+    """Count the questions that lack a valid rollout of a setting that they were asked in."""
     greedy = {rollout.key for rollout in _valid(policy.greedy)}
     asked = {rollout.key for rollout in policy.sampled}
     valid = {key for key, group in _by_question(policy.sampled).items() if len(group) >= k}
-    return sum(
-        question.key not in greedy or question.key in asked - valid for question in questions
-    )
+    once = {rollout.key for rollout in policy.single_turn}
+    broken = (asked - valid) | (once - {rollout.key for rollout in _valid(policy.single_turn)})
+    return sum(question.key not in greedy or question.key in broken for question in questions)
+
+
+def _spoilt(policy: PolicyRollouts) -> float:
+    """Return the share of a policy's rollouts that the infrastructure spoilt."""
+    counts = Counter(rollout.valid for rollout in policy.rollouts())
+    return counts[False] / max(1, counts.total())

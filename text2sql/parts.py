@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from text2sql.questions import Question
 
-ALL, CORRECTED, SUBSET, DIFFICULTY, STRENGTH, DATABASE = (
+ALL, CORRECTED, GOLD, SUBSET, DIFFICULTY, STRENGTH, DATABASE, RULE = (
     "all",
     "corrected",
+    "gold",
     "subset",
     "difficulty",
     "strength",
     "database",
+    "rule",
 )
-PARTS = (ALL, CORRECTED, SUBSET, DIFFICULTY, STRENGTH)
-"""The parts in the order in which tables show them; databases are many and shown apart."""
+PARTS = (ALL, CORRECTED, GOLD, SUBSET, DIFFICULTY, STRENGTH)
+"""The parts in the order in which tables show them.
+
+Databases are many and shown apart; scores of the part ``rule`` are of the whole split, by another
+rule than the official one.
+"""
+WITH_ROWS, EMPTY = "gold with rows", "gold without rows"
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,17 @@ class Strengths:
     bound: float
 
 
-def parts_of(questions: Sequence[Question], strengths: Strengths | None = None) -> list[Part]:
-    """Return the whole split, its subsets and difficulties, the strong and the weak, databases."""
-    parts = [Part(ALL, "", [question.key for question in questions])]
+def parts_of(
+    questions: Sequence[Question],
+    strengths: Strengths | None = None,
+    empty: Collection[str] = (),
+) -> list[Part]:
+    """Return the whole split, its subsets and difficulties, the strong and the weak, databases.
+
+    ``empty`` are the keys of questions whose gold returns no row; where there are any, they and
+    the others are parts of their own.
+    """
+    parts = [Part(ALL, "", [question.key for question in questions]), *_by_gold(questions, empty)]
     for part in (SUBSET, DIFFICULTY):
         names = dict.fromkeys(getattr(question, part) for question in questions)
         for name in filter(None, names):
@@ -49,6 +64,14 @@ def parts_of(questions: Sequence[Question], strengths: Strengths | None = None) 
             parts.append(Part(part, name, keys))
     by_strength = _by_strength(questions, strengths) if strengths else []
     return parts + by_strength + _by_database(questions)
+
+
+def _by_gold(questions: Sequence[Question], empty: Collection[str]) -> list[Part]:
+    """Divide the questions by whether gold returns a row: any query without rows matches none."""
+    names: dict[str, list[str]] = {WITH_ROWS: [], EMPTY: []}
+    for question in questions:
+        names[EMPTY if question.key in empty else WITH_ROWS].append(question.key)
+    return [Part(GOLD, name, keys) for name, keys in names.items()] if names[EMPTY] else []
 
 
 def _by_strength(questions: Sequence[Question], strengths: Strengths) -> list[Part]:

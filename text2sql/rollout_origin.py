@@ -29,6 +29,22 @@ def require_policy(name: str, revision: str, rollouts: Iterable[Rollout]) -> Non
             )
 
 
+def require_modes(name: str, agentic: Iterable[Rollout], single_turn: Iterable[Rollout]) -> None:
+    """Raise Text2SqlError where the agent's settings and the single-turn one are mixed.
+
+    The agent's rollouts are all of one mode, the policy's own; those of the other setting are
+    single-turn.
+    """
+    modes = {rollout.mode for rollout in agentic}
+    others = {rollout.mode for rollout in single_turn}
+    if len(modes) > 1 or others - {"single_turn"}:
+        raise Text2SqlError(
+            f"The rollouts of the policy '{name}' mix settings: the agent's are "
+            f"{', '.join(sorted(modes)) or 'none'}, the single-turn ones "
+            f"{', '.join(sorted(others)) or 'none'}; score each setting's rollouts apart."
+        )
+
+
 def require_dataset(fingerprints: dict[str, str]) -> None:
     """Raise Text2SqlError where fingerprints of a dataset differ; the keys say whose they are."""
     known = {name: found for name, found in fingerprints.items() if found}

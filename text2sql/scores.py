@@ -13,6 +13,8 @@ Outcomes = dict[str, float]
 """Question key to 1.0 (right), 0.0 (wrong), or a share in between (mean@k)."""
 
 BASE, TRAINED = "base", "trained"
+SINGLE_TURN = "single-turn"
+"""The setting without tools: the schema in the prompt, one greedy reply, no repair."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,12 @@ class Scores:
     """Everything that one evaluation says.
 
     ``questions`` counts the split's questions, answered or not; ``verdicts`` counts the greedy
-    rollouts' verdicts; ``write_rate`` is the share of all rollouts that tried to write;
-    ``missing`` counts questions without a valid result. ``strong`` is the reward strength from
-    which a question is strong, None where strength was not looked at; ``issues`` counts the
-    split's known issues by kind. ``curves`` are voting and pass at every k up to ``k``, for the
-    whole split, its difficulties and its databases.
+    rollouts' verdicts; ``write_rate`` is the share of the agent's rollouts (greedy and sampled)
+    that tried to write; ``missing`` counts questions without a valid result in a setting that
+    they were asked in. ``strong`` is the reward strength from which a question is strong, None
+    where strength was not looked at; ``issues`` counts the split's known issues by kind.
+    ``curves`` are voting and pass at every k up to ``k``, for the whole split, its difficulties
+    and its databases. ``infrastructure`` is the share of rollouts that the infrastructure spoilt.
     """
 
     k: int
@@ -76,6 +79,7 @@ class Scores:
     strong: float | None = None
     issues: dict[str, int] = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
+    infrastructure: dict[str, float] = field(default_factory=dict)
 
     def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
         """Return one score, None where there is none."""

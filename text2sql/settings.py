@@ -11,6 +11,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.render import Budget
 
 CONFIG_NAME = "agent_config.json"
+Mode = Literal["agentic", "single_turn"]
+"""agentic: tools, turn by turn. single_turn: the schema in the prompt, one reply, no repair."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class AgentSettings:
     of the prompt.
     """
 
-    mode: Literal["agentic", "single_turn"] = "agentic"
+    mode: Mode = "agentic"
     max_turns: int = 12
     max_tokens: int = 2048
     output_chars: int = 8000

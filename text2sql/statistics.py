@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
 from operator import mul
-from statistics import NormalDist
+from statistics import NormalDist, fmean, stdev
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -52,6 +52,17 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs 1 <= k <= the number of rollouts, which is {n}")
     return 1.0 - comb(n - correct, k) / comb(n, k)
+
+
+def mean_interval(values: Sequence[float], most: float = 1.0) -> tuple[float, float]:
+    """Return the normal 95 % interval of a mean over independent questions, within 0 and ``most``.
+
+    With fewer than two questions nothing is known: (0.0, ``most``).
+    """
+    if len(values) < 2:
+        return 0.0, most
+    half = NormalDist().inv_cdf(0.975) * stdev(values) / sqrt(len(values))
+    return max(0.0, fmean(values) - half), min(most, fmean(values) + half)
 
 
 RESAMPLES = 1000

@@ -106,7 +106,7 @@ def test_a_replay_on_the_same_data_gives_the_same(place):
     assert (code, found["reproduced"]) == (0, True)
     assert (found["data_changed"], found["result_changed"], found["sql_changed"]) == (False,) * 3
     assert (found["candidates_run"], found["candidates_changed"], found["votes_now"]) == (4, 0, 4)
-    assert "result      the same" in run(place, "replay", answer.id)[1]
+    assert "result      the same rows as then" in run(place, "replay", answer.id)[1]
 
 
 def test_a_replay_tells_changed_data(place):
@@ -132,7 +132,7 @@ def test_a_replay_tells_changed_sql(place):
     code, found = replayed(place, answer.id)
     assert (code, found["sql_changed"], found["data_changed"]) == (0, True, False)
     assert (found["latest_answer"], found["latest_sql"]) == (later.id, later.sql)
-    assert "not that of the latest" in run(place, "replay", answer.id)[1]
+    assert "is now answered by other SQL" in run(place, "replay", answer.id)[1]
 
 
 def test_a_replay_tells_sql_that_is_not_repeatable(place):

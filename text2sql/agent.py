@@ -22,7 +22,10 @@ StopReason = Literal[
     "submit", "no_action", "turn_limit", "truncated", "context_exceeded", "infrastructure"
 ]
 OnMessage = Callable[[Message], None]
-"""Called with each message of a rollout as it joins the conversation, the opening ones first."""
+"""Called with each message of a rollout as it joins the conversation, the opening ones first.
+
+A reply's calls have their arguments as the model wrote them, broken ones too.
+"""
 
 _COMPACTED_CHARS = 300
 
@@ -158,7 +161,8 @@ class _Run:
         self.turns += 1
         self.prompt_tokens += reply.prompt_tokens
         self.completion_tokens += reply.completion_tokens
-        self._add(reply.message)
+        self.messages.append(reply.message)
+        self.tell(_as_written(reply))
         return reply
 
     def episode(self, stop: StopReason, seconds: float, error: str) -> Episode:
@@ -175,6 +179,19 @@ class _Run:
             seconds=seconds,
             error=error,
         )
+
+
+def _as_written(reply: Reply) -> Message:
+    """Return the message with the arguments as the model wrote them.
+
+    In the history arguments that are no JSON object are ``{}``, since servers refuse others.
+    """
+    calls = [
+        {"id": call.id, "type": "function",
+         "function": {"name": call.name, "arguments": call.arguments}}
+        for call in reply.tool_calls
+    ]  # fmt: skip
+    return reply.message | ({"tool_calls": calls} if calls else {})
 
 
 def _compact(messages: list[Message]) -> list[Message] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import click
 
 import text2sql
-from text2sql.errors import Text2SqlError
-from text2sql.render import for_terminal
+from text2sql.ending import leave_quietly, log_to_terminal, reader_gone, run
 
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
@@ -39,6 +39,15 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"text2sql.commands.{cmd_name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; end it where nobody reads its output any more."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if not reader_gone(error):
+                raise
+            raise click.exceptions.Exit(leave_quietly()) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -47,18 +56,23 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(text2sql.__version__, prog_name="text2sql")
-def cli() -> None:
-    """Ask SQLite databases questions in plain language, safely, and judge the answers exactly."""
+@click.option("-v", "--verbose", is_flag=True, help="Log what is tried; show where an error arose.")
+def cli(verbose: bool) -> None:
+    """Ask SQLite databases questions in plain language, safely, and judge the answers exactly.
+
+    \b
+    Exit status of every command, beside its own:
+      0    done
+      1    something to mend, named in a sentence
+      2    wrong usage
+      6    a server, a worker or a database failed: run it again
+      70   a fault of text2sql
+      130  interrupted by Ctrl-C
+      141  nobody read the output any more (a pipe was closed)
+    """
+    log_to_terminal(verbose)
 
 
 def main() -> None:
     """Run the command line; a failure that the user can mend is one sentence on stderr."""
-    try:
-        cli()
-    except Text2SqlError as error:
-        click.echo(f"error: {for_terminal(str(error))}", err=True)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        name = for_terminal(str(error.filename or "The output"))
-        click.echo(f"error: {name}: {error.strerror}.", err=True)
-        sys.exit(1)
+    sys.exit(run(cli))

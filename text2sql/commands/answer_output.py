@@ -19,15 +19,19 @@ _CELL_CHARS = 60
 _TITLES = {Outcome.NO_CONSENSUS: "No consensus", Outcome.NO_ANSWER: "No answer"}
 
 
-def as_text(found: Answer) -> str:
-    """Lay an answer out for a terminal: rows, SQL, share and cost, or why there is none."""
+def as_text(found: Answer, opening: float) -> str:
+    """Lay an answer out for a terminal: rows, SQL, share and cost, or why there is none.
+
+    ``opening`` is how many seconds it took to open the policy.
+    """
     if found.result is None:
         lines = [unanswered(found), *_candidates(found.tried)]
-        return "\n".join([*lines, _cost(found)])
+        return "\n".join([*lines, _cost(found, opening)])
     table = format_table(found.result.columns, found.result.rows, found.result.row_count)
     agreed = f"{found.vote.votes} of {found.vote.k} ({found.vote.share:.0%})"
     tie = ", a tie" if found.vote.tie else ""
-    return f"{table}\n\nSQL: {_inert(found.vote.sql)}\nShare: {agreed}{tie}\n{_cost(found)}"
+    lines = [f"SQL: {_inert(found.vote.sql)}", f"Share: {agreed}{tie}", _cost(found, opening)]
+    return "\n".join([table, "", *lines])
 
 
 def unanswered(found: Answer) -> str:
@@ -47,11 +51,12 @@ def _inert(sql: str) -> str:
     return "\n".join(neutral(line) for line in sql.strip().splitlines())
 
 
-def _cost(found: Answer) -> str:
+def _cost(found: Answer, opening: float) -> str:
     tokens = sum(e.prompt_tokens + e.completion_tokens for e in found.episodes)
     seconds = max(episode.seconds for episode in found.episodes)
     turns = sum(episode.turns for episode in found.episodes)
-    return f"Cost: {turns} turns, {tokens:,} tokens, {seconds:.1f} s"
+    spent = f"{seconds:.1f} s, after {opening:.1f} s to open the policy"
+    return f"Cost: {turns} turns, {tokens:,} tokens, {spent}"
 
 
 def format_table(
@@ -71,8 +76,12 @@ def format_table(
     return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
 
 
-def as_json(found: Answer, asked: Question, policy: PolicyInfo) -> str:
-    """Write an answer as one JSON object; ``seconds`` is wall clock, ``share`` between 0 and 1."""
+def as_json(found: Answer, asked: Question, policy: PolicyInfo, opening: float) -> str:
+    """Write an answer as one JSON object.
+
+    ``seconds`` is the wall clock of the slowest rollout, ``opening_seconds`` what it took before
+    to open the policy; ``share`` lies between 0 and 1.
+    """
     result = found.result
     values = {
         "question": asked.question,
@@ -93,6 +102,7 @@ def as_json(found: Answer, asked: Question, policy: PolicyInfo) -> str:
         "stop_reasons": [episode.stop_reason for episode in found.episodes],
         "prompt_tokens": sum(episode.prompt_tokens for episode in found.episodes),
         "completion_tokens": sum(episode.completion_tokens for episode in found.episodes),
+        "opening_seconds": round(opening, 3),
         "seconds": round(max(episode.seconds for episode in found.episodes), 3),
     }
     return json.dumps(values, allow_nan=False)

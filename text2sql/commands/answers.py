@@ -114,8 +114,11 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
     "--to", "folder", type=click.Path(path_type=Path, file_okay=False), required=True,
     help="The folder to write into.",
 )  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
-def export(store: ReportingStore, day: datetime, format_: Format, folder: Path) -> None:
+def export(
+    store: ReportingStore, day: datetime, format_: Format, folder: Path, as_json: bool
+) -> None:
     """Write a day's answers as files: one for each, and one that lists all of them."""
     from text2sql.reporting.export import export_answers
     from text2sql.reporting.finding import find_answers
@@ -123,8 +126,8 @@ def export(store: ReportingStore, day: datetime, format_: Format, folder: Path) 
     found = find_answers(store, day.date())
     if not found:
         raise Text2SqlError(f"nothing was asked on {day:%Y-%m-%d} in {store.name}")
-    for file in export_answers(store, found, folder, format_):
-        click.echo(file)
+    files = [str(file) for file in export_answers(store, found, folder, format_)]
+    click.echo(_json({"answers": len(found), "files": files}) if as_json else "\n".join(files))
 
 
 def _json(values: dict[str, Any]) -> str:

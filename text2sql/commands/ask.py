@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,14 +86,16 @@ def command(
     keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
     with Sandbox() as sandbox:
         require_usable(asked.database, sandbox)  # it is told before a model loads
+        started = time.monotonic()
         policy, settings = _open(choose(spec), model, single_turn)
+        opening = time.monotonic() - started
         found = _ask(asked, policy, sandbox, settings, votes, keep, _follower(votes, trace))
     if as_object:
-        click.echo(as_json(found, asked, policy.info))
+        click.echo(as_json(found, asked, policy.info, opening))
     elif as_rows:
         _print_csv(found)
     else:
-        click.echo(as_text(found))
+        click.echo(as_text(found, opening))
     if all(episode.stop_reason == "no_action" for episode in found.episodes) and spec:
         click.echo(
             f"note: text2sql doctor --policy {spec} tells if tool calls get through", err=True

@@ -24,6 +24,7 @@ from text2sql.sandbox import Limits, Sandbox, Status
 from text2sql.scoring import PredictionScores, accuracy, score_predictions
 
 _FILE = click.Path(path_type=Path)
+_STDOUT = Path("-")
 
 
 @click.command()
@@ -54,7 +55,9 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--all-rules", is_flag=True, help="Show the other rules and Soft-F1 beside it; runs all again."
 )
-@click.option("--json", "json_path", type=_FILE, help="Write the result here as well.")
+@click.option(
+    "--json", "json_path", type=_FILE, help="Write the result here as well; '-' prints only it."
+)
 def command(
     questions: Path,
     databases: Path,
@@ -82,7 +85,8 @@ def command(
       2  wrong usage
       6  scored, but some questions could not be judged (a worker or a database failed)
     """
-    if json_path is not None:
+    printed = json_path == _STDOUT
+    if json_path is not None and not printed:
         _require_writable(json_path)
     records = read_records(questions, databases, "dev")
     asked = [record.question for record in records if record.reason is None]
@@ -100,11 +104,13 @@ def command(
         rules = score_rules(asked, sql, sandbox, limits) if all_rules else {}
     _report_left_out(records, sql)
     _report_golds(scores)
-    _print(scores)
-    _print_rules(rules)
+    if not printed:
+        _print(scores)
+        _print_rules(rules)
     if json_path is not None:
         found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
-        _write(json_path, json.dumps(found, indent=1) + "\n")
+        text = json.dumps(found, indent=1)
+        click.echo(text) if printed else _write(json_path, text + "\n")
     lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if lost:
         raise InfrastructureError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from text2sql.commands.question_fields import given_fields, question_fields, require_running
 from text2sql.commands.reporting_tables import with_new_store, with_store
 from text2sql.errors import Text2SqlError
 
@@ -28,37 +28,11 @@ def command() -> None:
     """
 
 
-def _fields(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command an option for each field of a question; None where it is not given."""
-    options = [
-        click.option("--evidence", help="What the question leaves unsaid."),
-        click.option("--votes", type=int, help="Candidates that are asked for (8)."),
-        click.option("--minimum-share", type=float, help="Less agreement publishes nothing (0.5)."),
-        click.option("--timezone", help="Where the day begins, such as Europe/Berlin (UTC)."),
-        click.option(
-            "--group",
-            help="When it is due: daily, weekdays, weekly (Mondays), monthly (the first), or a"
-            " name of your own, which is due daily (daily).",
-        ),
-        click.option("--owner", help="Who is to be asked about it."),
-        click.option(
-            "--verified-sql", help="SQL that answers are compared with; '' takes it away."
-        ),
-        click.option("--columns", help="Expect exactly these columns: a,b,c; '' expects none."),
-        click.option("--least-rows", type=int, help="Expect at least so many rows."),
-        click.option("--most-rows", type=int, help="Expect at most so many rows."),
-        click.option("--not-empty/--may-be-empty", default=None, help="Expect a value not NULL."),
-    ]
-    for option in reversed(options):
-        work = option(work)
-    return work
-
-
 @command.command()
 @click.argument("id")
 @click.option("--question", required=True, help="The question, in plain language.")
 @click.option("--database", required=True, help="Its database: a file, or a name (see import).")
-@_fields
+@question_fields
 @with_new_store
 def add(store: ReportingStore, id: str, question: str, database: str, **fields: Any) -> None:
     """Add a question under an ID: letters, digits, '_', '.' and '-'.
@@ -71,8 +45,8 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
     from text2sql.reporting.questions import ReportQuestion
 
     path = _database(store, database, [])
-    given = _given(fields, {})
-    _require_running(given.get("verified_sql"), path)
+    given = given_fields(fields, {})
+    require_running(given.get("verified_sql"), path)
     QuestionTable(store).add(ReportQuestion(id, question.strip(), path, **given))
     click.echo(f"added {id}; see it with: text2sql questions show {id}")
 
@@ -81,20 +55,20 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
 @click.argument("id")
 @click.option("--question", help="The question, in plain language.")
 @click.option("--database", help="Its database: a file, or a name (see import).")
-@_fields
+@question_fields
 @with_store
 def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) -> None:
     """Change what is given of the question ID; the rest stays."""
     from text2sql.reporting.question_table import QuestionTable
 
     table = QuestionTable(store)
-    changes = _given(fields, table.get(id).question.expectations.to_dict())
+    changes = given_fields(fields, table.get(id).question.expectations.to_dict())
     if database is not None:
         changes["database"] = _database(store, database, [])
     if not changes:
         raise click.UsageError("say what to change, for example --votes 16")
     asked = table.get(id).question.database
-    _require_running(changes.get("verified_sql"), changes.get("database", asked))
+    require_running(changes.get("verified_sql"), changes.get("database", asked))
     table.edit(id, **changes)
     click.echo(f"changed {', '.join(sorted(changes))} of {id}")
 
@@ -162,8 +136,11 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
     help="Where databases that the file names are looked for; beside it without this.",
 )
 @click.option("--overwrite", is_flag=True, help="Undo what was edited by hand.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_new_store
-def import_(store: ReportingStore, file: Path, folders: tuple[Path, ...], overwrite: bool) -> None:
+def import_(
+    store: ReportingStore, file: Path, folders: tuple[Path, ...], overwrite: bool, as_json: bool
+) -> None:
     """Merge the questions of a YAML FILE into the tables, all or none.
 
     A field follows the file as long as nobody edited it by hand; an edited one stays, and the
@@ -173,8 +150,9 @@ def import_(store: ReportingStore, file: Path, folders: tuple[Path, ...], overwr
     A database is a path, or a name: shop is found as shop, shop.sqlite or shop/shop.sqlite in
     the folders that are searched.
     """
-    from dataclasses import replace
+    from dataclasses import asdict, replace
 
+    from text2sql.commands import stored_questions as show
     from text2sql.reporting.question_file import read_questions
     from text2sql.reporting.question_table import QuestionTable
 
@@ -186,8 +164,7 @@ def import_(store: ReportingStore, file: Path, folders: tuple[Path, ...], overwr
     report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
     for note in report.notes():
         click.echo(f"note: {note}", err=True)
-    counts = f"{len(report.added)} added, {len(report.updated)} updated"
-    click.echo(f"{counts}, {report.unchanged} unchanged")
+    click.echo(json.dumps(asdict(report)) if as_json else show.import_text(report))
 
 
 @command.command()
@@ -220,35 +197,3 @@ def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
     database = check_database(find_database(name, folders)).resolve()
     store.refuse_database(database)
     return str(database)
-
-
-def _require_running(sql: str | None, database: str) -> None:
-    """Refuse verified SQL that does not run as a reading query."""
-    from text2sql.judge import execute_submission
-    from text2sql.sandbox import Limits, Sandbox, Status
-
-    if sql:
-        with Sandbox(workers=1) as sandbox:
-            result = execute_submission(sql, Path(database), sandbox, Limits())
-        if result.status is not Status.OK:
-            raise Text2SqlError(
-                f"the verified SQL does not run on {database}: {result.error or result.status}; "
-                "nothing was changed"
-            )
-
-
-def _given(fields: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that were given, those of the expectations as one changed whole."""
-    from text2sql.reporting.expectations import read_expectations
-
-    given = {name: value for name, value in fields.items() if value is not None}
-    names = ("columns", "least_rows", "most_rows", "not_empty")
-    changes = {name: given.pop(name) for name in names if name in given}
-    if "columns" in changes:
-        columns = [name.strip() for name in changes["columns"].split(",")]
-        changes["columns"] = columns if any(columns) else None
-    if changes:
-        given["expectations"] = read_expectations(expected | changes)
-    if "verified_sql" in given:
-        given["verified_sql"] = given["verified_sql"].strip() or None
-    return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -18,8 +19,9 @@ from text2sql.errors import Text2SqlError
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the page here; default: report.html in the run's folder.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the page's path.")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
-def command(run: str, output: Path | None, show: bool) -> None:
+def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
     """Write the report of the training run RUN as one HTML page, and print where it is.
 
     The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). The page
@@ -37,6 +39,6 @@ def command(run: str, output: Path | None, show: bool) -> None:
 
     folder = run_folder(local_root(), run)
     page = write_text(output or folder / PAGE, render_report(read_details(folder)))
-    click.echo(page)
+    click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
     if show and click.launch(str(page)):
         raise Text2SqlError(f"No browser could be started; open {page} yourself.")

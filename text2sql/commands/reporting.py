@@ -48,8 +48,9 @@ def status(url: str, as_json: bool) -> None:
 
 
 @command.command("upgrade")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_url
-def upgrade_(url: str) -> None:
+def upgrade_(url: str, as_json: bool) -> None:
     """Create the tables or bring them to this release's version, all or nothing.
 
     Tables from before versions were counted are adopted as they are; nothing is lost.
@@ -59,7 +60,9 @@ def upgrade_(url: str) -> None:
 
     with Database(url) as database, database.named_errors():
         before, name = upgrade(database.writer), database.name
-    if before.current:
+    if as_json:
+        click.echo(json.dumps({"database": name, "found": before.found, "needed": before.needed}))
+    elif before.current:
         click.echo(f"{name}: version {before.needed} already, nothing to do")
     else:
         click.echo(f"{name}: from version {before.found or 'none'} to {before.needed}")

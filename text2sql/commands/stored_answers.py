@@ -161,28 +161,40 @@ def replay_object(found: Replay) -> dict[str, Any]:
 def replay_text(found: Replay) -> str:
     """Say what came of a replay, a fact a line."""
     answer = found.answer
-    changed = "changed since" if found.data_changed else "as it was"
-    prints = f"{answer.database_fingerprint} then, {found.fingerprint} now"
+    changed = "changed since" if found.data_changed else "the same as then"
+    prints = f"fingerprint {answer.database_fingerprint} then, {found.fingerprint} now"
     lines = [
         f"answer      {answer.id}: {answer.question_id} of {answer.scheduled_at:%Y-%m-%d %H:%M}Z,"
         f" {answer.status.replace('_', ' ')}",
         f"data        {changed} ({prints})",
         f"result      {_replayed(found)}",
-        f"candidates  {found.candidates_run} of {answer.candidates} run again, "
-        f"{found.candidates_changed} with another result",
-        f"vote        {found.ballot.votes} of {answer.candidates} agree, then {answer.votes}",
+        f"candidates  {_rerun(found)}",
+        f"vote        {found.ballot.votes} of {answer.candidates} candidates agree now, "
+        f"{answer.votes} did then",
         f"SQL         {_sql_since(found)}",
+        "",
+        "Everything came out as it did then."
+        if found.reproduced
+        else "Something came out otherwise than then (exit status 3).",
     ]
     return "\n".join(lines)
 
 
+def _rerun(found: Replay) -> str:
+    if not found.candidates_run:
+        return f"none of {found.answer.candidates} gave a query that ran then"
+    changed = found.candidates_changed
+    came = f"{changed} gave another result" if changed else "all gave the same result as then"
+    return f"{found.candidates_run} of {found.answer.candidates} queries were run again; {came}"
+
+
 def _replayed(found: Replay) -> str:
     if found.answer.status != AnswerStatus.ANSWERED:
-        return "none was published"
+        return "none was published then, so there is none to compare"
     if found.error:
         return f"the SQL does not run any more: {neutral(found.error)}"
     if not found.result_changed:
-        return "the same"
+        return "the same rows as then"
     part = "" if found.complete else ", of the rows that are kept"
     cause = "" if found.data_changed else "; the data did not change, so it is not repeatable"
     return f"changed: {found.rows}{part}{cause}"
@@ -190,8 +202,9 @@ def _replayed(found: Replay) -> str:
 
 def _sql_since(found: Replay) -> str:
     if found.latest is None:
-        return "no other answer is the latest published one"
+        published = found.answer.status == AnswerStatus.ANSWERED
+        return "this is the question's latest answer" if published else "none was published"
     name = f"answer {found.latest.id} of {found.latest.scheduled_at:%Y-%m-%d}"
     if not found.sql_changed:
-        return f"the same as that of the latest, {name}"
-    return f"not that of the latest, {name}: {neutral(found.latest.sql or '')}"
+        return f"the question is still answered by the same SQL ({name})"
+    return f"the question is now answered by other SQL ({name}): {neutral(found.latest.sql or '')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from text2sql.render import neutral
 from text2sql.reporting.answers import StoredAnswer
 from text2sql.reporting.question_table import QuestionDetails, QuestionList
 from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.seeding import ImportReport
 
 _COLUMNS = ("id", "enabled", "group", "time zone", "votes", "owner", "database", "question")
 
@@ -40,6 +42,12 @@ def as_lines(found: QuestionList) -> str:
     objects = [_fields(question) for question in found.readable]
     objects += [{"id": id, "problem": problem} for id, problem in found.unreadable.items()]
     return "\n".join(json.dumps(one, ensure_ascii=False) for one in objects)
+
+
+def import_text(report: ImportReport) -> str:
+    """Count what an import did."""
+    counts = f"{len(report.added)} added, {len(report.updated)} updated"
+    return f"{counts}, {report.unchanged} unchanged"
 
 
 def as_object(details: QuestionDetails, latest: StoredAnswer | None) -> dict[str, Any]:
@@ -71,7 +79,33 @@ def as_text(values: dict[str, Any]) -> str:
     for name, value in values.items():
         if value in ("", None, [], {}):
             continue
-        if isinstance(value, dict | list):
-            value = json.dumps(value, ensure_ascii=False)
-        lines.append(f"{name.replace('_', ' '):<{width}}  {neutral(str(value))}")
+        words = _WORDS[name](value) if name in _WORDS else str(value)
+        lines.append(f"{name.replace('_', ' '):<{width}}  {neutral(words)}")
     return "\n".join(lines)
+
+
+def _expected(values: dict[str, Any]) -> str:
+    """Say what is expected of the answers."""
+    parts = {
+        "columns": lambda names: f"the columns {', '.join(names)}",
+        "least_rows": lambda rows: f"at least {rows} rows",
+        "most_rows": lambda rows: f"at most {rows} rows",
+        "not_empty": lambda _: "a value that is not NULL",
+    }
+    return "; ".join(parts[name](value) for name, value in values.items())
+
+
+def _latest(values: dict[str, Any]) -> str:
+    """Say when the question was answered last, and what came of it."""
+    share = "" if values["share"] is None else f", share {values['share']:.0%}"
+    status = values["status"].replace("_", " ")
+    at = values["scheduled_at"][:16].replace("T", " ")
+    return f"{status} at {at}Z{share}; see it with: text2sql answers show {values['id']}"
+
+
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "enabled": lambda value: "yes" if value else "no",
+    "edited_by_hand": ", ".join,
+    "expectations": _expected,
+    "latest_answer": _latest,
+}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from text2sql.champion import Champion, find_champion, local_root
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.policy.revision import directory_revision
+
+_log = logging.getLogger(__name__)
 
 POCKET_USE = (
     "it knows template English on small databases; a stand-in, not for real questions: give a "
@@ -35,6 +38,7 @@ def choose(spec: str | None) -> Choice:
     if spec is not None:
         return Choice(spec)
     champion = find_champion(local_root())
+    _log.debug("champion of %s: %s", local_root(), champion.policy if champion else "none")
     if champion is None:
         return Choice(POCKET, "the pocket policy", POCKET_USE)
     return Choice(str(champion.policy), _title(champion), _use(champion), champion.revision)

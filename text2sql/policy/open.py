@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from text2sql.policy.connections import NoAnswer, fetch, is_loopback
 from text2sql.policy.failures import error_text
 from text2sql.policy.server import ServerPolicy, api_root, named_revision
 from text2sql.settings import AgentSettings
+
+_log = logging.getLogger(__name__)
 
 POCKET = "pocket"
 API_KEY_VARIABLE = "TEXT2SQL_API_KEY"
@@ -36,6 +39,7 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
         )
     from text2sql.policy.local import LocalPolicy
 
+    _log.debug("loading the weights in %s", directory)
     return LocalPolicy(directory, threads=threads)
 
 
@@ -86,6 +90,7 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
     Raises InfrastructureError where nothing answers, Text2SqlError where something else does.
     """
     address = f"{api_root(url)}/models"
+    _log.debug("asking %s", address)
     try:
         answer = fetch(address, api_key, _PROBE_SECONDS)
     except NoAnswer as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import random
 import re
 import time
@@ -19,6 +20,8 @@ from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.connections import Connections, NoAnswer
 from text2sql.policy.failures import Retryable, completion_in, refusal
 from text2sql.policy.replies import Unusable, read_reply
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ class ServerPolicy:
             raise InfrastructureError(
                 f"The policy server at {url} gave no reply in {tries}: {failure}."
             ) from failure
+        _log.debug("%s, try %d: %s; again in %.1f s", url, attempt + 1, failure, wait)
         await asyncio.sleep(wait)
 
     async def _ask(self, url: str, body: bytes, deadline: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -20,6 +21,7 @@ from text2sql.policy.vllm_command import HOST, VllmOptions, command, environment
 from text2sql.policy.vllm_python import INSTALL, VllmPython, find_vllm
 from text2sql.processes import GuardedProcess
 
+_log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
 _MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -96,6 +98,7 @@ class VllmServer:
         arguments = command(
             python, self.target, self.directory, self.model, self.port, self.options
         )
+        _log.debug("starting %s", " ".join(arguments))
         offline = self.directory is not None
         return GuardedProcess(arguments, self.log, environment(python, offline=offline))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 _READ_BYTES = 500_000
 _END_CHARS = 1500
+_LEAST_FREE_MB = 5.0
+_NO_SPACE = "No space left on device"
 _CAUSE = re.compile(
     r"^(?:\([^)]*\) ERROR \S+ \S+ \[[^\]]*\] )?((?:\w+\.)*\w*(?:Error|Exception): .{1,300})", re.M
 )
@@ -20,9 +23,20 @@ def size(log: Path) -> int:
 def failure(log: Path, start: int = 0) -> str:
     """Return what a log says of a failure, from the byte ``start`` on: first error, last lines."""
     text = _read(log, start)
+    if full := _disk_full(log, text):
+        return full
     cause = _CAUSE.search(text)
     first = f"The first error is: {cause[1].rstrip('.')}. " if cause else ""
     return f"{first}Its log is {log} and ends with:\n{_end(text) or '(it wrote nothing)'}"
+
+
+def _disk_full(log: Path, text: str) -> str:
+    """Say that a disk is full, where the log says it or could not even be written for it."""
+    free = shutil.disk_usage(log.parent).free / 1e6 if log.parent.is_dir() else 0.0
+    if _NO_SPACE not in text and free >= _LEAST_FREE_MB:
+        return ""
+    told = "vLLM found a disk full" if _NO_SPACE in text else "The disk of its log is full"
+    return f"{told} ({free:,.0f} MB free at {log.parent}): make room and start it again."
 
 
 def _read(log: Path, start: int) -> str:

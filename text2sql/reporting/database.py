@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 
+_log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
 _to_json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
@@ -90,6 +92,7 @@ def open_engine(url: str) -> Engine:
     an SQLite file that holds something else.
     """
     parsed = _parse(url)
+    _log.debug("reporting database %s", parsed.render_as_string(hide_password=True))
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
     return sa.create_engine(parsed, json_serializer=_to_json, pool_pre_ping=True)

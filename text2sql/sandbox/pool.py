@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
@@ -20,7 +21,7 @@ from text2sql.sandbox.work import Work
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-
+_log = logging.getLogger(__name__)
 _MOST_WORKERS = 1_000
 
 
@@ -192,6 +193,7 @@ class Sandbox:
             return BatchOutcome([], 0, died=True)
         finally:
             if worker is not None and not healthy:
+                _log.debug("ending sandbox worker %d", worker.process.pid)
                 self._alive.discard(worker)
                 worker.end()
             self._idle.put(worker if healthy else None)

@@ -1,0 +1,80 @@
+"""How a command ends: what a failure is told in, and the exit status. ``--verbose`` tells more."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+
+import click
+
+from text2sql.errors import Text2SqlError
+from text2sql.render import for_terminal
+
+FAILED = 1
+BUG = 70
+"""An error that nobody foresaw (EX_SOFTWARE of sysexits.h)."""
+INTERRUPTED = 130
+"""Ctrl-C: 128 + SIGINT, as shells count."""
+READER_GONE = 141
+"""Whoever read the output stopped (``text2sql ask … | head -1``): 128 + SIGPIPE."""
+
+_log = logging.getLogger("text2sql")
+
+
+def run(program: click.Group) -> int:
+    """Run a command line and return its exit status; a failure is one sentence on stderr."""
+    try:
+        return int(program.main(standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except Text2SqlError as error:
+        return _tell(str(error), error.exit_code)
+    except OSError as error:
+        return _tell(f"{error.filename or 'The output'}: {error.strerror or error}.", FAILED)
+    except Exception as error:  # noqa: BLE001 - the last one to ask; nothing goes on after it
+        return _tell(
+            f"unexpected {type(error).__name__}: {error}. This is a fault of text2sql: see where "
+            "with 'text2sql --verbose COMMAND …', and report it.",
+            BUG,
+        )
+
+
+def _tell(sentence: str, status: int) -> int:
+    _log.debug("where it arose:", exc_info=True)
+    click.echo(f"error: {for_terminal(sentence)}", err=True)
+    return status
+
+
+def leave_quietly() -> int:
+    """Let nothing more be written to a pipe that nobody reads; return the exit status."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    return READER_GONE
+
+
+def reader_gone(error: OSError) -> bool:
+    """Say whether an error means that nobody reads what is written."""
+    return error.errno == errno.EPIPE
+
+
+class _Told(logging.Handler):
+    """Writes log records to standard error, whatever that is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        click.echo(for_terminal(self.format(record)), err=True)
+
+
+def log_to_terminal(verbose: bool) -> None:
+    """Show what the library logs: warnings, or with ``verbose`` all that is tried."""
+    handler = _Told()
+    form = "%(relativeCreated)6d ms  %(name)s: %(message)s" if verbose else "warning: %(message)s"
+    handler.setFormatter(logging.Formatter(form))
+    _log.handlers = [handler]
+    _log.setLevel(logging.DEBUG if verbose else logging.NOTSET)

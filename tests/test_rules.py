@@ -1,5 +1,6 @@
 """Rules beside the official one, on a real database."""
 
+import hashlib
 import json
 import sqlite3
 
@@ -7,8 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from text2sql.cli import cli
+from text2sql.efficiency import efficiency_values, r_ves, time_ratios
 from text2sql.questions import Question
-from text2sql.rules import DEFINITIONS, orders, score_rules, soft_f1
+from text2sql.rules import DEFINITIONS, orders, rule_values, score_rules, soft_f1
 from text2sql.sandbox import Sandbox
 
 
@@ -61,7 +63,9 @@ def test_rules_side_by_side(shop):
     asked = [Question(f"dev/{n}", "shop", shop, "?", "", gold) for n, (gold, _) in enumerate(PAIRS)]
     predictions = {f"dev/{n}": sql for n, (_, sql) in enumerate(PAIRS)}
     with Sandbox(1) as sandbox:
-        found = score_rules(asked, predictions, sandbox)
+        values, twice = rule_values(asked, [predictions, predictions], sandbox)
+    assert values == twice
+    found = score_rules(values)
     shares = {rule: score.value for rule, score in found.items()}
     assert set(shares) == set(DEFINITIONS)
     assert (shares["official"], shares["multiset"], shares["ordered"]) == (0.6, 0.4, 0.2)
@@ -69,21 +73,76 @@ def test_rules_side_by_side(shop):
     assert 0 < shares["soft_f1"] < 1
 
 
-def test_evaluate_shows_them(shop, tmp_path):
+SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "squared"),
+    [(9.0, 1.25), (2.0, 1.25), (1.99, 1.0), (1.0, 1.0), (0.99, 0.75), (0.5, 0.75), (0.49, 0.5),
+     (0.25, 0.5), (0.2, 0.25)],
+)  # fmt: skip
+def test_steps_of_r_ves(ratio, squared):
+    assert r_ves(ratio) ** 2 == pytest.approx(squared)
+
+
+def test_a_slower_query_earns_less_and_golds_own_text_is_not_timed(shop):
+    slow = f"{SLOW} SELECT a FROM t WHERE (SELECT count(*) FROM n) > 0"
+    pairs = [(shop, slow, "SELECT a FROM t"), (shop, "SELECT a FROM t", slow)]
+    fast_one, slow_one, same, gone = time_ratios(
+        [*pairs, (shop, slow, slow), (shop, "SELECT a FROM t", "SELECT a FROM nowhere")], 2
+    )
+    assert fast_one > 2 and slow_one < 0.25 and same == 1.0 and gone is None
+
+
+def test_efficiency_counts_every_question(shop):
+    asked = [Question(f"dev/{n}", "shop", shop, "?", "", "SELECT a FROM t") for n in range(3)]
+    sql = {"dev/0": "SELECT a FROM t", "dev/1": "SELECT 5", "dev/2": "SELECT a FROM nowhere"}
+    found = efficiency_values(asked, sql, {"dev/0", "dev/2"}, 1)
+    assert found == {"dev/0": {"r_ves": 1.0, "ves": 1.0}, "dev/1": {"r_ves": 0.0, "ves": 0.0}}
+
+
+def evaluate(shop, tmp_path, golds, predictions, *more):
+    """Run the command on questions with these gold queries; return its output and its JSON."""
     rows = [
         {"question_id": n, "db_id": "shop", "question": "?", "SQL": gold, "evidence": ""}
-        for n, (gold, _) in enumerate(PAIRS)
+        for n, gold in enumerate(golds)
     ]
-    (tmp_path / "dev.json").write_text(json.dumps(rows))
-    (tmp_path / "p.json").write_text(json.dumps({n: sql for n, (_, sql) in enumerate(PAIRS)}))
-    arguments = ["evaluate", "--questions", "dev.json", "--databases", ".", "--predictions"]
-    arguments += ["p.json", "--no-cache", "--all-rules", "--json", "out.json"]
-    arguments = [str(tmp_path / a) if a.endswith("json") and a[0] != "-" else a for a in arguments]
-    arguments[4] = str(tmp_path)
-    found = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    files = [tmp_path / name for name in ("dev.json", "p.json", "out.json")]
+    files[0].write_text(json.dumps(rows))
+    files[1].write_text(json.dumps(dict(enumerate(predictions))))
+    arguments = ["evaluate", "--questions", files[0], "--databases", tmp_path, "--predictions"]
+    arguments += [files[1], "--no-cache", "--json", files[2], *more]
+    found = CliRunner().invoke(cli, [str(one) for one in arguments], catch_exceptions=False)
     assert found.exit_code == 0, found.output
-    assert "beside it: multiset 40.00%, ordered 20.00%, soft_f1" in found.output
-    written = json.loads((tmp_path / "out.json").read_text())
+    return found.output, json.loads(files[2].read_text())
+
+
+def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
+    empty = "SELECT a FROM t WHERE a > 9"
+    golds = ["SELECT a FROM t", empty, "SELECT b FROM t"]
+    digest = hashlib.sha256()
+    issue = {"id": 2, "reason": "wrong column", "source": "us", "corrected": "SELECT a FROM t"}
+    evaluate(shop, tmp_path, golds, golds)
+    digest = hashlib.sha256((tmp_path / "dev.json").read_bytes()).hexdigest()
+    listed = {"datasets": [{"questions_sha256": digest, "issues": [issue]}]}
+    (tmp_path / "issues.json").write_text(json.dumps(listed))
+    more = ("--efficiency", 1, "--known-issues", tmp_path / "issues.json")
+    shown, written = evaluate(shop, tmp_path, golds, [golds[0], "SELECT 1", golds[2]], *more)
+    assert "execution accuracy 66.67% of 3" in shown and "gold without rows" in shown
+    assert written["by_gold"]["gold with rows"] == {"execution_accuracy": 1.0, "count": 2}
+    assert written["by_gold"]["gold without rows"] == {"execution_accuracy": 0.0, "count": 1}
+    assert written["corrected"] == {"execution_accuracy": pytest.approx(1 / 3), "count": 3}
+    assert "corrected                 33.33% of 3 (known issues)" in shown
+    assert written["rules"]["r_ves"]["value"] == pytest.approx(2 / 3)
+    assert written["timed_runs"] == 1 and "R-VES of BIRD" in written["rules"]["r_ves"]["definition"]
+
+
+def test_evaluate_shows_them(shop, tmp_path):
+    golds, predictions = zip(*PAIRS, strict=True)
+    shown, written = evaluate(shop, tmp_path, golds, predictions, "--all-rules")
+    assert (
+        "beside it: multiset 40.00%, ordered 20.00%, soft_f1" in shown and "by_gold" not in written
+    )
     assert written["rules"]["ordered"] | {"definition": ""} == {
         "value": 0.2,
         "n": 5,

@@ -23,13 +23,17 @@ DEFINITIONS = {
 
 MOST_ROWS = 100_000
 """Larger results have no Soft-F1: their rows are not kept."""
-_AT_ONCE = 64
+_AT_ONCE = 16
 _HIDDEN = re.compile(
     r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/", re.DOTALL
 )
 _TOKEN = re.compile(r"[()]|\border\s+by\b", re.IGNORECASE)
 
 Row = tuple[Any, ...]
+
+
+Values = dict[str, dict[str, float]]
+"""Question key to what each rule gives, as far as it can be said."""
 
 
 @dataclass(frozen=True)
@@ -40,41 +44,52 @@ class RuleScore:
     n: int
 
 
-def score_rules(
+def rule_values(
     questions: Sequence[Question],
-    predictions: Mapping[str, str],
+    files: Sequence[Mapping[str, str]],
     sandbox: Sandbox,
     limits: Limits = Limits(),  # noqa: B008 - immutable
-) -> dict[str, RuleScore]:
-    """Score ``predictions`` (SQL by question key) by every rule; each query runs once.
+) -> list[Values]:
+    """Judge predictions of several models (SQL by question key) by every rule.
 
-    Questions that the infrastructure spoilt are left out, and of Soft-F1 those with more than
-    100,000 rows. Raises Text2SqlError when a database cannot be read at all.
+    Equal queries on one question run once. Questions that the infrastructure spoilt have no
+    values, and those with more than 100,000 rows no Soft-F1. Raises Text2SqlError when a database
+    cannot be read at all.
     """
-    values: dict[str, list[float]] = {rule: [] for rule in DEFINITIONS}
-    for question, predicted, gold in _results(questions, predictions, sandbox, limits):
-        for rule, value in _compare(question, predicted, gold).items():
-            values[rule].append(value)
-    return {rule: RuleScore(sum(v) / max(1, len(v)), len(v)) for rule, v in values.items()}
+    found: list[Values] = [{} for _ in files]
+    for question, predicted, gold in _results(questions, files, sandbox, limits):
+        for values, result in zip(found, predicted, strict=True):
+            values[question.key] = _compare(question, result, gold)
+    return found
+
+
+def score_rules(values: Values) -> dict[str, RuleScore]:
+    """Return the mean of every rule over the questions that have a value."""
+    found: dict[str, list[float]] = {}
+    for row in values.values():
+        for rule, value in row.items():
+            found.setdefault(rule, []).append(value)
+    return {rule: RuleScore(sum(v) / len(v), len(v)) for rule, v in found.items()}
 
 
 def _results(
     questions: Sequence[Question],
-    predictions: Mapping[str, str],
+    files: Sequence[Mapping[str, str]],
     sandbox: Sandbox,
     limits: Limits,
-) -> Iterator[tuple[Question, QueryResult, QueryResult]]:
-    """Yield each question with the results of its prediction and its gold, a few at a time."""
+) -> Iterator[tuple[Question, list[QueryResult], QueryResult]]:
+    """Yield each question with the results of its predictions and its gold, a few at a time."""
     kept = replace(limits, keep_rows=MOST_ROWS)
     for start in range(0, len(questions), _AT_ONCE):
         group = questions[start : start + _AT_ONCE]
-        texts = [cut_suffix(predictions.get(question.key)) for question in group]
-        golds = [(question.database, question.sql) for question in group]
-        asked = [(q.database, text) for q, text in zip(group, texts, strict=True) if text]
-        results = sandbox.execute_many([*golds, *asked], kept, strict_text=True)
-        answers = iter(results[len(golds) :])
-        for question, text, gold in zip(group, texts, results, strict=False):
-            yield question, next(answers) if text else NOTHING_SUBMITTED, gold
+        texts = [[cut_suffix(sql.get(q.key)) for sql in files] for q in group]
+        wanted = [(q, sql) for q, row in zip(group, texts, strict=True) for sql in (q.sql, *row)]
+        asked = list(dict.fromkeys((q.database, sql) for q, sql in wanted if sql))
+        results = sandbox.execute_many(asked, kept, strict_text=True)
+        ran = dict(zip(asked, results, strict=True))
+        for question, row in zip(group, texts, strict=True):
+            predicted = [ran.get((question.database, sql), NOTHING_SUBMITTED) for sql in row]
+            yield question, predicted, ran[question.database, question.sql]
 
 
 def _compare(question: Question, predicted: QueryResult, gold: QueryResult) -> dict[str, float]:

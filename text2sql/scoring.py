@@ -17,6 +17,7 @@ from text2sql.judge import (
 )
 from text2sql.known_issues import Correction
 from text2sql.known_results import KnownResults, execute_known
+from text2sql.parts import EMPTY, WITH_ROWS
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
 
@@ -51,6 +52,7 @@ class PredictionScores:
             "rule": self.rule,
             **_share(self.scored),
             **({} if self.corrected is None else {"corrected": _share(self.corrected)}),
+            **self._by_gold(),
             "by_difficulty": self._by(lambda question: question.difficulty or "unknown"),
             "by_database": self._by(lambda question: question.db_id),
             "verdicts": [
@@ -58,6 +60,12 @@ class PredictionScores:
                 for item in self.scored
             ],
         }
+
+    def _by_gold(self) -> dict[str, Any]:
+        """Return the questions whose gold returns no row apart, where there are any."""
+        empty = {gold.key for gold in self.golds if gold.empty}
+        parts = self._by(lambda question: EMPTY if question.key in empty else WITH_ROWS)
+        return {"by_gold": parts} if empty else {}
 
     def _by(self, part: Callable[[Question], str]) -> dict[str, Any]:
         parts: dict[str, list[ScoredPrediction]] = {}

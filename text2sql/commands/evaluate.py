@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
+from text2sql.commands.evaluate_output import (
+    print_rules,
+    print_scores,
+    report_golds,
+    report_left_out,
+)
 from text2sql.datasets.bird import Record, file_key, read_records
 from text2sql.datasets.digests import file_digest
-from text2sql.datasets.predictions import Predictions, read_predictions
+from text2sql.datasets.predictions import read_predictions
+from text2sql.efficiency import efficiency_values
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
+from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.known_results import KnownResults
-from text2sql.render import neutral
-from text2sql.rules import DEFINITIONS, RuleScore, score_rules
-from text2sql.sandbox import Limits, Sandbox, Status
-from text2sql.scoring import PredictionScores, accuracy, score_predictions
+from text2sql.rule_scores import DEFINITIONS
+from text2sql.rules import RuleScore, rule_values, score_rules
+from text2sql.sandbox import Limits, Sandbox
+from text2sql.scoring import PredictionScores, score_predictions
 
 _FILE = click.Path(path_type=Path)
 _STDOUT = Path("-")
@@ -56,6 +63,18 @@ _STDOUT = Path("-")
     "--all-rules", is_flag=True, help="Show the other rules and Soft-F1 beside it; runs all again."
 )
 @click.option(
+    "--efficiency",
+    type=click.IntRange(min=1, max=1000),
+    metavar="RUNS",
+    help="Also time each match and its gold RUNS times, by turns: VES and R-VES. Takes long.",
+)
+@click.option(
+    "--known-issues",
+    "issues_path",
+    type=_FILE,
+    help="List of wrong gold queries (docs/known-issues.md): shows corrected accuracy beside it.",
+)
+@click.option(
     "--json", "json_path", type=_FILE, help="Write the result here as well; '-' prints only it."
 )
 def command(
@@ -67,6 +86,8 @@ def command(
     jobs: int | None,
     cache: bool,
     all_rules: bool,
+    efficiency: int | None,
+    issues_path: Path | None,
     json_path: Path | None,
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
@@ -100,15 +121,20 @@ def command(
     sql = read_predictions(predictions, asked, keys)
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
-        scores = score_predictions(asked, sql, sandbox, limits, rule, known)
-        rules = score_rules(asked, sql, sandbox, limits) if all_rules else {}
-    _report_left_out(records, sql)
-    _report_golds(scores)
+        issues = _issues(issues_path, questions, records)
+        corrections = None if issues is None else run_corrections(issues, asked, sandbox, limits)
+        scores = score_predictions(asked, sql, sandbox, limits, rule, known, corrections)
+        rules = score_rules(rule_values(asked, [sql], sandbox, limits)[0]) if all_rules else {}
+    if efficiency:
+        rules |= _efficiency(scores, sql, efficiency, limits)
+    report_left_out(records, sql)
+    report_golds(scores)
     if not printed:
-        _print(scores)
-        _print_rules(rules)
+        print_scores(scores)
+        print_rules(rules)
     if json_path is not None:
         found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
+        found |= {"timed_runs": efficiency} if efficiency else {}
         text = json.dumps(found, indent=1)
         click.echo(text) if printed else _write(json_path, text + "\n")
     lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
@@ -117,6 +143,31 @@ def command(
             f"{len(lost)} of {len(scores.scored)} questions could not be judged and are left out "
             f"of the accuracy; the first: {lost[0]}. Run it again."
         )
+
+
+def _issues(
+    path: Path | None, questions: Path, records: Sequence[Record]
+) -> dict[str, Issue] | None:
+    """Return the known issues of a questions file; raise Text2SqlError where it has no entry."""
+    if path is None:
+        return None
+    found = issues_of(read_issues(path), questions, [record.question.key for record in records])
+    if found is None:
+        raise Text2SqlError(
+            f"{path} has no entry for {questions}, whose sha256 is {file_digest(questions)}; "
+            "correct questions_sha256, or do without the list."
+        )
+    return found
+
+
+def _efficiency(
+    scores: PredictionScores, sql: Mapping[str, str], repeats: int, limits: Limits
+) -> dict[str, RuleScore]:
+    """Time what matches, over the questions that could be judged."""
+    judged = [one for one in scores.scored if one.verdict is not Verdict.INFRASTRUCTURE]
+    matched = {one.question.key for one in judged if one.verdict is Verdict.MATCH}
+    asked = [one.question for one in judged]
+    return score_rules(efficiency_values(asked, sql, matched, repeats, limits))
 
 
 @contextmanager
@@ -135,64 +186,6 @@ def _known_results(wanted: bool) -> Iterator[KnownResults | None]:
             known.close()
 
 
-def _report_left_out(records: list[Record], sql: Predictions) -> None:
-    for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
-        click.echo(f"left out: {count} questions ({reason})", err=True)
-    if sql.missing:
-        click.echo(f"missing: {len(sql.missing)} questions have no prediction", err=True)
-    if sql.unknown:
-        click.echo(f"unknown: {len(sql.unknown)} predictions belong to no question", err=True)
-    if sql.no_text:
-        click.echo(
-            f"warning: {len(sql.no_text)} predictions are neither text nor null and count as not "
-            f"matched; the first has the id {neutral(sql.no_text[0])}",
-            err=True,
-        )
-
-
-def _report_golds(scores: PredictionScores) -> None:
-    """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
-    ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
-    failing = [gold for gold in ran if not gold.usable]
-    empty = [gold for gold in ran if gold.empty]
-    if failing:
-        first = neutral(f"{failing[0].key}: {failing[0].error or failing[0].status}")
-        click.echo(
-            f"warning: the gold SQL of {len(failing)} questions does not run, so nothing matches "
-            f"it; the first is {first}",
-            err=True,
-        )
-    if empty:
-        click.echo(
-            f"warning: the gold SQL of {len(empty)} questions returns no row, so any query that "
-            f"returns none matches; the first is {neutral(empty[0].key)}",
-            err=True,
-        )
-
-
-def _print(scores: PredictionScores) -> None:
-    found = scores.to_dict()
-    total = _percent(accuracy(scores.scored))
-    click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule})")
-    for title in ("by_difficulty", "by_database"):
-        for name, part in found[title].items():
-            share = _percent(part["execution_accuracy"])
-            click.echo(f"  {neutral(name):<24} {share:>7} of {_count(part)}")
-    verdicts = Counter(item.verdict.value for item in scores.scored)
-    click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
-
-
-def _count(part: Mapping[str, Any]) -> str:
-    """Say of how many questions an accuracy is."""
-    return f"{part['judged']} judged" if "judged" in part else str(part["count"])
-
-
-def _print_rules(rules: Mapping[str, RuleScore]) -> None:
-    others = [f"{name} {score.value:.2%}" for name, score in rules.items() if name != "official"]
-    if others:
-        click.echo(f"  beside it: {', '.join(others)}")
-
-
 def _plain(rules: Mapping[str, RuleScore]) -> dict[str, Any]:
     """Return the rules as JSON values, each with its definition; nothing without any."""
     rows = {
@@ -200,10 +193,6 @@ def _plain(rules: Mapping[str, RuleScore]) -> dict[str, Any]:
         for name, score in rules.items()
     }
     return {"rules": rows} if rows else {}
-
-
-def _percent(share: float | None) -> str:
-    return "n/a" if share is None else f"{share:.2%}"
 
 
 def _require_writable(path: Path) -> None:

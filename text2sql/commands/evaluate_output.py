@@ -1,0 +1,84 @@
+"""What ``text2sql evaluate`` tells people; its warnings go to standard error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from text2sql.datasets.bird import Record
+from text2sql.datasets.predictions import Predictions
+from text2sql.render import neutral
+from text2sql.rules import RuleScore
+from text2sql.sandbox import Status
+from text2sql.scoring import PredictionScores, accuracy
+
+
+def report_left_out(records: list[Record], sql: Predictions) -> None:
+    """Say on standard error which questions and predictions do not count, and why."""
+    for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
+        click.echo(f"left out: {count} questions ({reason})", err=True)
+    if sql.missing:
+        click.echo(f"missing: {len(sql.missing)} questions have no prediction", err=True)
+    if sql.unknown:
+        click.echo(f"unknown: {len(sql.unknown)} predictions belong to no question", err=True)
+    if sql.no_text:
+        click.echo(
+            f"warning: {len(sql.no_text)} predictions are neither text nor null and count as not "
+            f"matched; the first has the id {neutral(sql.no_text[0])}",
+            err=True,
+        )
+
+
+def report_golds(scores: PredictionScores) -> None:
+    """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
+    ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
+    failing = [gold for gold in ran if not gold.usable]
+    empty = [gold for gold in ran if gold.empty]
+    if failing:
+        first = neutral(f"{failing[0].key}: {failing[0].error or failing[0].status}")
+        click.echo(
+            f"warning: the gold SQL of {len(failing)} questions does not run, so nothing matches "
+            f"it; the first is {first}",
+            err=True,
+        )
+    if empty:
+        click.echo(
+            f"warning: the gold SQL of {len(empty)} questions returns no row, so any query that "
+            f"returns none matches; the first is {neutral(empty[0].key)}",
+            err=True,
+        )
+
+
+def print_scores(scores: PredictionScores) -> None:
+    """Print accuracies and verdicts."""
+    found = scores.to_dict()
+    total = _percent(accuracy(scores.scored))
+    click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule})")
+    if corrected := found.get("corrected"):
+        share = _percent(corrected["execution_accuracy"])
+        click.echo(f"  {'corrected':<24} {share:>7} of {_count(corrected)} (known issues)")
+    for title in ("by_gold", "by_difficulty", "by_database"):
+        for name, part in found.get(title, {}).items():
+            share = _percent(part["execution_accuracy"])
+            click.echo(f"  {neutral(name):<24} {share:>7} of {_count(part)}")
+    verdicts = Counter(item.verdict.value for item in scores.scored)
+    click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
+
+
+def _count(part: Mapping[str, Any]) -> str:
+    """Say of how many questions an accuracy is."""
+    return f"{part['judged']} judged" if "judged" in part else str(part["count"])
+
+
+def print_rules(rules: Mapping[str, RuleScore]) -> None:
+    """Print what the other rules give, on one line."""
+    others = [f"{name} {score.value:.2%}" for name, score in rules.items() if name != "official"]
+    if others:
+        click.echo(f"  beside it: {', '.join(others)}")
+
+
+def _percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{share:.2%}"

@@ -1,0 +1,111 @@
+"""The greedy answers of policies by the other rules, beside the official number.
+
+Rollouts keep no rows, so the queries run again: equal ones on a question once. What cannot match
+(errors, writes, time-outs) is not run and counts 0 everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from text2sql import efficiency
+from text2sql.judge import Verdict
+from text2sql.parts import RULE
+from text2sql.questions import Question
+from text2sql.rollout_store import Rollout
+from text2sql.rules import DEFINITIONS as RULE_DEFINITIONS
+from text2sql.rules import Values, rule_values
+from text2sql.sandbox import Limits, Sandbox, clean_sql
+from text2sql.scores import Score
+from text2sql.statistics import Proportion, mean_interval
+
+DEFINITIONS = RULE_DEFINITIONS | efficiency.DEFINITIONS
+_RAN = (Verdict.MATCH, Verdict.WRONG)
+_SHARES = ("official", "multiset", "ordered")
+
+
+@dataclass(frozen=True)
+class RuleResults:
+    """What the rules give, by policy and question key.
+
+    ``changed`` names the questions whose stored verdict the second run does not confirm: their
+    queries depend on time or chance. ``repeats`` counts the timed runs, 0 where none were made.
+    """
+
+    values: Mapping[str, Values]
+    changed: Mapping[str, Sequence[str]]
+    repeats: int = 0
+
+    def scores(self) -> list[Score]:
+        """Return each rule's mean with its 95 % interval over the questions."""
+        return [
+            _score(policy, rule, [row[rule] for row in values.values() if rule in row])
+            for policy, values in self.values.items()
+            for rule in DEFINITIONS
+            if any(rule in row for row in values.values())
+        ]
+
+
+def measure_rules(
+    questions: Sequence[Question],
+    greedy: Mapping[str, Sequence[Rollout]],
+    sandbox: Sandbox,
+    repeats: int = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+) -> RuleResults:
+    """Judge policies' greedy rollouts by every rule; with ``repeats`` also by their time.
+
+    Rollouts that the infrastructure spoilt have no values. Raises Text2SqlError when a database
+    cannot be read at all.
+    """
+    answers = {name: _answers(rollouts) for name, rollouts in greedy.items()}
+    found = rule_values(questions, list(answers.values()), sandbox, limits)
+    values = {
+        name: _of_valid(one, rollouts)
+        for (name, rollouts), one in zip(greedy.items(), found, strict=True)
+    }
+    changed = {name: _changed(values[name], rollouts) for name, rollouts in greedy.items()}
+    if repeats:
+        for name, rows in values.items():
+            _add_efficiency(rows, questions, answers[name], repeats, limits)
+    return RuleResults(values, changed, repeats)
+
+
+def _answers(rollouts: Sequence[Rollout]) -> dict[str, str]:
+    return {one.key: clean_sql(one.sql) for one in rollouts if one.verdict in _RAN}
+
+
+def _of_valid(values: Values, rollouts: Sequence[Rollout]) -> Values:
+    valid = {rollout.key for rollout in rollouts if rollout.valid}
+    return {key: row for key, row in values.items() if key in valid and row}
+
+
+def _changed(values: Values, rollouts: Sequence[Rollout]) -> list[str]:
+    right = {one.key: one.verdict == Verdict.MATCH for one in rollouts if one.verdict in _RAN}
+    return [key for key, row in values.items() if bool(row["official"]) != right.get(key, False)]
+
+
+def _add_efficiency(
+    values: Values,
+    questions: Sequence[Question],
+    answers: Mapping[str, str],
+    repeats: int,
+    limits: Limits,
+) -> None:
+    valid = [question for question in questions if question.key in values]
+    matched = {key for key, row in values.items() if row["official"]}
+    timed = efficiency.efficiency_values(valid, answers, matched, repeats, limits)
+    for key, row in timed.items():
+        values[key] |= row
+
+
+def _score(policy: str, rule: str, values: Sequence[float]) -> Score:
+    most = efficiency.MOST.get(rule, max(1.0, *values))
+    low, high = (
+        Proportion(int(sum(values)), len(values)).interval
+        if rule in _SHARES
+        else mean_interval(values, most)
+    )
+    return Score(policy, "greedy", RULE, rule, fmean(values), low, high, len(values))

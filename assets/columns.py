@@ -1,0 +1,50 @@
+"""The columns of what an asset writes, as Dagster's column schema, and who owns what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+DATA_TEAM, MODEL_TEAM, REPORTING_TEAM = ["team:data"], ["team:models"], ["team:reporting"]
+
+
+def columns(*named: tuple[str, str, str]) -> dict[str, Any]:
+    """Return metadata with columns of a name, a type and a description."""
+    return _metadata(dg.TableColumn(name, kind, about) for name, kind, about in named)
+
+
+def columns_of(record: type, **before: str) -> dict[str, Any]:
+    """Return metadata with the fields of a dataclass as columns.
+
+    ``before`` are columns in front of them: name and type.
+    """
+    first = [dg.TableColumn(name, kind) for name, kind in before.items()]
+    rest = [dg.TableColumn(field.name, _word(field.type)) for field in fields(record)]
+    return _metadata([*first, *rest])
+
+
+def columns_of_table(table: sa.Table) -> dict[str, Any]:
+    """Return metadata with the columns of a reporting table."""
+    return _metadata(
+        dg.TableColumn(
+            column.name,
+            type(column.type).__name__.lower(),
+            constraints=dg.TableColumnConstraints(nullable=bool(column.nullable)),
+        )
+        for column in table.columns
+    )
+
+
+def _word(annotation: Any) -> str:
+    """Name a field's type as the source does."""
+    return annotation if isinstance(annotation, str) else annotation.__name__
+
+
+def _metadata(found: Iterable[dg.TableColumn]) -> dict[str, Any]:
+    return {"dagster/column_schema": dg.TableSchema(columns=list(found))}

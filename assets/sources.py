@@ -1,0 +1,123 @@
+"""The sources that each asset's result depends on: what makes its code version.
+
+An asset whose code version is another than that of its last materialization is outdated in
+Dagster; what follows is outdated once its data version has changed. So a source stands at the
+assets whose own work it shapes, and not at those that only read their results.
+"""
+
+from __future__ import annotations
+
+from assets.versions import behaviour_version, code_version
+
+
+def _library(*names: str) -> tuple[str, ...]:
+    return tuple(f"text2sql/{name}" for name in names)
+
+
+def _assets(*names: str) -> tuple[str, ...]:
+    return tuple(f"assets/{name}.py" for name in names)
+
+
+SANDBOX = _library("sandbox")
+JUDGE = (*_library("judge.py"), *SANDBOX)
+SCHEMA = _library("descriptions.py", "render.py", "schema.py")
+AGENT = (
+    *_library("agent.py", "prompts.py", "questions.py", "settings.py", "tools.py"),
+    *_library("schema_text.py"),
+    *SCHEMA,
+)
+ROLLOUTS = (*AGENT, *JUDGE, *_library("policy", "rollouts.py", "rollout_store.py"))
+SAMPLING = (
+    *ROLLOUTS,
+    *_library("difficulty.py"),
+    *_assets("rollout_sets", "sampling"),
+    "resources/policy.py",
+)
+EXPECTATIONS = _assets("checks_page", "expectations", "suites")
+GOLDS = (*_library("datasets/checks.py"), *JUDGE)
+FLAGS = _library(
+    *(f"datasets/{name}.py" for name in ("gold_flags", "gold_findings", "gold_casts", "limits"))
+)
+
+SOURCES: dict[str, tuple[str, ...]] = {
+    "bird_archive": (
+        *_assets("bird", "bird_config"),
+        *_library(
+            *(f"datasets/{name}.py" for name in ("archives", "databases", "layout", "sources")),
+            "datasets/pocket",
+        ),
+    ),
+    "bird_questions": (
+        *_assets("bird", "bird_config", "data"),
+        *_library(*(f"datasets/{name}.py" for name in ("bird", "databases", "gold_file", "rows"))),
+        *EXPECTATIONS,
+    ),
+    "bird_databases": (
+        *_assets("bird"),
+        *_library("datasets/checks.py", "datasets/reports.py"),
+        *SCHEMA,
+        *SANDBOX,
+        *EXPECTATIONS,
+    ),
+    "gold_results": (*_assets("bird", "bird_config", "gold"), *GOLDS, *FLAGS, *EXPECTATIONS),
+    "reward_strength": (
+        *_assets("strength"),
+        *_library("strength", "known_results.py"),
+        *JUDGE,
+    ),
+    "known_issues": (*_assets("known_issues"), *_library("known_issues.py"), *JUDGE),
+    "base_rollouts": (*_assets("difficulty"), *SAMPLING),
+    "training_prompts": (*_assets("difficulty"), *_library("difficulty.py")),
+    "grpo_policy": (
+        *_assets("trainers", "training", "training_plan"),
+        *_library("training", "environment.py"),
+        *ROLLOUTS,
+    ),
+    "dev_rollouts": (*_assets("dev_rollouts"), *SAMPLING),
+    "dev_scores": (
+        *_assets("evaluation"),
+        *_library("evaluation.py", "evaluation_report", "failures", "known_issues.py"),
+        *_library("parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"),
+        *_library("rules.py", "submissions.py"),
+    ),
+    "model_card": _library("model_card.py", "score_table.py"),
+    "champion_policy": (*_assets("back_test", "champion"), *_library("champion.py")),
+    "report_questions": (
+        *_assets("report_questions"),
+        *_library("datasets/pocket/business.py"),
+        *_library("reporting/question_file.py", "reporting/questions.py", "reporting/seeding.py"),
+    ),
+    "report_answers": (*_assets("reporting"), *_library("reporting", "voting.py"), *ROLLOUTS),
+}
+
+ROLLOUT_BEHAVIOUR = (
+    *AGENT,
+    *_library("judge.py", "policy/replies.py", "rollouts.py"),
+    *(f"text2sql/sandbox/{name}.py" for name in ("connection", "execution", "limits", "results")),
+    *(f"text2sql/sandbox/{name}.py" for name in ("statements", "work")),
+)
+"""What shapes a rollout beside its policy, prompts, data and sampling."""
+
+TRAINING_BEHAVIOUR = {
+    "trl": _library(*(f"training/{name}.py" for name in ("config", "environment", "trl"))),
+    "prime_rl": _library(
+        "environment.py", *(f"training/prime_rl/{name}.py" for name in ("settings", "toml"))
+    ),
+}
+"""What shapes a training run beside its rollouts, by backend."""
+
+
+def version_for(asset: str) -> str:
+    """Return the code version of an asset."""
+    return code_version(*SOURCES[asset])
+
+
+def rollout_version() -> str:
+    """Return what rollouts must have in common beside policy, prompts, data and sampling."""
+    return behaviour_version(*ROLLOUT_BEHAVIOUR)
+
+
+def training_version(backend: str) -> str:
+    """Return a version of the code that shapes a training run with this backend."""
+    kind = "trl" if backend == "trl" else "prime_rl"
+    return behaviour_version(*ROLLOUT_BEHAVIOUR, *TRAINING_BEHAVIOUR[kind])

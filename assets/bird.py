@@ -13,8 +13,10 @@ import pandas as pd
 from assets import data
 from assets.bird_config import POCKET, BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
 from assets.checks_page import report_checks
+from assets.columns import DATA_TEAM, columns_of, named_columns
 from assets.expectations import EXAMPLES, merge, table
-from assets.gold import FLAG_CODE, check_gold_determined, find_flags, time_by_database, with_flags
+from assets.gold import check_gold_determined, find_flags, time_by_database, with_flags
+from assets.sources import GOLDS, version_for
 from assets.split_checks import check_databases_apart, check_questions_apart
 from assets.suites import (
     check_databases,
@@ -30,7 +32,7 @@ from assets.versions import fingerprint as version_of
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import Record, load_records
-from text2sql.datasets.checks import run_golds
+from text2sql.datasets.checks import DatabaseReport, run_golds
 from text2sql.datasets.digests import Digests, combine_digests
 from text2sql.datasets.layout import SplitLayout, fingerprint
 from text2sql.datasets.pocket.corpus import FORMAT, CorpusSizes, generate
@@ -42,17 +44,9 @@ from text2sql.sandbox import Limits, Sandbox
 
 GROUP = "bird"
 DIGESTS = "digests.json"
-ARCHIVE_CODE = tuple(
-    f"text2sql/datasets/{name}"
-    for name in ("archives.py", "databases.py", "layout.py", "sources.py", "pocket")
-)
-QUESTIONS_CODE = tuple(
-    f"text2sql/datasets/{name}.py" for name in ("bird", "databases", "gold_file", "rows")
-)
 DATABASES_CODE = code_version(
     *(f"text2sql/{name}.py" for name in ("datasets/checks", "descriptions", "schema"))
 )
-GOLD_CODE = ("text2sql/datasets/checks.py", "text2sql/judge.py", "text2sql/sandbox")
 
 
 def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
@@ -63,7 +57,9 @@ def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
 
 @dg.asset(
     group_name=GROUP,
-    code_version=code_version(*ARCHIVE_CODE),
+    owners=DATA_TEAM,
+    code_version=version_for("bird_archive"),
+    kinds={"file"},
 )
 def bird_archive(
     context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
@@ -116,7 +112,15 @@ def _generate(config: BirdConfig, root: Path) -> Path:
         questions_tidy=False,
         questions_apart=False,
     ),
-    code_version=code_version(*QUESTIONS_CODE, "assets/suites.py", "assets/split_checks.py"),
+    owners=DATA_TEAM,
+    code_version=version_for("bird_questions"),
+    kinds={"jsonl"},
+    metadata=named_columns(
+        ("position", "int", "Row of the questions file, from 0."),
+        ("question", "object", "key, db_id, database, question, evidence, sql and more."),
+        ("reason", "str", "Why the question cannot be used; empty where it can."),
+        ("detail", "str", "More about the reason."),
+    ),
 )
 def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
     """Every question of the splits; those that cannot be used are kept with the reason.
@@ -146,7 +150,9 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
     if not any(outcome.blocks for outcome in outcomes.values()):
         data.write_json(root.path / "bird" / data.CURRENT, archive.to_dict())
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(archive.fingerprint),
+        data_version=dg.DataVersion(
+            version_of(dataset=archive.fingerprint, rows=everything.to_dict("records"))
+        ),
         metadata={
             "folder": str(folder),
             "questions by split": {split: len(frame) for split, frame in frames.items()},
@@ -171,9 +177,10 @@ def _question_row(record: Record) -> dict[str, Any]:
     check_specs=_checks(
         "bird_databases", databases_sound=True, descriptions_match=False, databases_apart=False
     ),
-    code_version=code_version(
-        "text2sql/datasets/checks.py", "assets/suites.py", "assets/split_checks.py"
-    ),
+    owners=DATA_TEAM,
+    code_version=version_for("bird_databases"),
+    kinds={"sqlite", "parquet"},
+    metadata=columns_of(DatabaseReport, split="str"),
 )
 def bird_databases(
     config: DatabasesConfig, root: ArtifactRoot, sandbox: SandboxResource
@@ -220,7 +227,10 @@ def bird_databases(
     group_name=GROUP,
     deps=[bird_questions, bird_databases],
     check_specs=_checks("gold_results", gold_runs=True, gold_answers=False, gold_determined=False),
-    code_version=code_version(*GOLD_CODE, *FLAG_CODE),
+    owners=DATA_TEAM,
+    code_version=version_for("gold_results"),
+    kinds={"jsonl"},
+    metadata=columns_of(GoldResult),
 )
 def gold_results(
     context: dg.AssetExecutionContext,
@@ -236,7 +246,7 @@ def gold_results(
     version = version_of(
         data=archive.fingerprint,
         seconds=config.seconds,
-        code=code_version(*GOLD_CODE),
+        code=code_version(*GOLDS),
         sqlite=sqlite3.sqlite_version,
     )
     limits, folder = Limits(seconds=config.seconds), data.dataset_folder(root.path, archive)

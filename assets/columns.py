@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DATA_TEAM, MODEL_TEAM, REPORTING_TEAM = ["team:data"], ["team:models"], ["team:reporting"]
 
 
-def columns(*named: tuple[str, str, str]) -> dict[str, Any]:
+def named_columns(*named: tuple[str, str, str]) -> dict[str, Any]:
     """Return metadata with columns of a name, a type and a description."""
     return _metadata(dg.TableColumn(name, kind, about) for name, kind, about in named)
 

@@ -14,6 +14,7 @@ import pandas as pd
 from assets import data
 from assets.expectations import Outcome, great_expectations, validate
 from assets.plots import records
+from assets.sources import FLAGS as FLAGS_CODE
 from assets.versions import code_version, fingerprint, read_json
 from text2sql.datasets.gold_findings import Flag
 from text2sql.datasets.gold_flags import GoldFlag, flag_golds
@@ -22,10 +23,6 @@ from text2sql.sandbox import Limits, Sandbox
 
 FLAGS = "gold_flags.jsonl"
 FLAG_STATE = "gold_flags.json"
-FLAG_CODE = tuple(
-    f"text2sql/datasets/{name}.py"
-    for name in ("gold_flags", "gold_findings", "gold_casts", "limits")
-)
 SHOWN_DATABASES = 20
 
 SENTENCES = {
@@ -49,7 +46,7 @@ def find_flags(
     folder = data.dataset_folder(root, archive)
     version = fingerprint(
         golds=[[gold.key, gold.status, gold.digest] for gold in golds.values()],
-        code=code_version(*FLAG_CODE),
+        code=code_version(*FLAGS_CODE),
         sqlglot=installed("sqlglot"),
     )
     if read_json(folder / FLAG_STATE).get("version") == version:

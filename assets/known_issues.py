@@ -10,8 +10,10 @@ from pydantic import Field
 
 from assets import data
 from assets.bird import gold_results
+from assets.columns import DATA_TEAM, named_columns
 from assets.expectations import table
-from assets.versions import code_version, fingerprint, read_json
+from assets.sources import version_for
+from assets.versions import fingerprint, read_json
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.layout import SplitLayout
@@ -44,8 +46,14 @@ class KnownIssuesConfig(dg.Config):
 @dg.asset(
     group_name="bird",
     deps=[gold_results],
-    code_version=code_version("text2sql/known_issues.py", "assets/known_issues.py"),
+    owners=DATA_TEAM,
+    code_version=version_for("known_issues"),
     kinds={"json"},
+    metadata=named_columns(
+        ("key", "str", "The question's key."),
+        ("issue", "object", "Kind, reason, source and corrected gold queries."),
+        ("golds", "list", "What each of those gold queries returns."),
+    ),
 )
 def known_issues(
     config: KnownIssuesConfig, root: ArtifactRoot, sandbox: SandboxResource

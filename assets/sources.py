@@ -33,7 +33,7 @@ SAMPLING = (
     *_assets("rollout_sets", "sampling"),
     "resources/policy.py",
 )
-EXPECTATIONS = _assets("checks_page", "expectations", "suites")
+EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
     *(f"datasets/{name}.py" for name in ("gold_flags", "gold_findings", "gold_casts", "limits"))

@@ -13,6 +13,8 @@ from pydantic import Field
 
 from assets import data
 from assets.bird import gold_results
+from assets.columns import DATA_TEAM, named_columns
+from assets.sources import JUDGE, version_for
 from assets.strength_view import describe_strength
 from assets.versions import code_version, fingerprint, read_json
 from resources.paths import ArtifactRoot
@@ -25,7 +27,7 @@ from text2sql.sandbox import Limits, Sandbox
 from text2sql.strength.measure import Strength, measure_strength
 
 STRENGTH, NEAR_MISSES, STATE = "strength.jsonl", "strength.parquet", "strength.json"
-STRENGTH_CODE = ("text2sql/strength", "text2sql/judge.py", "text2sql/sandbox")
+STRENGTH_CODE = ("text2sql/strength", *JUDGE)
 RUN_CODE = ("text2sql/known_results.py", "text2sql/sandbox")
 
 
@@ -43,8 +45,15 @@ class StrengthConfig(dg.Config):
 @dg.asset(
     group_name="bird",
     deps=[gold_results],
-    code_version=code_version(*STRENGTH_CODE),
+    owners=DATA_TEAM,
+    code_version=version_for("reward_strength"),
     kinds={"jsonl"},
+    metadata=named_columns(
+        ("key", "str", "The question's key."),
+        ("score", "float", "Share of near-misses that the reward tells apart; null without one."),
+        ("reason", "str", "Why there is no score; empty where there is one."),
+        ("near_misses", "list", "Each that was tried: its kind, change, SQL and outcome."),
+    ),
 )
 def reward_strength(
     context: dg.AssetExecutionContext,

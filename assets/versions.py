@@ -7,6 +7,7 @@ import io
 import json
 import tokenize
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def _without_words(source: str) -> str:
     lines = source.splitlines()
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     before, touched = tokenize.NEWLINE, set()
-    for token, after in zip(tokens, tokens[1:], strict=False):
+    for token, after in pairwise(tokens):
         alone = before in _STATEMENT_ENDS and after.type == tokenize.NEWLINE
         if token.type in _LAYOUT or (token.type == tokenize.STRING and alone):
             touched |= _blank(lines, token)

@@ -224,13 +224,12 @@ def _none_of(column: str, values: list[str], sentence: str, allowed: float) -> l
     )
     if not allowed:
         return [strict]
-    least = 1 - allowed
     bound = expectation(
         column=column,
         value_set=values,
-        mostly=least,
+        mostly=1 - allowed,
         severity="critical",
-        description=sentence.format(f"at least {least:.1%}"),
+        description=sentence.format(f"at least {1 - allowed:.1%}"),
     )
     return [strict, bound]
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import re
 import shutil
 import time
-import urllib.parse
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +21,8 @@ from text2sql.datasets.http_answers import (
     Answer,
     Refused,
     ask,
+    fault_of,
+    file_name,
     refusal,
     refuse_kind,
     require_address,
@@ -87,7 +87,7 @@ class _Download:
 
     def __init__(self, url: str, folder: Path, sha256: str, say: Say, patience: Patience) -> None:
         self.url, self.sha256, self.say, self.patience = url, sha256, say, patience
-        self.file = folder / _name(url)
+        self.file = folder / file_name(url)
         self.part = folder / f"{self.file.name}.part"
         self.resumed = False
 
@@ -130,7 +130,7 @@ class _Download:
         try:
             answer = ask(self.url, self._conditions(have), self.patience.silence)
         except (OSError, http.client.HTTPException) as error:
-            raise _Broken(_reason(error)) from error
+            raise _Broken(fault_of(error)) from error
         with closing(answer.body):
             return self._take(answer, have)
 
@@ -238,20 +238,4 @@ def _read(answer: Answer) -> bytes:
     try:
         return answer.body.read1(_PIECE)
     except (OSError, http.client.HTTPException) as error:
-        raise _Broken(_reason(error)) from error
-
-
-def _reason(error: Exception) -> str:
-    """Say in words why no answer, or no more of it, came."""
-    if isinstance(error, TimeoutError):
-        return "the server is silent"
-    if isinstance(error, http.client.IncompleteRead):
-        return "the connection ended early"
-    reason = getattr(error, "reason", None) or error
-    return f"the connection failed ({getattr(reason, 'strerror', None) or reason})"
-
-
-def _name(url: str) -> str:
-    """Return the file's name in an address, with plain characters only."""
-    last = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
-    return re.sub(r"[^A-Za-z0-9._-]", "_", last).lstrip(".")[-100:] or "download"
+        raise _Broken(fault_of(error)) from error

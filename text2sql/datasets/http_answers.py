@@ -151,3 +151,19 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if target not in ("http", "https") or (req.type == "https" and target == "http"):
             raise Text2SqlError(f"{shown(req.full_url)} points to {shown(newurl)}: not followed.")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def fault_of(error: Exception) -> str:
+    """Say in words why no answer, or no more of it, came."""
+    if isinstance(error, TimeoutError):
+        return "the server is silent"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection ended early"
+    reason = getattr(error, "reason", None) or error
+    return f"the connection failed ({getattr(reason, 'strerror', None) or reason})"
+
+
+def file_name(url: str) -> str:
+    """Return the file's name in an address, with plain characters only."""
+    last = urllib.parse.unquote(urllib.parse.urlsplit(url).path).rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9._-]", "_", last).lstrip(".")[-100:] or "download"

@@ -51,12 +51,18 @@ class Message:
 
 
 class Channel(Protocol):
-    """A way to somebody: ``kind`` is its name, ``address`` where to, which may be secret."""
+    """A way to somebody."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """Its name."""
+        ...
+
     @property
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Where to; it may be secret."""
+        ...
+
     def send(self, message: Message) -> str:
         """Send it; return what went wrong in part, empty where nothing did; or raise."""
         ...

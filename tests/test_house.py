@@ -1,0 +1,240 @@
+"""The house rules that a program can see: arrows, light imports, sizes, docstrings, types."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+ROOMS = {
+    "text2sql": set(),
+    "text2sql_env": {"text2sql"},
+    "resources": {"text2sql"},
+    "assets": {"text2sql", "resources"},
+    "pipelines": {"text2sql", "resources", "assets"},
+}
+"""Each package and the packages of ours that it may import."""
+
+OURS = {*ROOMS, "benchmarks", "documentation", "examples", "tests"}
+BASE = {"click", "aiohttp", "packaging", "rich"}
+"""What the base install brings."""
+
+CHILD_PROGRAMS = ("text2sql/training/",)
+"""Programs that run below a Dagster step and report through ``dagster_pipes``."""
+
+NEEDS_EXTRA = {
+    "text2sql/reporting/": {"sqlalchemy", "alembic", "yaml"},
+    "text2sql/strength/": {"sqlglot"},
+    "text2sql/failures/": {"sqlglot"},
+    "text2sql/training/": {"torch", "transformers", "trl", "datasets", "pydantic", "tomli_w"},
+    "text2sql/datasets/limits.py": {"sqlglot"},
+    "text2sql/environment.py": {"verifiers", "pydantic"},
+    "text2sql/policy/batching.py": {"torch", "transformers"},
+    "text2sql/policy/local.py": {"torch", "transformers"},
+    "text2sql/policy/row_cache.py": {"torch", "transformers"},
+    "text2sql_env/": {"verifiers"},
+}
+"""Modules that only make sense with an extra, and what of it they import at once."""
+
+LONGEST = 250
+LONGER: dict[str, str] = {}
+"""Modules that may have more lines, and why: none as yet."""
+
+PRINTING = ("text2sql/training/", "pipelines/", "examples/", "benchmarks/", "documentation/")
+"""Programs of their own, whose standard output is a log or a screen."""
+
+
+def modules(*packages: str) -> list[Path]:
+    """Return the files of packages, without the migrations, which are history."""
+    files = [REPO / name for name in listed_files(*packages) if name.endswith(".py")]
+    return [file for file in files if file.is_file() and "migrations" not in file.parts]
+
+
+def listed_files(*below: str) -> list[str]:
+    """Return the files that git tracks."""
+    command = ["git", "ls-files", *below]
+    listed = subprocess.run(command, cwd=REPO, check=True, capture_output=True, text=True)
+    return listed.stdout.splitlines()
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(REPO))
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Yield the modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module
+
+
+def all_imports(file: Path) -> set[str]:
+    return {name for node in ast.walk(tree(file)) for name in imported(node)}
+
+
+def imports_at_once(file: Path) -> set[str]:
+    """Return what importing a module imports: not what functions or type checkers do."""
+    found: set[str] = set()
+    waiting: list[ast.stmt] = list(tree(file).body)
+    while waiting:
+        node = waiting.pop()
+        found.update(imported(node))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef):
+            waiting += [child for child in ast.walk(node) if isinstance(child, ast.stmt)][1:]
+    return found
+
+
+def first(name: str) -> str:
+    return name.partition(".")[0]
+
+
+PRODUCT = modules(*ROOMS)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_arrows_run_one_way(package):
+    allowed = ROOMS[package] | {package}
+    wrong = {
+        name_of(file): sorted(name for name in all_imports(file) if first(name) in OURS - allowed)
+        for file in modules(package)
+    }
+    assert {file: names for file, names in wrong.items() if names} == {}
+
+
+def test_the_library_knows_no_dagster():
+    found = {
+        name_of(file): name
+        for file in modules("text2sql", "text2sql_env")
+        for name in all_imports(file)
+        if first(name).startswith("dagster")
+    }
+    children = {file for file in found if file.startswith(CHILD_PROGRAMS)}
+    assert set(found) == children
+    assert {first(name) for name in found.values()} <= {"dagster_pipes"}
+
+
+def test_the_base_install_is_enough_to_import_what_needs_no_extra():
+    wrong = {}
+    for file in modules("text2sql", "text2sql_env"):
+        allowed = BASE | {"text2sql", "dagster_pipes"} | set(sys.stdlib_module_names)
+        for place, names in NEEDS_EXTRA.items():
+            if name_of(file).startswith(place):
+                allowed |= names
+        outside = {name for name in imports_at_once(file) if first(name) not in allowed}
+        if outside:
+            wrong[name_of(file)] = sorted(outside)
+    assert wrong == {}
+
+
+def test_modules_are_short():
+    lengths = {name_of(file): len(file.read_text().splitlines()) for file in PRODUCT}
+    assert {
+        n: c for n, c in lengths.items() if c > LONGEST and not n.startswith(tuple(LONGER))
+    } == {}
+
+
+def public(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Yield the functions, classes and methods of a module that others may use."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    waiting = list(tree(file).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, kinds) and not node.name.startswith("_"):
+            yield node
+            waiting += node.body if isinstance(node, ast.ClassDef) else []
+
+
+def test_public_names_have_docstrings():
+    lacking = [
+        f"{name_of(file)}: the module" for file in PRODUCT if not ast.get_docstring(tree(file))
+    ]
+    lacking += [
+        f"{name_of(file)}:{node.lineno} {node.name}"
+        for file in PRODUCT
+        for node in public(file)
+        if not ast.get_docstring(node)
+    ]
+    assert lacking == []
+
+
+def test_public_functions_are_annotated():
+    lacking = []
+    for file in PRODUCT:
+        for node in public(file):
+            if isinstance(node, ast.ClassDef):
+                continue
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            bare = [a.arg for a in given if a.annotation is None and a.arg not in ("self", "cls")]
+            if bare or node.returns is None:
+                lacking.append(f"{name_of(file)}:{node.lineno} {node.name} {bare}")
+    assert lacking == []
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (REPO / "text2sql" / "py.typed").is_file()
+    assert '"py.typed"' in (REPO / "pyproject.toml").read_text()
+
+
+def test_only_programs_print():
+    found = [
+        f"{name_of(file)}:{node.lineno}"
+        for file in PRODUCT
+        if not name_of(file).startswith(PRINTING)
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+    ]
+    assert found == []
+
+
+MACHINE_PATHS = re.compile(r"(?<![\w.])(?:/work/|/root/|/home/\w|/Users/\w|/tmp/\w)")
+ATTACKS = ("tests/test_archives.py", "tests/test_bird.py", "tests/attacks.py")
+"""Where paths are what an attacker names."""
+
+
+def test_nothing_names_a_path_of_somebodys_machine():
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=REPO, check=True, capture_output=True, text=True
+    )
+    found = []
+    for name in listed.stdout.splitlines():
+        file = REPO / name
+        if not file.is_file() or file.suffix in (".safetensors", ".png", ".jpg", ".sqlite"):
+            continue
+        if file == Path(__file__) or name in ATTACKS:
+            continue
+        for number, line in enumerate(file.read_text("utf-8", errors="replace").splitlines(), 1):
+            if MACHINE_PATHS.search(line):
+                found.append(f"{name}:{number}: {line.strip()[:100]}")
+    assert found == []
+
+
+def test_only_the_sandbox_opens_databases_of_users():
+    """``sqlite3.connect`` elsewhere makes or reads files of the project's own."""
+    own = {
+        "text2sql/known_results.py": "results of earlier runs",
+        "text2sql/datasets/pocket/world.py": "the pocket corpus, which it makes",
+        "text2sql/doctor/services.py": "a database that it makes, and the reporting tables",
+        "text2sql/reporting/database.py": "the reporting tables",
+    }
+    found = {
+        name_of(file)
+        for file in modules("text2sql", "assets", "resources", "pipelines")
+        if "sqlite3.connect(" in file.read_text()
+        and not name_of(file).startswith("text2sql/sandbox/")
+    }
+    assert found <= set(own), found - set(own)

@@ -7,22 +7,23 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_questions, write_json
 from assets.partitions import training_runs
 from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
 from assets.sampling import (
-    SAMPLING_CODE,
     SamplingConfig,
     describe_rollouts,
     plan_shards,
     require_valid,
     sample_shard,
 )
+from assets.sources import version_for
 from assets.training import read_training
-from assets.versions import code_version
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.questions import Question
+from text2sql.rollouts import Rollout
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED
 
 
@@ -116,8 +117,10 @@ def collect_dev_rollouts(
         "gold_results": dg.AssetIn(dagster_type=dg.Nothing),
         "grpo_policy": dg.AssetIn(dagster_type=dg.Nothing),
     },
-    code_version=code_version(*SAMPLING_CODE),
+    owners=MODEL_TEAM,
+    code_version=version_for("dev_rollouts"),
     kinds={"jsonl"},
+    metadata=columns_of(Rollout),
 )
 def dev_rollouts(gold_results: Any, grpo_policy: Any) -> Any:
     """Sample the base and the trained policy on the dev questions, in shards."""

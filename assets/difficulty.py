@@ -10,39 +10,48 @@ import pandas as pd
 from pydantic import Field
 
 from assets.checks_page import report_checks
+from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_golds, load_questions, write_json, write_rows
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.partitions import require_training_run
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
 from assets.sampling import (
-    SAMPLING_CODE,
     SamplingConfig,
     describe_rollouts,
     plan_shards,
     require_valid,
     sample_shard,
 )
+from assets.sources import version_for
 from assets.strength import require_strength, reward_strength
 from assets.suites import check_prompts, check_ratings
-from assets.versions import code_version, fingerprint
+from assets.versions import fingerprint, read_json
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.difficulty import Bounds, Difficulty, leave_out_weak, rate, select, usable
+from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
+from text2sql.provenance import code_state, sealed
 from text2sql.questions import Question
+from text2sql.rollouts import Rollout
+from text2sql.training.start import FROM_BASE, find_start
 
 POINTER = "base_rollouts.json"
-FILTER_CODE = ("assets/difficulty.py", "text2sql/difficulty.py")
 PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
 ABOUT = "about.json"
 
 
 class BaseRolloutsConfig(SamplingConfig):
-    """How the base policy is sampled on the training questions."""
+    """How the policy that training starts from is sampled on the training questions."""
 
     max_questions: int = Field(
         default=0, ge=0, description="The first so many usable questions; 0 means all of them."
+    )
+    start_from: str = Field(
+        default=FROM_BASE,
+        description="Whose rollouts say how hard a question is: base, champion, or a training "
+        "run's name. The same as grpo_policy starts from.",
     )
 
 
@@ -67,10 +76,11 @@ def plan_base_rollouts(
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
     questions = questions[: config.max_questions or None]
-    dataset = load_current(root.path).fingerprint
+    dataset, start = load_current(root.path).fingerprint, find_start(root.path, config.start_from)
     wanted = rollout_set(
-        policy, None, dataset, "train", questions, config.sampled(), config.samples
+        policy, start.policy, dataset, "train", questions, config.sampled(), config.samples
     )
+    start.require_revision(wanted.policy_revision)
     cost = estimate_cost(root.path, wanted)
     context.log.info(f"Base rollouts: {cost}")
     context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
@@ -90,14 +100,17 @@ def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Ou
 
 @dg.graph_asset(
     group_name="difficulty",
-    description="Rollouts of the base policy on the training questions.",
+    description="Rollouts of the policy that training starts from, the base policy unless "
+    "start_from says otherwise, on the training questions.",
     config=base_rollouts_config,
     ins={"gold_results": dg.AssetIn(dagster_type=dg.Nothing)},
-    code_version=code_version(*SAMPLING_CODE),
+    owners=MODEL_TEAM,
+    code_version=version_for("base_rollouts"),
     kinds={"jsonl"},
+    metadata=columns_of(Rollout),
 )
 def base_rollouts(gold_results: Any) -> Any:
-    """Sample the base policy on the training questions, in shards."""
+    """Sample the policy on the training questions, in shards."""
     shards, plan = plan_base_rollouts(gold_results=gold_results)
     return collect_base_rollouts(plan, shards.map(sample_shard).collect())
 
@@ -141,16 +154,19 @@ def prompts_folder(root: ArtifactRoot) -> Path:
 @dg.asset(
     group_name="difficulty",
     deps=[base_rollouts, reward_strength],
-    code_version=code_version(*FILTER_CODE),
+    owners=MODEL_TEAM,
+    code_version=version_for("training_prompts"),
     kinds={"jsonl"},
+    metadata=columns_of(Question),
 )
-def training_prompts(config: TrainingPromptsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
-    """The training questions that the base policy solves sometimes, but not always.
+def training_prompts(
+    context: dg.AssetExecutionContext, config: TrainingPromptsConfig, root: ArtifactRoot
+) -> dg.MaterializeResult:
+    """The training questions that the policy solves sometimes, but not always.
 
     ``prompts.jsonl`` is what every trainer reads: the questions in the order of the seed.
     """
-    pointer = json.loads((root.folder("rollouts") / POINTER).read_text(encoding="utf-8"))
-    wanted = RolloutSet.from_dict(pointer)
+    wanted = RolloutSet.from_dict(_pointer(root))
     golds = load_golds(root.path, "train")
     questions = load_questions(root.path, "train")
     keys = set(wanted.keys)
@@ -162,12 +178,21 @@ def training_prompts(config: TrainingPromptsConfig, root: ArtifactRoot) -> dg.Ma
     prompts = select(asked, ratings, config.seed)
     folder = prompts_folder(root)
     about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
+    about |= {"dagster_run": context.run_id, "code": code_state()}
     _write(folder, prompts, golds, ratings, about)
     unusable = sum(not usable(question, golds) for question in questions)
     return dg.MaterializeResult(
         metadata=describe_prompts(folder, questions, ratings, about, unusable),
         data_version=dg.DataVersion(about["fingerprint"]),
     )
+
+
+def _pointer(root: ArtifactRoot) -> dict[str, Any]:
+    file = root.folder("rollouts") / POINTER
+    pointer = read_json(file)
+    if not pointer:
+        raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
+    return pointer
 
 
 def _about(
@@ -183,6 +208,8 @@ def _about(
     return config.model_dump() | {
         "fingerprint": fingerprint(dataset=wanted.dataset, prompts=content),
         "dataset": wanted.dataset,
+        "rollouts": wanted.folder,
+        "policy": wanted.policy,
         "policy_revision": wanted.policy_revision,
         "prompt_revision": wanted.prompt_revision,
         "samples": wanted.samples,
@@ -202,7 +229,7 @@ def _write(
     kept = sorted(question.key for question in prompts)
     write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
     write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
-    write_json(folder / ABOUT, about)
+    write_json(folder / ABOUT, sealed(about))
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)

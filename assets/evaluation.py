@@ -12,9 +12,7 @@ from assets.known_issues import known_issues, list_version, load_corrections
 from assets.partitions import training_runs
 from assets.plots import draw_scores, plot, records
 from assets.rollout_sets import RolloutSet
-from assets.sampling import (
-    SAMPLING_CODE,
-)
+from assets.sources import SAMPLING as SAMPLING_CODE
 from assets.strength import load_strength, reward_strength
 from assets.versions import code_version, fingerprint, read_json
 from resources.paths import ArtifactRoot

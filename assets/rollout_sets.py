@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assets.sources import rollout_version
 from assets.versions import fingerprint
 from resources.policy import PolicyResource
 from text2sql.difficulty import Tally
@@ -39,13 +40,15 @@ class RolloutSet:
     samples: int
     keys: tuple[str, ...]
     mode: Mode | None = None
+    code: str = ""
+    """The version of the code that shapes rollouts; empty in records of before it was noted."""
 
     @property
     def folder(self) -> str:
         """The folder's name under ``rollouts``, which says what the rollouts depend on."""
-        version = fingerprint(
-            prompt=self.prompt_revision, dataset=self.dataset, sampling=asdict(self.sampling)
-        )
+        parts = {"prompt": self.prompt_revision, "dataset": self.dataset}
+        parts |= {"code": self.code} if self.code else {}
+        version = fingerprint(**parts, sampling=asdict(self.sampling))
         kind = "sampled" if self.sampling.temperature else "greedy"
         kind = kind if self.mode is None else f"{self.mode.replace('_', '-')}-{kind}"
         return f"{self.split}-{kind}-{self.policy_revision}-{version}"
@@ -88,6 +91,7 @@ def rollout_set(
         samples=samples,
         keys=tuple(question.key for question in questions),
         mode=mode,
+        code=rollout_version(),
     )
 
 

@@ -20,20 +20,13 @@ from resources.sandbox import SandboxResource
 from text2sql.difficulty import Tally
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
-from text2sql.rollouts import Rollout, RolloutStore, sample_rollouts
+from text2sql.rollouts import Drawn, RolloutStore, draw_rollouts
 from text2sql.sampling_cost import PaceKeeper
 
 if TYPE_CHECKING:
     from text2sql.sandbox import Sandbox
 
 SAMPLING_POOL = "sampling"
-SAMPLING_CODE = (
-    "assets/sampling.py",
-    "assets/rollout_sets.py",
-    *(f"text2sql/{name}.py" for name in ("agent", "judge", "prompts", "rollouts", "tools")),
-    "text2sql/policy",
-    "text2sql/sandbox",
-)
 
 
 class SamplingConfig(dg.Config):
@@ -141,7 +134,7 @@ async def _sample(
     golds = load_golds(root.path, wanted.split)
     try:
         for attempt in range(1 + work["resampling"]):
-            rollouts = await sample_rollouts(
+            drawn = await draw_rollouts(
                 questions,
                 golds,
                 opened,
@@ -153,22 +146,20 @@ async def _sample(
                 concurrency=work["concurrency"],
                 on_progress=pace,
                 run_id=context.run_id,
-                transcripts=False,
             )
-            spoilt = [rollout for rollout in rollouts if not rollout.valid]
-            if not spoilt:
+            if not drawn.spoilt:
                 break
-            context.log.warning(_spoilt_sentence(spoilt, attempt, work["resampling"]))
+            context.log.warning(_spoilt_sentence(drawn, attempt, work["resampling"]))
     finally:
         pace.note()
     return pace.drawn
 
 
-def _spoilt_sentence(spoilt: Sequence[Rollout], attempt: int, most: int) -> str:
+def _spoilt_sentence(drawn: Drawn, attempt: int, most: int) -> str:
     again = "they are asked again" if attempt < most else "the next run asks them again"
     return (
-        f"{len(spoilt):,} rollouts were spoilt by the infrastructure, for instance with: "
-        f"{spoilt[0].error}; {again}."
+        f"{drawn.spoilt:,} rollouts were spoilt by the infrastructure, for instance with: "
+        f"{drawn.error}; {again}."
     )
 
 
@@ -205,7 +196,9 @@ def describe_rollouts(
         }
         for name, (wanted, tally) in sets.items()
     ]
-    version = fingerprint(rows=[[row["folder"], row["there"], row["invalid"]] for row in rows])
+    version = fingerprint(
+        sets=[[wanted.folder, tally.content, tally.invalid] for wanted, tally in sets.values()]
+    )
     metadata = {"rollouts": records(rows), "shards that sampled": len(shards), "new": new}
     if estimate:
         metadata["estimate before"] = estimate

@@ -22,8 +22,8 @@ SANDBOX = _library("sandbox")
 JUDGE = (*_library("judge.py"), *SANDBOX)
 SCHEMA = _library("descriptions.py", "render.py", "schema.py")
 AGENT = (
-    *_library("agent.py", "prompts.py", "questions.py", "settings.py", "tools.py"),
-    *_library("schema_text.py"),
+    *_library("agent.py", "prompts.py", "questions.py", "settings.py"),
+    *_library("schema_text.py", "tool_calls.py", "tools.py"),
     *SCHEMA,
 )
 ROLLOUTS = (*AGENT, *JUDGE, *_library("policy", "rollouts.py", "rollout_store.py"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -79,6 +80,11 @@ class Bounds:
 _SPOILT, _WRONG, _RIGHT = 1, 2, 3
 
 
+def _hash(rollout: Rollout) -> int:
+    said = (rollout.key, rollout.sample, rollout.verdict, rollout.digest, rollout.sql)
+    return int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8])
+
+
 class Tally:
     """What became of many rollouts, in one byte each: rollouts are read one by one and let go.
 
@@ -88,6 +94,7 @@ class Tally:
 
     def __init__(self, rollouts: Iterable[Rollout] = ()) -> None:
         self._marks: dict[str, bytearray] = {}
+        self._content = 0
         self.error = ""
         for rollout in rollouts:
             self.take(rollout)
@@ -101,9 +108,15 @@ class Tally:
             return
         if rollout.valid:
             marks[rollout.sample] = _RIGHT if rollout.verdict == Verdict.MATCH else _WRONG
+            self._content ^= _hash(rollout)
         else:
             marks[rollout.sample] = _SPOILT
             self.error = self.error or rollout.error
+
+    @property
+    def content(self) -> str:
+        """A fingerprint of what was submitted and what became of it, in whatever order it came."""
+        return f"{self._content:016x}"
 
     def solved(self, key: str) -> int:
         """Return how many rollouts of a question match the gold result."""

@@ -26,7 +26,7 @@ from text2sql.difficulty import Tally, rate, select
 from text2sql.judge import GoldResult, run_gold
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling, ToolCall
 from text2sql.questions import Question
-from text2sql.rollouts import RolloutStore, sample_rollouts
+from text2sql.rollouts import RolloutStore, draw_rollouts
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 
@@ -94,7 +94,7 @@ def sample(work: Path, count: int) -> dict[str, Any]:
         questions, golds = material(work, count, box)
         before, started = _peak_mb(), perf_counter()
         asyncio.run(
-            sample_rollouts(
+            draw_rollouts(
                 questions,
                 golds,
                 ScriptedPolicy(),
@@ -103,7 +103,6 @@ def sample(work: Path, count: int) -> dict[str, Any]:
                 Sampling(1.0),
                 SAMPLES,
                 RolloutStore(work / STORE),
-                transcripts=False,
             )
         )
         seconds = perf_counter() - started

@@ -21,11 +21,11 @@ from pydantic import Field
 from text2sql.agent import Episode, StopReason, run_episode
 from text2sql.errors import InfrastructureError
 from text2sql.judge import GoldResult, Verdict
+from text2sql.judged import judge_episode
 from text2sql.policy.base import Sampling
 from text2sql.policy.server import ServerPolicy
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
-from text2sql.rollouts import judge_episode
 from text2sql.sandbox import Sandbox, check_database
 from text2sql.settings import AgentSettings
 from text2sql.training.config import read_questions

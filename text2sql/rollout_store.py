@@ -106,12 +106,12 @@ class RolloutStore:
             found[place] = rollout
         return list(found.values())
 
-    def scan(self) -> Iterator[Rollout]:
-        """Yield the rollouts one by one as they were written, without transcripts.
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts one by one as they were written, without transcripts unless asked.
 
         One that was asked again comes again, and the later one holds.
         """
-        return self._lines(transcripts=False)
+        return self._lines(transcripts)
 
     def done(self) -> set[tuple[str, int]]:
         """Return the (question key, sample) of every valid rollout."""

@@ -16,11 +16,12 @@ from typing import Any
 from text2sql.agent import run_episode
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import GoldResult
+from text2sql.judged import judge_episode
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.local import ModelPolicy
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
-from text2sql.rollouts import Rollout, judge_episode
+from text2sql.rollouts import Rollout
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 

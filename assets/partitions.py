@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -10,6 +11,9 @@ import dagster as dg
 from text2sql.errors import Text2SqlError
 
 TRAINING_RUN = "training_run"
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+RESERVED = ("base", "champion")
+"""What a run can start from: no run is called so."""
 ZONE_VARIABLE = "TEXT2SQL_TIME_ZONE"
 
 
@@ -43,6 +47,19 @@ def training_run_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -
     return context.run.tags.get(PARTITION_TAG)
 
 
+def require_run_name(name: str) -> None:
+    """Refuse a name that cannot be a folder's or that means another policy."""
+    if not RUN_NAME.fullmatch(name):
+        raise Text2SqlError(
+            f"'{name}' cannot name a training run: use up to 64 letters, digits, '.', '_' or '-', "
+            "a letter or digit first."
+        )
+    if name in RESERVED:
+        raise Text2SqlError(
+            f"'{name}' cannot name a training run: it stands for a policy to start from."
+        )
+
+
 def require_training_run(context: dg.OpExecutionContext) -> None:
     """Refuse a run of the whole lifecycle that does not say which training run it is about.
 
@@ -51,8 +68,10 @@ def require_training_run(context: dg.OpExecutionContext) -> None:
     layer = context.job_def.asset_layer
     selected = context.run.asset_selection or layer.executable_asset_keys
     partitioned = any(layer.asset_graph.get(key).partitions_def for key in selected)
-    if partitioned and not training_run_of(context):
+    if run := training_run_of(context):
+        require_run_name(run)
+    elif partitioned:
         raise Text2SqlError(
             "This run has no training run: choose one as the partition, or give the tag "
-            f"{PARTITION_TAG}; a new one is added with python -m pipelines.partitions NAME."
+            f"{PARTITION_TAG}; text2sql train NAME adds a new one and starts it."
         )

@@ -89,18 +89,23 @@ def lasting(config: TrainerConfig) -> dict[str, Any]:
 
 
 def make_program(
-    config: TrainerConfig, policy: PolicyResource, root: ArtifactRoot, folder: Path
+    config: TrainerConfig,
+    policy: PolicyResource,
+    root: ArtifactRoot,
+    folder: Path,
+    start: str | None = None,
 ) -> Program:
     """Write the child's configuration into ``folder``; return how it is started.
 
-    Every program reads the base policy's directory and the prompts with their gold results,
-    appends to ``metrics.jsonl`` and leaves the trained policy in ``policy``.
+    Every program reads the directory of the policy ``start`` (None: the base policy) and the
+    prompts with their gold results, appends to ``metrics.jsonl`` and leaves the trained policy
+    in ``policy``.
     """
-    base = policy.directory()
+    base = policy.directory(start)
     if base is None:
         raise Text2SqlError(
-            f"The base policy {policy.base} is a server or on the hub: training needs its model's "
-            "directory; fetch it with hf download and name the directory."
+            f"The policy {start or policy.base} is a server or on the hub: training needs its "
+            "model's directory; fetch it with hf download and name the directory."
         )
     prompts = prompts_folder(root)
     paths = {
@@ -115,7 +120,7 @@ def make_program(
     plan = _evaluation_files(root, folder) | {
         "preset": "2gpu-lora" if isinstance(config, PrimeRlLoraConfig) else "8gpu",
         "settings": chosen(config),
-        "agent": policy.settings().to_dict(),
+        "agent": policy.settings(start).to_dict(),
         "fresh": config.fresh,
     }
     file = write_json(folder / "config.json", paths | plan)

@@ -1,8 +1,6 @@
 """GRPO: a policy trained on the prompts, by a child program that reports as it goes."""
 
-import json
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +8,20 @@ import dagster as dg
 from pydantic import Field
 
 from assets.checks import require_passed
+from assets.columns import MODEL_TEAM
 from assets.data import write_json
-from assets.difficulty import prompts_folder, training_prompts
-from assets.partitions import training_runs
-from assets.plots import draw_training, plot, records
-from assets.trainers import TrainerConfig, TrlConfig, chosen, lasting, make_program
-from assets.versions import code_version, file_version, fingerprint, read_json
+from assets.difficulty import training_prompts
+from assets.partitions import require_run_name, training_runs
+from assets.sources import version_for
+from assets.trainers import TrainerConfig, TrlConfig, make_program
+from assets.training_plan import PLAN, is_reusable, keep_prompts, plan_training
+from assets.training_view import describe_training, observer
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.trainer import Metrics, TrainerResource
+from resources.trainer import TrainerResource
 from text2sql.errors import Text2SqlError
-from text2sql.training.prime_rl.progress import kl_alarm
-
-TRAINING_CODE = (
-    "text2sql/training",
-    *(f"text2sql/{name}.py" for name in ("agent", "environment", "judge", "prompts", "tools")),
-)
-SHOWN = (
-    *("step", "reward", "exact_match", "loss", "entropy", "kl", "off_policy_lag"),
-    *("tokens_per_second", "seconds"),
-)
+from text2sql.provenance import read_record, sealed
+from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
 
 
 class GrpoConfig(dg.Config):
@@ -39,6 +31,11 @@ class GrpoConfig(dg.Config):
         default_factory=TrlConfig,
         discriminator="backend",
         description="Which trainer runs, and with what: trl, prime_rl or prime_rl_lora.",
+    )
+    start_from: str = Field(
+        default=FROM_BASE,
+        description="The policy to start from: base, champion, or a training run's name. Give "
+        "base_rollouts the same, so that the prompts are filtered with it.",
     )
     stall_seconds: float = Field(
         default=900.0,
@@ -51,14 +48,20 @@ class GrpoConfig(dg.Config):
 
 def training_folder(root: ArtifactRoot, run: str) -> Path:
     """Return the folder of a training run; each version of it has a folder of its own below."""
-    return root.folder("training", run)
+    return root.folder(TRAINING, run)
 
 
 def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
     """Return what ``grpo_policy`` recorded of a run: policy path, revisions, config, seconds."""
-    record = read_json(training_folder(root, run) / "training.json")
+    record = training_record(root.path, run)
     if not record:
         raise Text2SqlError(f"The training run {run} has no policy: materialize grpo_policy first.")
+    place = str(record.get("policy", ""))
+    if not place.startswith(("http://", "https://")) and not Path(place).is_dir():
+        raise Text2SqlError(
+            f"The weights of the training run {run} are gone from {place}: materialize grpo_policy "
+            "for it again."
+        )
     return record
 
 
@@ -66,7 +69,8 @@ def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
     group_name="training",
     partitions_def=training_runs,
     deps=[training_prompts],
-    code_version=code_version(*TRAINING_CODE),
+    owners=MODEL_TEAM,
+    code_version=version_for("grpo_policy"),
     pool="gpu",
     kinds={"pytorch"},
 )
@@ -77,131 +81,70 @@ def grpo_policy(
     policy: PolicyResource,
     trainer: TrainerResource,
 ) -> dg.MaterializeResult:
-    """The base policy after GRPO on the training prompts, as a Hugging Face directory.
+    """A policy after GRPO on the training prompts, as a Hugging Face directory.
 
-    The same prompts, base, config and code give the same version, which is trained once; a run
+    It starts from the base policy, the champion, or another run's policy (``start_from``).
+    The same prompts, start, config and code give the same version, which is trained once; a run
     that was stopped goes on from its last complete checkpoint.
     """
     require_passed(context, "training_prompts", "prompts_can_teach")
-    run, prompts = context.partition_key, prompts_folder(root)
-    planned = _plan(config, policy, prompts)
+    run = context.partition_key
+    require_run_name(run)
+    start = find_start(root.path, config.start_from)
+    planned = plan_training(config.trainer, start, policy, root)
+    _warn_of_other_filter(context, planned)
     folder = training_folder(root, run) / planned["version"]
-    record = read_json(folder / "record.json")
-    reused = record.get("config_version") == planned["config_version"] and not _fresh(config)
+    record = read_record(folder / "record.json")
+    reused = is_reusable(record, planned, config.trainer, policy)
     if not reused:
-        started = time.monotonic()
-        program = make_program(config.trainer, policy, root, folder)
-        reported = trainer.run(
-            context,
-            program.command,
-            folder,
-            config.stall_seconds,
-            _observer(context),
-            program.grace_seconds,
-        )
-        record = planned | {
-            "reported": {name: str(value.value) for name, value in reported.items()},
-            "policy": str(folder / "policy"),
-            "policy_revision": policy.revision(folder / "policy"),
-            "seconds": round(time.monotonic() - started, 1),
-            "dagster_run": context.run_id,
-        }
+        write_json(training_folder(root, run) / PLAN, sealed(planned))
+        keep_prompts(root, folder)
+        record = _train(context, config, root, policy, trainer, planned, folder)
         write_json(folder / "record.json", record)
-    write_json(training_folder(root, run) / "training.json", record)
+    write_json(training_folder(root, run) / RECORD, record)
     return dg.MaterializeResult(
-        metadata=_describe(folder, record, reused),
+        metadata=describe_training(folder, record, reused),
         data_version=dg.DataVersion(record["policy_revision"]),
     )
 
 
-def _plan(config: GrpoConfig, policy: PolicyResource, prompts: Path) -> dict[str, Any]:
-    """Return what a training run depends on, and the version that this makes.
-
-    What may change while a run goes on is part of ``config_version`` and not of ``version``,
-    which names the run's folder.
-    """
-    settings = chosen(config.trainer)
-    files = (prompts / "prompts.jsonl", prompts / "golds.jsonl")
-    parts = {
-        "base": policy.base,
-        "base_revision": policy.revision(),
-        "prompts_version": file_version(*files),
-        "code_version": code_version(*TRAINING_CODE),
-        "settings": lasting(config.trainer),
+def _train(
+    context: dg.AssetExecutionContext,
+    config: GrpoConfig,
+    root: ArtifactRoot,
+    policy: PolicyResource,
+    trainer: TrainerResource,
+    planned: dict[str, Any],
+    folder: Path,
+) -> dict[str, Any]:
+    """Train as planned; return the sealed record of it."""
+    started = time.monotonic()
+    start = planned["start"]["policy"]
+    program = make_program(config.trainer, policy, root, folder, start)
+    reported = trainer.run(
+        context,
+        program.command,
+        folder,
+        config.stall_seconds,
+        observer(context),
+        program.grace_seconds,
+    )
+    record = planned | {
+        "training_run": context.partition_key,
+        "reported": {name: str(value.value) for name, value in reported.items()},
+        "policy": str(folder / "policy"),
+        "policy_revision": policy.revision(folder / "policy"),
+        "seconds": round(time.monotonic() - started, 1),
+        "dagster_run": context.run_id,
     }
-    with files[0].open(encoding="utf-8") as lines:
-        count = sum(1 for _ in lines)
-    return parts | {
-        "version": fingerprint(**parts),
-        "backend": config.trainer.backend,
-        "settings": settings,
-        "config_version": fingerprint(**parts | {"settings": settings}),
-        "prompts": count,
-    }
+    return sealed(record)
 
 
-def _fresh(config: GrpoConfig) -> bool:
-    return not isinstance(config.trainer, TrlConfig) and config.trainer.fresh
-
-
-def _observer(context: dg.AssetExecutionContext) -> Callable[[Metrics], None]:
-    """Return what shows each step under the asset while it runs."""
-
-    def observe(metrics: Metrics) -> None:
-        shown = {
-            name: value
-            for name, value in metrics.items()
-            if _is_number(value) or name == "estimated_end"
-        }
-        if alarm := kl_alarm(metrics):
-            context.log.warning(f"Step {metrics.get('step')}: {alarm}.")
-        context.log_event(
-            dg.AssetObservation(
-                asset_key=context.asset_key, partition=context.partition_key, metadata=shown
-            )
+def _warn_of_other_filter(context: dg.AssetExecutionContext, planned: dict[str, Any]) -> None:
+    """Warn where the prompts were filtered with another policy than the one that is trained."""
+    filtered = planned["prompts_about"].get("policy_revision")
+    if filtered and filtered != planned["start_revision"]:
+        context.log.warning(
+            f"The prompts were filtered with the policy {filtered}, the run starts from "
+            f"{planned['start_revision']}: give base_rollouts the same start_from to filter anew."
         )
-
-    return observe
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and value == value
-
-
-def read_metrics(folder: Path) -> list[Metrics]:
-    """Return a run's metrics by step: what later lines say of a step replaces earlier lines."""
-    path = folder / "metrics.jsonl"
-    steps: dict[int, Metrics] = {}
-    if path.is_file():
-        with path.open(encoding="utf-8") as lines:
-            for line in map(json.loads, filter(str.strip, lines)):
-                steps.setdefault(line["step"], {}).update(line)
-    return [steps[step] for step in sorted(steps)]
-
-
-def _describe(folder: Path, record: dict[str, Any], reused: bool) -> dict[str, Any]:
-    metrics = read_metrics(folder)
-    return {
-        **record.get("reported", {}),
-        "reused": reused,
-        "training": plot(folder / "training.png", draw_training(metrics)),
-        "last steps": records(_rounded(metrics[-10:])),
-        "policy": dg.MetadataValue.path(record["policy"]),
-        "policy revision": record["policy_revision"],
-        "base revision": record["base_revision"],
-        "backend": record["backend"],
-        "config version": record["config_version"],
-        "code version": record["code_version"],
-        "prompts version": record["prompts_version"],
-        "prompts": record["prompts"],
-        "seconds": record["seconds"],
-        "log": dg.MetadataValue.path(folder / "train.log"),
-    }
-
-
-def _rounded(metrics: Sequence[Metrics]) -> list[dict[str, Any]]:
-    names = [name for name in SHOWN if any(name in line for line in metrics)]
-    return [
-        {name: round(line[name], 4) if _is_number(line.get(name)) else "" for name in names}
-        for line in metrics
-    ]

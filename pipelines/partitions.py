@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from assets.partitions import TIME_ZONE, TRAINING_RUN
+from assets.partitions import TIME_ZONE, TRAINING_RUN, require_run_name
 from text2sql.errors import Text2SqlError
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def add_training_run(instance: dg.DagsterInstance, name: str) -> None:
     """Make a training run known; one that is known already stays."""
-    if not NAME.fullmatch(name):
-        raise Text2SqlError(
-            f"'{name}' cannot name a training run: use up to 64 letters, digits, '.', '_' or '-', "
-            "a letter or digit first."
-        )
+    require_run_name(name)
     instance.add_dynamic_partitions(TRAINING_RUN, [name])
 
 

@@ -64,9 +64,8 @@ def measure(folder: Path) -> dict[str, Any]:
 
     def read(name: str) -> Evaluated:
         greedy = read_located([folder / f"{name}-greedy.jsonl"], keys, 1)
-        return Evaluated(
-            name, greedy, read_located([folder / f"{name}-sampled.jsonl"], keys, SAMPLES)
-        )
+        drawn = [folder / f"{name}-sampled.jsonl"]
+        return Evaluated(name, greedy, read_located(drawn, keys, SAMPLES, sql=False))
 
     policies = timed("read", lambda: [read(name) for name in (BASE, TRAINED)])
     scores = timed("score", lambda: score_policies(asked, *map(_rollouts, policies), SAMPLES))
@@ -82,8 +81,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def _rollouts(policy: Evaluated) -> PolicyRollouts:
-    greedy, sampled = ([one.rollout for one in kind] for kind in (policy.greedy, policy.sampled))
-    return PolicyRollouts(policy.name, REVISION, greedy, sampled)
+    return PolicyRollouts(policy.name, REVISION, policy.greedy.rollouts, policy.sampled.rollouts)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from text2sql.known_issues import Correction, judge_again
 from text2sql.parts import ALL, CORRECTED, DATABASE, DIFFICULTY, Part, Strengths, parts_of
 from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset, require_modes, require_policy
+from text2sql.rollout_table import RolloutTable, by_question
 from text2sql.rollouts import Rollout
 from text2sql.scores import SINGLE_TURN, Comparison, Outcomes, Score, Scores, compare
 from text2sql.statistics import Proportion, mean_interval
@@ -70,7 +71,7 @@ def score_policies(
     parts = parts_of(questions, strengths, empty)
     views = [_view(policies, parts, k)]
     if corrections:
-        judged = tuple(_corrected(policy, corrections) for policy in policies)
+        judged = (_corrected(policy, corrections) for policy in policies)
         views.append(_view(judged, [_corrected_part(questions, corrections)], k))
     kinds = Counter(correction.issue.kind for correction in (corrections or {}).values())
     return Scores(
@@ -91,7 +92,7 @@ def score_policies(
 
 
 def _view(
-    policies: Sequence[PolicyRollouts], parts: Sequence[Part], k: int
+    policies: Iterable[PolicyRollouts], parts: Sequence[Part], k: int
 ) -> tuple[list[Score], list[Comparison]]:
     """Score parts of a split, and compare the second policy with the first."""
     outcomes = {policy.name: outcomes_of(policy, k) for policy in policies}
@@ -110,7 +111,7 @@ CURVE_PARTS = (ALL, DIFFICULTY, DATABASE)
 
 def _curves(policy: PolicyRollouts, parts: Sequence[Part], k: int) -> list[Curve]:
     """Return a policy's curves over the questions with ``k`` valid sampled rollouts."""
-    counted = {key: _ballots(group) for key, group in _complete(policy.sampled, k).items()}
+    counted = {key: _ballots(group) for key, group in _complete(policy.sampled, k)}
     if not counted:
         return []
     return [
@@ -135,11 +136,14 @@ def _voted(rollout: Rollout) -> str:
 
 
 def _corrected(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
+    def judged(rollouts: Sequence[Rollout]) -> RolloutTable:
+        return RolloutTable(judge_again(rollouts, corrections), sql=False)
+
     return replace(
         policy,
-        greedy=judge_again(policy.greedy, corrections),
-        sampled=judge_again(policy.sampled, corrections),
-        single_turn=judge_again(policy.single_turn, corrections),
+        greedy=judged(policy.greedy),
+        sampled=judged(policy.sampled),
+        single_turn=judged(policy.single_turn),
     )
 
 
@@ -156,17 +160,21 @@ def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
     if policy.single_turn:
         found[SINGLE_TURN] = {one.key: _right(one) for one in _valid(policy.single_turn)}
     if policy.sampled:
-        complete = _complete(policy.sampled, k)
-        found[f"vote@{k}"] = {key: _vote_is_right(group) for key, group in complete.items()}
-        found[f"pass@{k}"] = {key: max(map(_right, group)) for key, group in complete.items()}
-        found[f"mean@{k}"] = {key: fmean(map(_right, group)) for key, group in complete.items()}
+        votes, passes, means = (found.setdefault(f"{name}@{k}", {}) for name in _SAMPLED)
+        for key, group in _complete(policy.sampled, k):
+            right = [_right(rollout) for rollout in group]
+            votes[key], passes[key], means[key] = _vote_is_right(group), max(right), fmean(right)
     return found
 
 
-def _complete(sampled: Iterable[Rollout], k: int) -> dict[str, list[Rollout]]:
-    """Return the first ``k`` valid rollouts of every question that has so many."""
-    groups = {key: group[:k] for key, group in _by_question(sampled).items()}
-    return {key: group for key, group in groups.items() if len(group) == k}
+_SAMPLED = ("vote", "pass", "mean")
+
+
+def _complete(sampled: Sequence[Rollout], k: int) -> Iterator[tuple[str, list[Rollout]]]:
+    """Yield the first ``k`` valid rollouts of every question that has so many."""
+    for key, group in by_question(sampled):
+        if len(group) >= k:
+            yield key, group[:k]
 
 
 def vote_of(rollouts: Iterable[Rollout]) -> Vote:
@@ -178,15 +186,8 @@ def _right(rollout: Rollout) -> float:
     return 1.0 if rollout.verdict == Verdict.MATCH else 0.0
 
 
-def _valid(rollouts: Iterable[Rollout]) -> list[Rollout]:
-    return [rollout for rollout in rollouts if rollout.valid]
-
-
-def _by_question(rollouts: Iterable[Rollout]) -> dict[str, list[Rollout]]:
-    groups: dict[str, list[Rollout]] = {}
-    for rollout in sorted(_valid(rollouts), key=lambda rollout: rollout.sample):
-        groups.setdefault(rollout.key, []).append(rollout)
-    return groups
+def _valid(rollouts: Iterable[Rollout]) -> Iterator[Rollout]:
+    return (rollout for rollout in rollouts if rollout.valid)
 
 
 def _vote_is_right(group: Sequence[Rollout]) -> float:
@@ -222,15 +223,15 @@ def _verdicts(rollouts: Iterable[Rollout]) -> dict[str, int]:
 
 
 def _write_rate(policy: PolicyRollouts) -> float:
-    valid = _valid([*policy.greedy, *policy.sampled])
-    return sum(bool(rollout.write_attempts) for rollout in valid) / max(1, len(valid))
+    tried = Counter(bool(rollout.write_attempts) for rollout in _valid(policy.agentic()))
+    return tried[True] / max(1, tried.total())
 
 
 def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
     """Count the questions that lack a valid rollout of a setting that they were asked in."""
     greedy = {rollout.key for rollout in _valid(policy.greedy)}
     asked = {rollout.key for rollout in policy.sampled}
-    valid = {key for key, group in _by_question(policy.sampled).items() if len(group) >= k}
+    valid = {key for key, _ in _complete(policy.sampled, k)}
     once = {rollout.key for rollout in policy.single_turn}
     broken = (asked - valid) | (once - {rollout.key for rollout in _valid(policy.single_turn)})
     return sum(question.key not in greedy or question.key in broken for question in questions)

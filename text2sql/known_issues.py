@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -221,16 +221,14 @@ def _require_ran(issue: Issue, sql: str, gold: GoldResult) -> None:
 
 def judge_again(
     rollouts: Iterable[Rollout], corrections: Mapping[str, Correction]
-) -> list[Rollout]:
-    """Return rollouts with the verdicts that the corrections give, without flagged questions."""
-    found = []
+) -> Iterator[Rollout]:
+    """Yield rollouts with the verdicts that the corrections give, without flagged questions."""
     for rollout in rollouts:
         correction = corrections.get(rollout.key)
         if correction is None:
-            found.append(rollout)
+            yield rollout
         elif correction.issue.kind != "flagged":
-            found.append(replace(rollout, verdict=_corrected_verdict(rollout, correction)))
-    return found
+            yield replace(rollout, verdict=_corrected_verdict(rollout, correction))
 
 
 def _corrected_verdict(rollout: Rollout, correction: Correction) -> str:

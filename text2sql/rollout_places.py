@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from text2sql.rollout_store import Rollout, RolloutStore
+from text2sql.rollout_table import RolloutTable
 
 
 @dataclass(frozen=True, order=True)
@@ -32,28 +36,69 @@ class Located:
     place: Place
 
 
-def read_located(files: Iterable[Path], keys: Iterable[str], samples: int) -> list[Located]:
+class LocatedRollouts(Sequence[Located]):
+    """Rollouts and where they lie, packed tightly: each is made anew where it is looked at."""
+
+    def __init__(self, sql: bool = True) -> None:
+        self.rollouts = RolloutTable(sql=sql)
+        self._files: list[Path] = []
+        self._places = array("L")
+
+    def append(self, rollout: Rollout, file: Path, line: int) -> None:
+        """Add a rollout at the end; those of one file come one after the other."""
+        self.rollouts.append(rollout)
+        if not self._files or self._files[-1] != file:
+            self._files.append(file)
+        self._places.extend((len(self._files) - 1, line))
+
+    def __len__(self) -> int:
+        return len(self.rollouts)
+
+    @overload
+    def __getitem__(self, place: int) -> Located: ...
+    @overload
+    def __getitem__(self, place: slice) -> LocatedRollouts: ...
+    def __getitem__(self, place: int | slice) -> Located | LocatedRollouts:
+        if isinstance(place, slice):
+            return self.select(range(len(self))[place])
+        place = range(len(self))[place]
+        file, line = self._places[2 * place : 2 * place + 2]
+        return Located(self.rollouts[place], Place(self._files[file], line))
+
+    def select(self, places: Iterable[int]) -> LocatedRollouts:
+        """Return some of the rollouts in another order."""
+        chosen = array("L", places)
+        selected = copy(self)
+        selected.rollouts = self.rollouts.select(chosen)
+        both = (self._places[2 * place : 2 * place + 2] for place in chosen)
+        selected._places = array("L", chain.from_iterable(both))
+        return selected
+
+
+def read_located(
+    files: Iterable[Path], keys: Iterable[str], samples: int, sql: bool = True
+) -> LocatedRollouts:
     """Return the rollouts of some questions as far as they are there, each (key, sample) once.
 
-    In one file the later line holds, of several files the first with a valid rollout; a rollout
-    that the infrastructure spoilt is returned only where no valid one followed.
+    They come in the order of ``keys`` and samples, without transcripts, and without ``sql`` also
+    without the submissions: then a great many fit into memory. In one file the later line holds,
+    of several files the first with a valid rollout; a rollout that the infrastructure spoilt is
+    returned only where no valid one followed.
     """
-    found: dict[tuple[str, int], Located] = {}
-    wanted = set(keys)
+    first = {key: number * samples for number, key in enumerate(dict.fromkeys(keys))}
+    chosen = array("l", [-1]) * (len(first) * samples)
+    found = LocatedRollouts(sql)
     for file in sorted(files):
-        for place, one in _last_lines(file, wanted, samples).items():
-            known = found.get(place)
-            if known is None or not known.rollout.valid:
-                found[place] = one
-    return list(found.values())
-
-
-def _last_lines(file: Path, keys: set[str], samples: int) -> dict[tuple[str, int], Located]:
-    found: dict[tuple[str, int], Located] = {}
-    for line, rollout in enumerate(RolloutStore(file).scan(), 1):
-        if rollout.key in keys and rollout.sample < samples:
-            found[rollout.key, rollout.sample] = Located(rollout, Place(file, line))
-    return found
+        start = len(found)
+        for line, rollout in enumerate(RolloutStore(file).scan(), 1):
+            if rollout.key not in first or not 0 <= rollout.sample < samples:
+                continue
+            slot = first[rollout.key] + rollout.sample
+            known = chosen[slot]
+            if known < 0 or known >= start or not found.rollouts[known].valid:
+                chosen[slot] = len(found)
+                found.append(rollout, file, line)
+    return found.select(place for place in chosen if place >= 0)
 
 
 def whole_rows(places: Iterable[Place]) -> Iterator[tuple[Place, dict[str, Any]]]:

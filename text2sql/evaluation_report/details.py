@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,27 @@ from text2sql.failures.effort import effort, tool_use
 from text2sql.failures.examples import choose, transcript
 from text2sql.judge import Verdict
 from text2sql.questions import Question
-from text2sql.rollout_places import Located, whole_rows
-from text2sql.scores import BASE, TRAINED, Comparison, Scores
+from text2sql.rollout_places import LocatedRollouts, whole_rows
+from text2sql.rule_scores import RuleResults
+from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One policy's rollouts and where they lie: one greedy a question, and sampled ones."""
+    """One policy's rollouts and where they lie: one greedy a question, and sampled ones.
+
+    ``single_turn`` are the greedy ones without tools.
+    """
 
     name: str
-    greedy: Sequence[Located]
-    sampled: Sequence[Located]
+    greedy: LocatedRollouts
+    sampled: LocatedRollouts
+    single_turn: LocatedRollouts = field(default_factory=LocatedRollouts)
+
+    @property
+    def sets(self) -> dict[str, LocatedRollouts]:
+        """The rollouts by the name of their set."""
+        return {"greedy": self.greedy, "sampled": self.sampled, SINGLE_TURN: self.single_turn}
 
 
 @dataclass(frozen=True)
@@ -43,15 +53,15 @@ def details_of(
     policies: Sequence[Evaluated],
     root: Path,
     before: Before | None = None,
+    rules: RuleResults | None = None,
 ) -> dict[str, Any]:
     """Return what the report of a training run shows.
 
-    ``policies`` are the base and the trained one; places are named below ``root``.
+    ``policies`` are the base and the trained one; places are named below ``root``. ``rules`` are
+    what the other rules give, where they were looked at.
     """
     asked = {question.key: question for question in questions}
-    classes = {
-        policy.name: classify([one.rollout for one in policy.greedy], asked) for policy in policies
-    }
+    classes = {policy.name: classify(policy.greedy.rollouts, asked) for policy in policies}
     rows = [_question_row(question) for question in questions]
     for policy in policies:
         _add_answers(rows, policy, classes[policy.name], root)
@@ -64,6 +74,7 @@ def details_of(
         "questions": rows,
         "examples": _examples(policies[1], rows, classes[TRAINED], root),
         "before": asdict(before) if before else None,
+        "rules": {"changed": rules.changed, "timed_runs": rules.repeats} if rules else None,
     }
 
 
@@ -88,10 +99,9 @@ def _add_answers(
     """Add to each question what a policy answered; ``solved`` counts its matching samples."""
     greedy = {one.rollout.key: one for one in policy.greedy}
     sampled: dict[str, list[bool]] = {}
-    for one in policy.sampled:
-        if one.rollout.valid:
-            right = one.rollout.verdict == Verdict.MATCH
-            sampled.setdefault(one.rollout.key, []).append(right)
+    for rollout in policy.sampled.rollouts:
+        if rollout.valid:
+            sampled.setdefault(rollout.key, []).append(rollout.verdict == Verdict.MATCH)
     for row in rows:
         found = greedy.get(row["key"])
         samples = sampled.get(row["key"], [])
@@ -107,17 +117,17 @@ def _add_answers(
 
 
 def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    verdicts = {one.rollout.key: one.rollout.verdict for one in policy.greedy}
+    verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
     return [asdict(count) for count in count_classes(classes, verdicts)]
 
 
 def _effort(policy: Evaluated) -> dict[str, Any]:
     rows = (row for _, row in whole_rows([one.place for one in policy.greedy]))
-    return {
-        "greedy": effort([one.rollout for one in policy.greedy if one.rollout.valid]),
-        "sampled": effort([one.rollout for one in policy.sampled if one.rollout.valid]),
-        "tools": tool_use(rows),
+    found: dict[str, Any] = {
+        name: effort(one for one in located.rollouts if one.valid)
+        for name, located in policy.sets.items()
     }
+    return found | {"tools": tool_use(rows)}
 
 
 def _examples(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from statistics import fmean, median, quantiles
 from typing import Any
 
@@ -11,28 +12,35 @@ from text2sql.judge import Verdict
 from text2sql.rollout_store import Rollout
 
 
-def effort(rollouts: Sequence[Rollout]) -> dict[str, Any]:
-    """Sum up some rollouts; tokens and seconds are per rollout, shares between 0 and 1.
+def effort(rollouts: Iterable[Rollout]) -> dict[str, Any]:
+    """Sum up some rollouts, read once; tokens and seconds are per rollout, shares 0 to 1.
 
     ``truncated`` is the share that ran into the limit of a reply or of the context; ``turns``
     counts rollouts by their turns.
     """
-    if not rollouts:
+    seconds, prompt, completion = array("d"), array("q"), array("q")
+    turns, verdicts, ends = Counter[int](), Counter[str](), Counter[str]()
+    for rollout in rollouts:
+        seconds.append(rollout.seconds)
+        prompt.append(rollout.prompt_tokens)
+        completion.append(rollout.completion_tokens)
+        turns[rollout.turns] += 1
+        verdicts[rollout.verdict] += 1
+        ends[rollout.stop_reason] += 1
+    if not seconds:
         return {}
-    seconds = [rollout.seconds for rollout in rollouts]
-    cut = sum(rollout.verdict == Verdict.TRUNCATED for rollout in rollouts)
     return {
-        "rollouts": len(rollouts),
-        "turns": dict(sorted(Counter(rollout.turns for rollout in rollouts).items())),
-        "mean_turns": fmean(rollout.turns for rollout in rollouts),
-        "truncated": cut / len(rollouts),
-        "prompt_tokens": fmean(rollout.prompt_tokens for rollout in rollouts),
-        "completion_tokens": fmean(rollout.completion_tokens for rollout in rollouts),
+        "rollouts": len(seconds),
+        "turns": dict(sorted(turns.items())),
+        "mean_turns": fmean(turns.elements()),
+        "truncated": verdicts[Verdict.TRUNCATED] / len(seconds),
+        "prompt_tokens": fmean(prompt),
+        "completion_tokens": fmean(completion),
         "median_seconds": median(seconds),
         "p95_seconds": quantiles(seconds, n=20, method="inclusive")[-1]
         if seconds[1:]
         else seconds[0],
-        "stop_reasons": dict(Counter(rollout.stop_reason for rollout in rollouts).most_common()),
+        "stop_reasons": dict(ends.most_common()),
     }
 
 

@@ -16,7 +16,8 @@ from tiny_policy import make_policy
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow, Sampling
-from text2sql.policy.batching import Batch, Request, _draw
+from text2sql.policy.batching import Batch, Request
+from text2sql.policy.drawing import draw
 from text2sql.policy.local import LocalPolicy
 from text2sql.policy.revision import directory_revision
 from text2sql.tools import TOOL_SCHEMAS
@@ -150,7 +151,7 @@ def test_sampling_follows_the_distribution_and_top_p_cuts_its_tail():
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().repeat(4000, 1)
     stream = Random(1)
     requests = [Request([], 1.0, top_p, 1, stream) for top_p in [1.0] * 2000 + [0.75] * 2000]
-    tokens = _draw(logits, requests)
+    tokens = draw(logits, requests)
     free = [tokens[:2000].count(token) / 2000 for token in range(4)]
     cut = [tokens[2000:].count(token) / 2000 for token in range(4)]
     assert free == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.05)

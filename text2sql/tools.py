@@ -1,13 +1,10 @@
-"""The four tools of the agent: what they are called with and what they answer."""
+"""The four tools of the agent: what they do and what they answer."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,59 +15,22 @@ from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, classify, cle
 from text2sql.schema import DatabaseSchema, Table, describe
 from text2sql.schema_text import render_detail, render_matching, render_overview
 from text2sql.settings import AgentSettings
+from text2sql.tool_calls import (
+    TOOL_NAMES,
+    TOOL_SCHEMAS,
+    Mistake,
+    checked,
+    is_null,
+    row_limit,
+    short,
+)
+
+__all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools"]
 
 _COUNTED_ROWS = 100_000
 _READ_BYTES = 20_000_000
 _DETAIL_ROWS = 20
 _MESSAGE_CHARS = 500
-
-
-def _schema(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": properties, "required": required}
-    return {
-        "type": "function",
-        "function": {"name": name, "description": description, "parameters": parameters},
-    }
-
-
-def _text(description: str) -> dict[str, str]:
-    return {"type": "string", "description": description}
-
-
-TOOL_SCHEMAS: list[dict[str, Any]] = [
-    _schema(
-        "inspect_schema",
-        "List the tables with their columns, keys and row counts, or show one table in detail "
-        "with descriptions and example values.",
-        [],
-        table=_text("A table to show in detail; leave it out to list all tables."),
-    ),
-    _schema(
-        "sample_rows",
-        "Show the first rows of a table.",
-        ["table"],
-        table=_text("The table."),
-        limit={"type": "integer", "description": "How many rows."},
-    ),
-    _schema(
-        "run_sql",
-        "Run one read-only SQLite query and show its first rows and the number of rows.",
-        ["sql"],
-        sql=_text("The query."),
-    ),
-    _schema(
-        "submit",
-        "Hand in the final SQLite query that answers the question. This ends the work.",
-        ["sql"],
-        sql=_text("The final query."),
-    ),
-]
-"""The tools as OpenAI function schemas."""
-
-TOOL_NAMES: tuple[str, ...] = tuple(schema["function"]["name"] for schema in TOOL_SCHEMAS)
-_PARAMETERS = {
-    schema["function"]["name"]: schema["function"]["parameters"] for schema in TOOL_SCHEMAS
-}
 
 
 @dataclass(frozen=True)
@@ -86,10 +46,6 @@ class ToolRecord:
     output_chars: int
     seconds: float
     status: str
-
-
-class _Mistake(Exception):
-    """The call cannot be carried out as written; the text tells the model why."""
 
 
 class Tools:
@@ -122,21 +78,21 @@ class Tools:
         if self.submitted is not None:
             return "ignored", "ignored: the answer was already submitted"
         try:
-            values = _checked(name, arguments)
+            values = checked(name, arguments)
             if name == "inspect_schema":
                 return "ok", await self._inspect_schema(values.get("table"))
             if name == "sample_rows":
                 return await self._sample_rows(values["table"], values.get("limit"))
             if name == "run_sql":
                 return await self._run_sql(values["sql"])
-        except _Mistake as mistake:
+        except Mistake as mistake:
             return "error", f"error: {mistake}"
         self.submitted = values["sql"]
         return "ok", "submitted"
 
     async def _inspect_schema(self, name: str | None) -> str:
         schema = await self._describe()
-        if name is None or (_is_null(name) and not schema.find(name)):
+        if name is None or (is_null(name) and not schema.find(name)):
             return render_overview(schema, self._settings.budget)
         table, word = _find_part(schema, name)
         rows = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {_DETAIL_ROWS}")
@@ -144,11 +100,11 @@ class Tools:
             return render_detail(table, rows.columns, rows.rows, self._settings.budget)
         text = render_matching(table, word, rows.columns, rows.rows, self._settings.budget)
         if not text:
-            raise _Mistake(f"no column of {_short(table.name)} has {_short(word)!r} in it")
+            raise Mistake(f"no column of {short(table.name)} has {short(word)!r} in it")
         return text
 
     async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
-        count = _row_limit(limit, self._settings)
+        count = row_limit(limit, self._settings)
         table = _find(await self._describe(), name)
         result = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {count}")
         return str(result.status), self._shown(result)
@@ -192,26 +148,6 @@ class Tools:
         return await asyncio.to_thread(describe, self.question.database, self._sandbox)
 
 
-def _checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with their texts as strings and nulls left out."""
-    if name not in TOOL_NAMES:
-        raise _Mistake(f"unknown tool {_short(name)}; available: {', '.join(TOOL_NAMES)}")
-    values = _as_object(name, arguments)
-    parameters = _PARAMETERS[name]
-    found: dict[str, Any] = {}
-    for key, kind in parameters["properties"].items():
-        value = values.get(key)
-        if value is not None and kind["type"] == "string":
-            value = _as_text(key, value)
-        if value is not None and value != "":
-            found[key] = value
-    for key in parameters["required"]:
-        if key not in found:
-            takes = ", ".join(parameters["properties"])
-            raise _Mistake(f"missing argument {key}; {name} takes {takes}")
-    return found
-
-
 def _logged(arguments: Any) -> str:
     try:
         return arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -219,49 +155,11 @@ def _logged(arguments: Any) -> str:
         return f"<{type(arguments).__name__} that is no JSON>"
 
 
-def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
-    try:
-        values = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise _Mistake(f"the arguments of {name} are not a complete JSON object")
-    return values
-
-
-def _as_text(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
-            return str(value)
-    raise _Mistake(f"{key} must be a string")
-
-
-def _row_limit(value: Any, settings: AgentSettings) -> int:
-    """Read a number of rows: a whole number of at least 1, at most what one result shows."""
-    if value is None or _is_null(value):
-        return settings.sample_rows
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number) or not number.is_integer():
-        raise _Mistake("limit must be an integer")
-    if number < 1:
-        raise _Mistake("limit must be at least 1")
-    return int(min(number, settings.output_rows))
-
-
-def _is_null(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().lower() in ("null", "none")
-
-
 def _find(schema: DatabaseSchema, name: str) -> Table:
     table = schema.find(name)
     if table is None:
         names = ", ".join(neutral(other) for other in schema.names_like(name))
-        raise _Mistake(f"no table named {_short(name)}; tables: {names[:_MESSAGE_CHARS]}")
+        raise Mistake(f"no table named {short(name)}; tables: {names[:_MESSAGE_CHARS]}")
     return table
 
 
@@ -276,7 +174,3 @@ def _find_part(schema: DatabaseSchema, name: str) -> tuple[Table, str]:
 
 def _quoted(table: Table) -> str:
     return '"' + table.name.replace('"', '""') + '"'
-
-
-def _short(name: Any) -> str:
-    return neutral(str(name))[:60]

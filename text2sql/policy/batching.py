@@ -7,13 +7,14 @@ as long as there is room: then only the new tokens are fed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import torch
 
+from text2sql.policy.drawing import draw
 from text2sql.policy.row_cache import RowCache
 
 _FEED_WIDTH = 512  # prompt tokens of one row in one forward pass
@@ -212,7 +213,7 @@ class Batch:
             [row.waiting or [0] for row in rows],
         )
         requests = [request for _, request in running]
-        tokens = _draw(logits[[i for i, _ in running]], requests)
+        tokens = draw(logits[[i for i, _ in running]], requests)
         for (index, _), token in zip(running, tokens, strict=True):
             self._advance(rows[index], token)
         return [request for index, request in running if rows[index].request is None]
@@ -227,34 +228,6 @@ class Batch:
         request.stopped = token in self._stop
         if request.stopped or len(request.reply) >= request.max_tokens:
             row.request, row.waiting, row.last_used = None, [], self._steps
-
-
-def _draw(logits: torch.Tensor, requests: Sequence[Request]) -> list[int]:
-    """Draw one token a row by inverting its distribution function; at temperature 0 the best.
-
-    Each request draws from a stream of its own, so that neighbours do not matter.
-    """
-    temperature = torch.tensor([[request.temperature] for request in requests])
-    greedy = temperature[:, 0] <= 0
-    if greedy.all():
-        best: list[int] = logits.argmax(-1).tolist()
-        return best
-    scores = logits / torch.where(temperature > 0, temperature, 1.0)
-    if any(request.top_p < 1 for request in requests):
-        scores = _nucleus(scores, torch.tensor([[request.top_p] for request in requests]))
-    reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
-    level = torch.tensor([[r.stream.random()] for r in requests], dtype=torch.float64)
-    drawn = torch.searchsorted(reached, level * reached[:, -1:], right=True)[:, 0]
-    tokens: list[int] = torch.where(greedy, logits.argmax(-1), drawn).tolist()
-    return tokens
-
-
-def _nucleus(scores: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Leave the most probable tokens whose probabilities reach ``top_p``, at least one."""
-    ordered, order = scores.softmax(-1).sort(descending=True)
-    outside = ordered.cumsum(-1) - ordered >= top_p
-    outside[:, 0] = False
-    return scores.masked_fill(outside.gather(-1, order.argsort(-1)), float("-inf"))
 
 
 def _agreement(a: list[int], b: list[int]) -> int:

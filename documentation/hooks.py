@@ -12,13 +12,13 @@ REPO = Path(__file__).resolve().parent.parent
 if str(REPO) not in sys.path:  # mkdocs starts elsewhere
     sys.path.insert(0, str(REPO))
 
-from documentation import assets, commands, settings, tables  # noqa: E402 - needs the path above
+from documentation import asset_page, command_page, setting_page, table_page  # noqa: E402 - needs the path above
 
 GENERATED = {
-    "reference/commands.md": commands.page,
-    "reference/settings.md": settings.page,
-    "reference/assets.md": assets.page,
-    "reference/tables.md": tables.page,
+    "reference/commands.md": command_page.page,
+    "reference/settings.md": setting_page.page,
+    "reference/assets.md": asset_page.page,
+    "reference/tables.md": table_page.page,
     "project/changelog.md": lambda: root_page("CHANGELOG.md"),
     "project/contributing.md": lambda: root_page("CONTRIBUTING.md"),
 }

@@ -85,17 +85,20 @@ class ScriptedServer:
     """Serves on 127.0.0.1 until closed; ``requests`` has the bodies it was sent, in order, and
     ``peak`` the most requests that it held at once.
 
-    A script that is a list is replayed once; a function is asked for every request.
+    A script that is a list is replayed once; a function is asked for every request. Without a
+    ``port`` it gets a free one.
     """
 
-    def __init__(self, script: Script, models: Iterable[str] = ("scripted",)) -> None:
+    def __init__(
+        self, script: Script, models: Iterable[str] = ("scripted",), port: int = 0
+    ) -> None:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.models = list(models)
         self.active = self.peak = 0
         self._lock = threading.Lock()
         self._script = script if callable(script) else iter(list(script))
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", port), _handler(self))
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property

@@ -7,6 +7,7 @@ of about 5 KB a question, as ``benchmarks.voting_scale`` makes them. The target 
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.measuring import surroundings, write
 from benchmarks.voting_scale import QUESTIONS, REVISION, SAMPLES, write_store
 from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
@@ -86,14 +88,20 @@ def _rollouts(policy: Evaluated) -> PolicyRollouts:
 
 def main() -> None:
     """Write the stores, and measure in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
+    parser.add_argument("--stores", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.stores:
+        print(json.dumps(measure(given.stores)))
+        return
+    found: dict[str, Any] = {"measured": surroundings()}
     with tempfile.TemporaryDirectory() as folder:
         write_stores(Path(folder))
-        command = [sys.executable, "-m", "benchmarks.evaluation_report", folder]
-        subprocess.run(command, check=True)
+        command = [sys.executable, "-m", "benchmarks.evaluation_report", "--stores", folder]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    write(found | json.loads(done.stdout), given.out)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(Path(sys.argv[1])), indent=1))
-    else:
-        main()
+    main()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measuring import surroundings
 from text2sql.datasets.bird import load_split
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 from text2sql.difficulty import Kind, rate_questions, usable
@@ -152,7 +153,7 @@ def report(name: str, scores: Scores) -> dict[str, Any]:
 def run(given: argparse.Namespace) -> dict[str, Any]:
     """Measure the base once, then train and measure each seed."""
     settings = {key: str(value) for key, value in vars(given).items() if key not in ("work", "out")}
-    found: dict[str, Any] = {"settings": settings, "scores": {}}
+    found: dict[str, Any] = {"measured": surroundings(), "settings": settings, "scores": {}}
     with Sandbox() as sandbox:
         material = prepare(given.work, given.corpus_seed, sandbox)
         base = measure(material, POCKET, BASE, sandbox)

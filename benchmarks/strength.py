@@ -11,7 +11,9 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+from benchmarks.measuring import surroundings, write
 from text2sql.datasets.bird import load_split, read_records
 from text2sql.datasets.checks import run_golds
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes, generate
@@ -26,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.strength", description=__doc__)
     parser.add_argument("--questions", type=Path, help="BIRD's dev.json or one like it")
     parser.add_argument("--databases", type=Path, help="the folder of its databases")
+    parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.questions:
@@ -36,10 +39,13 @@ def main() -> None:
             questions = [
                 q for split in ("train", "dev") for q in load_split(corpus, split).questions
             ]
-        _measure(questions)
+        found = {"measured": surroundings()} | _measure(questions)
+    if options.out:
+        write(found, options.out)
 
 
-def _measure(questions: list[Question]) -> None:
+def _measure(questions: list[Question]) -> dict[str, Any]:
+    """Measure and print; return the numbers."""
     with Sandbox() as sandbox:
         golds = run_golds(questions, sandbox, Limits())
         started = time.monotonic()
@@ -52,6 +58,13 @@ def _measure(questions: list[Question]) -> None:
     _print_kinds(found)
     for reason, count in Counter(one.reason for one in found if one.reason).most_common():
         print(f"no score: {count} ({reason})")
+    return {
+        "questions": len(questions),
+        "scored": len(scores),
+        "mean": round(sum(scores) / max(1, len(scores)), 3),
+        "told_apart": whole,
+        "seconds": round(seconds, 1),
+    }
 
 
 def _print_kinds(found: list[Strength]) -> None:

@@ -1,0 +1,230 @@
+"""The page of benchmarks: the ratios and costs in ``benchmarks/results``, in tables.
+
+``python -m benchmarks.page`` writes ``docs/benchmarks.md``; a test says when it is not current.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).resolve().parent
+RESULTS = _HERE / "results"
+TIMES = "\N{MULTIPLICATION SIGN}"
+PAGE = _HERE.parent / "docs" / "benchmarks.md"
+
+_TOP = """# Benchmarks
+
+`make bench` runs all of them and writes this page; `python -m benchmarks.all --only sandbox` runs
+one, and `--quick` a short form of each, which writes to `build/benchmarks` and not here. Compare
+ratios, not seconds, with those of another machine. The whole results are in `benchmarks/results/`.
+
+| benchmark | what | value |
+|---|---|---|
+"""
+_ABOUT = """
+## How it was measured
+
+| benchmark | command | date | machine |
+|---|---|---|---|
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number: what it is, where it lies in the result, and its unit."""
+
+    what: str
+    path: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """The numbers of one result file."""
+
+    result: str
+    title: str
+    rows: tuple[Row, ...]
+
+
+def _evaluation() -> Iterator[Row]:
+    for place, processes in enumerate(("1 process", "2 processes")):
+        for clock in ("wall_clock", "processor"):
+            told = f"{processes}, {clock.replace('_', ' ')}"
+            path = f"evaluation/{place}/{clock}"
+            yield Row(f"BIRD's style to ours ({told})", f"{path}/official_to_ours", TIMES)
+            yield Row(f"ours to each query once ({told})", f"{path}/ours_to_floor", TIMES)
+    yield Row("pairs judged, verdicts identical to BIRD's", "evaluation/0/identical_verdicts")
+
+
+def _reports() -> Iterator[Row]:
+    for kind, name in (("sqlite", "SQLite"), ("postgresql", "PostgreSQL")):
+        yield Row(f"200 questions, 8 votes, one run ({name})", f"one_run/{kind}/seconds", "s")
+        yield Row(
+            f"memory a question on a second day ({name})",
+            f"memory/{kind}/second_day/growth_kb_a_question",
+            "kB",
+        )
+        yield Row(f"kills, answers lost ({name})", f"kills/{kind}/lost")
+        yield Row(f"kills, answers stored twice ({name})", f"kills/{kind}/twice_at_the_end")
+
+
+SECTIONS = (
+    Section(
+        "sandbox",
+        "Sandbox, judge and vote",
+        (
+            *_evaluation(),
+            Row("open, query, close to one query in the sandbox", "query/open_to_execute", TIMES),
+            Row("the same, many queries in one batch", "query/open_to_execute_many", TIMES),
+            Row(
+                "a late query ends after its limit, at most",
+                "late_query/one_scalar_function/over_limit_ms_max",
+                "ms",
+            ),
+            Row(
+                "scoring and voting of stored rollouts, the most", "stored_rollouts/-1/seconds", "s"
+            ),
+            Row("how many those are", "stored_rollouts/-1/rollouts"),
+            Row("their highest memory", "stored_rollouts/-1/memory_peak_mb", "MB"),
+        ),
+    ),
+    Section(
+        "rollouts",
+        "Rollouts",
+        (
+            Row("a rollout of 4 calls, client's processor", "processor_time/agent/client_ms", "ms"),
+            Row("to the same requests alone", "processor_time/agent_to_bare", TIMES),
+            Row("memory a rollout, 256 at once", "memory/growth_kb_a_rollout", "kB"),
+            Row("20 % spoilt replies, judged otherwise", "faults/judged_otherwise"),
+            Row("20 kills, rollouts lost", "kills/lost"),
+            Row("20 kills, rollouts repeated", "kills/repeated"),
+        ),
+    ),
+    Section(
+        "ingestion",
+        "Ingestion",
+        (
+            Row("databases", "corpus/megabytes", "MB"),
+            Row("to copying, hashing, and each gold once", "seconds/ingestion_to_floor", TIMES),
+            Row("a rerun where nothing changed", "seconds/nothing_changed", "s"),
+            Row("highest memory", "memory/-1/peak_megabytes", "MB"),
+        ),
+    ),
+    Section(
+        "difficulty",
+        "Difficulty filter",
+        (
+            Row("questions, the most", "sizes/-1/questions"),
+            Row("rollouts a second", "sizes/-1/sample/rollouts_per_second"),
+            Row("highest memory while sampling", "sizes/-1/sample/memory_peak_mb", "MB"),
+            Row("counting and filtering", "sizes/-1/filter/seconds", "s"),
+            Row("highest memory while filtering", "sizes/-1/filter/memory_peak_mb", "MB"),
+        ),
+    ),
+    Section("reports", "Scheduled answers", tuple(_reports())),
+    Section(
+        "evaluation_report",
+        "Evaluation report",
+        (
+            Row("rollouts", "rollouts"),
+            Row("reading, scoring, reporting", "seconds/all", "s"),
+            Row("highest memory", "peak_mb", "MB"),
+        ),
+    ),
+    Section(
+        "strength",
+        "Reward strength",
+        (
+            Row("questions of the pocket corpus with a score", "scored"),
+            Row("mean strength", "mean"),
+            Row("seconds", "seconds", "s"),
+        ),
+    ),
+)
+
+
+GAINS = {
+    "pocket_gain": "Gain of the pocket policy",
+    "pocket_gain_control": "The same with rewards that are dealt at random",
+}
+"""Results that are scores, and the titles of their tables."""
+
+
+def page() -> str:
+    """Return the page for the results that are there."""
+    found = {name: _read(name) for name in (*(one.result for one in SECTIONS), *GAINS)}
+    there = {name: values for name, values in found.items() if values}
+    lines = [line for one in SECTIONS for line in _lines(one, there.get(one.result, {}))]
+    about = [_measured(name, values) for name, values in there.items()]
+    gains = [_gain(title, there[name]) for name, title in GAINS.items() if name in there]
+    return "".join([_TOP, *lines, _ABOUT, *about, *gains])
+
+
+def _read(name: str) -> dict[str, Any]:
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _lines(section: Section, found: dict[str, Any]) -> Iterator[str]:
+    for row in section.rows:
+        value = _at(found, row.path)
+        if value is not None:
+            shown = f"{_shown(value)} {row.unit}".strip()
+            yield f"| {section.title} | {row.what} | {shown} |\n"
+
+
+def _measured(name: str, found: dict[str, Any]) -> str:
+    """Say with what command, when and where something was measured."""
+    about = found.get("measured", found)
+    on = [f"{kind} {about[kind]}" for kind in ("python", "sqlite") if kind in about]
+    where = ", ".join([f"{about['cores']} cores", about["machine"], *on])
+    return f"| {name} | `{about['command']}` | {about['date'][:10]} | {where} |\n"
+
+
+def _at(found: Any, path: str) -> Any:
+    """Return the value at a path; None where there is none."""
+    for name in path.split("/"):
+        try:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+
+
+def _gain(title: str, found: dict[str, Any]) -> str:
+    """Show what GRPO gains the pocket policy, one line for each training run and setting."""
+    lines = [f"\n## {title}\n\n| training run | setting | base | trained |\n|---|---|---|---|\n"]
+    for run, scores in found["scores"].items():
+        whole = [one for one in scores["scores"] if one["part"] == "all"]
+        for setting in dict.fromkeys(one["setting"] for one in whole):
+            values = [_percent(one) for one in whole if one["setting"] == setting]
+            lines.append(f"| {run} | {setting} | {' | '.join(values)} |\n")
+    return "".join(lines)
+
+
+def _percent(score: dict[str, Any]) -> str:
+    low, high = 100 * score["low"], 100 * score["high"]
+    return f"{100 * score['value']:.1f} [{low:.1f}, {high:.1f}] n={score['n']}"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()

@@ -26,6 +26,7 @@ from text2sql.page_style import document
 PAGE = "checks.html"
 _FOLDER = "checks"
 _CELL = 1_000
+_STATES = ("critical", "warning", "passed")
 _ORDER = ("bird_questions", "bird_databases", "gold_results", "training_prompts")
 _STYLE = """
 .passed { background: #1a7f37 } .warning { background: #9a6700 } .critical { background: #cf222e }
@@ -90,8 +91,9 @@ def _notes(folder: Path) -> list[dict[str, Any]]:
 
 
 def render_checks(dataset: str, notes: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page of a dataset's checks: a summary, and a section for each check."""
+    """Return the page of a dataset's checks: a summary, and sections, what failed first."""
     counts = [_state(note) for note in notes]
+    worst_first = sorted(notes, key=lambda note: _STATES.index(_state(note)))
     words = ", ".join(
         f"{counts.count(state)} {label}"
         for state, label in (("critical", "critical"), ("warning", "with warnings"))
@@ -100,7 +102,7 @@ def render_checks(dataset: str, notes: Sequence[Mapping[str, Any]]) -> str:
     body = (
         f'<h1>Checks of dataset {escape(dataset)}</h1><p class="about">{len(notes)} checks: '
         f"{words or 'everything holds'}</p>\n"
-        f"<nav>{_summary(notes)}</nav>\n" + "\n".join(_section(note) for note in notes)
+        f"<nav>{_summary(notes)}</nav>\n" + "\n".join(map(_section, worst_first))
     )
     return document(f"Checks of {dataset}", body, _STYLE)
 

@@ -15,6 +15,7 @@ from assets.data import load_current, load_golds, load_questions, write_json, wr
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.partitions import require_training_run
+from assets.prompt_checks import check_prompts, check_ratings
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
 from assets.sampling import (
     SamplingConfig,
@@ -25,7 +26,6 @@ from assets.sampling import (
 )
 from assets.sources import version_for
 from assets.strength import require_strength, reward_strength
-from assets.suites import check_prompts, check_ratings
 from assets.versions import fingerprint, read_json
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource

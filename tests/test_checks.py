@@ -172,9 +172,9 @@ def test_every_database_check_shows_its_rows(tmp_path: Path) -> None:
 def test_good_data_passes_every_check(tmp_path: Path) -> None:
     make(tmp_path, "shop")
     found = ingest(tmp_path, tmp_path / "root", [ask(0)], data_docs=True)
-    assert len(found) == 8 and all(check.passed for check in found.values())
+    assert len(found) == 10 and all(check.passed for check in found.values())
     (page,) = (tmp_path / "root").glob("bird/*/checks.html")
-    assert "8 checks: everything holds" in page.read_text()
+    assert "10 checks: everything holds" in page.read_text()
     docs = {file.name for file in page.parent.glob("data_docs/*.html")}
     assert docs == {f"{name}.html" for name in found}
     assert (

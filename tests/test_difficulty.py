@@ -15,7 +15,7 @@ from scripted_server import ScriptedServer, fails, submits
 from test_lifecycle import metadata_of, run_assets
 
 from assets.data import load_questions
-from assets.suites import check_prompts, check_ratings
+from assets.prompt_checks import check_prompts, check_ratings
 from pipelines.definitions import defs
 from text2sql.difficulty import Bounds, Difficulty, Kind, Tally, rate, select
 from text2sql.errors import Text2SqlError

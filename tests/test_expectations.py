@@ -110,6 +110,13 @@ def test_missing_databases_block_beyond_the_allowed_share() -> None:
     assert "1 row" in str(result.description)
 
 
+def test_every_missing_database_is_among_the_examples() -> None:
+    names = [*["first"] * (EXAMPLES + 5), "second"]
+    missing = [{"db_id": name, "status": "db_missing"} for name in names]
+    outcome = check_databases_resolve(rows(QUESTION, *missing))
+    assert set(outcome.examples["db_id"]) == {"first", "second"}
+
+
 def test_hygiene_warns() -> None:
     frame = rows(QUESTION, {"difficulty": "easy"}, {"evidence": "NaN"}, {"evidence": "None of it"})
     outcome = check_tidiness(frame)

@@ -230,10 +230,9 @@ def _write_rate(policy: PolicyRollouts) -> float:
 def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
     """Count the questions that lack a valid rollout of a setting that they were asked in."""
     greedy = {rollout.key for rollout in _valid(policy.greedy)}
-    asked = {rollout.key for rollout in policy.sampled}
-    valid = {key for key, _ in _complete(policy.sampled, k)}
+    lacking = {key for key, group in by_question(policy.sampled) if len(group) < k}
     once = {rollout.key for rollout in policy.single_turn}
-    broken = (asked - valid) | (once - {rollout.key for rollout in _valid(policy.single_turn)})
+    broken = lacking | (once - {rollout.key for rollout in _valid(policy.single_turn)})
     return sum(question.key not in greedy or question.key in broken for question in questions)
 
 

@@ -80,19 +80,23 @@ def read_located(
 ) -> LocatedRollouts:
     """Return the rollouts of some questions as far as they are there, each (key, sample) once.
 
-    They come in the order of ``keys`` and samples, without transcripts, and without ``sql`` also
-    without the submissions: then a great many fit into memory. In one file the later line holds,
-    of several files the first with a valid rollout; a rollout that the infrastructure spoilt is
-    returned only where no valid one followed.
+    They come question by question, as their first ones lie there, and by samples; without
+    transcripts, and without ``sql`` also without the submissions: then a great many fit into
+    memory. In one file the later line holds, of several files the first with a valid rollout; a
+    rollout that the infrastructure spoilt is returned only where no valid one followed.
     """
-    first = {key: number * samples for number, key in enumerate(dict.fromkeys(keys))}
-    chosen = array("l", [-1]) * (len(first) * samples)
+    wanted = set(keys)
+    first: dict[str, int] = {}
+    chosen, none = array("l"), array("l", [-1]) * samples
     found = LocatedRollouts(sql)
     for file in sorted(files):
         start = len(found)
         for line, rollout in enumerate(RolloutStore(file).scan(), 1):
-            if rollout.key not in first or not 0 <= rollout.sample < samples:
+            if rollout.key not in wanted or not 0 <= rollout.sample < samples:
                 continue
+            if rollout.key not in first:
+                first[rollout.key] = len(chosen)
+                chosen += none
             slot = first[rollout.key] + rollout.sample
             known = chosen[slot]
             if known < 0 or known >= start or not found.rollouts[known].valid:

@@ -13,6 +13,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.rollout_store import Rollout
 
 _FORM = struct.Struct("<8I6q2d")
+_KEY = struct.Struct("<4xI")
 
 
 class RolloutTable(Sequence[Rollout]):
@@ -55,6 +56,11 @@ class RolloutTable(Sequence[Rollout]):
         if isinstance(place, slice):
             return self.select(range(len(self))[place])
         return self._unpack(self._order[place])
+
+    def keys(self) -> Iterator[str]:
+        """Yield the rollouts' question keys, far faster than the rollouts."""
+        for row in self._order:
+            yield self._values[_KEY.unpack_from(self._rows, row * _FORM.size)[0]]
 
     def select(self, places: Iterable[int]) -> RolloutTable:
         """Return some of the rollouts in another order; nothing is copied."""
@@ -131,8 +137,14 @@ class RolloutTable(Sequence[Rollout]):
 def by_question(rollouts: Sequence[Rollout]) -> Iterator[tuple[str, list[Rollout]]]:
     """Yield each question's key and its valid rollouts by sample, one question after the other."""
     places: dict[str, array[int]] = {}
-    for place, rollout in enumerate(rollouts):
-        if rollout.valid:
-            places.setdefault(rollout.key, array("L")).append(place)
+    for place, key in enumerate(_keys(rollouts)):
+        places.setdefault(key, array("L")).append(place)
     for key, found in places.items():
-        yield key, sorted((rollouts[place] for place in found), key=lambda one: one.sample)
+        valid = (one for one in map(rollouts.__getitem__, found) if one.valid)
+        yield key, sorted(valid, key=lambda one: one.sample)
+
+
+def _keys(rollouts: Sequence[Rollout]) -> Iterator[str]:
+    if isinstance(rollouts, RolloutTable):
+        return rollouts.keys()
+    return (rollout.key for rollout in rollouts)

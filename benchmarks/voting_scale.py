@@ -1,7 +1,8 @@
 """Scoring and voting of stored rollouts: time and memory as their number grows.
 
-Rollouts of two policies over 1,534 questions (BIRD's dev split), 32 each at the end, with
-transcripts of about 5 KB; each size is measured in a process of its own.
+Rollouts over 1,534 questions (BIRD's dev split), 32 each at the end, with transcripts of about
+5 KB; they are read as an evaluation reads them and scored as those of two policies. Each size is
+measured in a process of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import Any
 
 from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
 from text2sql.questions import Question
-from text2sql.rollout_store import Rollout, RolloutStore
+from text2sql.rollout_places import read_located
+from text2sql.rollout_store import Rollout
+from text2sql.rollout_table import by_question
 from text2sql.scores import BASE, TRAINED
 
 QUESTIONS = 1534
@@ -49,7 +52,7 @@ def _rollout(question: int, sample: int, chance: random.Random) -> Rollout:
         prompt_revision="fedcba9876543210",
         mode="agentic",
         sampling={"temperature": 1.0, "top_p": 1.0, "seed": None},
-        messages=messages,  # type: ignore[arg-type]
+        messages=messages,
         calls=[{"name": "run_sql", "seconds": 0.01, "output_chars": 600}] * 4,
         sql=sql,
         status="ok",
@@ -70,17 +73,15 @@ def score(path: Path) -> dict[str, Any]:
     """Read a store, score it against its own first samples, and vote on every question."""
     before = _peak_mb()
     started = perf_counter()
-    rollouts = RolloutStore(path).read(transcripts=False)
-    read = perf_counter()
     questions = [Question(f"dev/{n}", "db", path, "?") for n in range(QUESTIONS)]
+    keys = [question.key for question in questions]
+    rollouts = read_located([path], keys, SAMPLES + 1, sql=False).rollouts
+    read = perf_counter()
     k = max(1, len(rollouts) // QUESTIONS)
-    greedy = [rollout for rollout in rollouts if rollout.sample == 0]
-    policies = [PolicyRollouts(name, REVISION, greedy, rollouts) for name in (BASE, TRAINED)]
-    scores = score_policies(questions, *policies, k)
-    groups: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.key, []).append(rollout)
-    agreed = sum(vote_of(group).consensus for group in groups.values())
+    greedy = rollouts.where(lambda rollout: rollout.sample == 0)
+    base, trained = (PolicyRollouts(name, REVISION, greedy, rollouts) for name in (BASE, TRAINED))
+    scores = score_policies(questions, base, trained, k)
+    agreed = sum(vote_of(group).consensus for _, group in by_question(rollouts))
     ended = perf_counter()
     return {
         "rollouts": len(rollouts),

@@ -37,7 +37,13 @@ from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox
 
-CODE = ("text2sql/reporting", "text2sql/agent.py", "text2sql/tools.py", "text2sql/voting.py")
+CODE = (
+    "text2sql/reporting",
+    "text2sql/agent.py",
+    "text2sql/tool_calls.py",
+    "text2sql/tools.py",
+    "text2sql/voting.py",
+)
 CODE_VERSION = code_version(*CODE)
 
 

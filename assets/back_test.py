@@ -17,6 +17,7 @@ from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Sampling
+from text2sql.promoting import BACK_TEST_FILE
 from text2sql.sandbox import check_database
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from text2sql.reporting.questions import ReportQuestion
     from text2sql.reporting.store import ReportingStore
 
-FILE = "back_test.json"
 _SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
 """As ``report_answers`` draws its candidates where nobody says otherwise."""
 
@@ -60,11 +60,11 @@ class BackTester:
             if not questions:
                 return Verdict(True, _skipped(left_out))
             key = _key(champion, training, questions, left_out)
-            file = evaluation_folder(self.root, run) / FILE
+            file = evaluation_folder(self.root, run) / BACK_TEST_FILE
             record = read_json(file)
             if record.get("key") != key:
                 found = self._hold(store, champion, training, questions, left_out, dagster_run)
-                record = {"key": key, "champion": champion["training_run"], **found}
+                record = {"key": key, **_compared(champion, training), **found}
                 write_json(file, record)
         return Verdict(record["passed"], record["sentence"], record["flips"])
 
@@ -120,6 +120,15 @@ class BackTester:
 
         with self.sandbox.open() as box:
             return asyncio.run(answer())
+
+
+def _compared(champion: dict[str, Any], training: dict[str, Any]) -> dict[str, str]:
+    """Name both sides, for those who rely on the verdict later."""
+    return {
+        "champion": champion["training_run"],
+        "champion_revision": champion["revision"],
+        "candidate_revision": training["policy_revision"],
+    }
 
 
 def _nothing_to_compare(champion: dict[str, Any], training: dict[str, Any]) -> str:

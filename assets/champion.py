@@ -1,38 +1,35 @@
-"""The model card, the promotion gate, and the champion: the policy that answers every day."""
+"""The model card, and the champion: the policy that answers every day."""
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
 from assets.back_test import BackTester
-from assets.data import load_questions, write_file, write_json
+from assets.data import write_file
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import dev_scores, last_evaluated, read_scores
 from assets.partitions import training_run_of, training_runs
 from assets.plots import records
-from assets.report_questions import report_questions
-from assets.sampling import SAMPLING_POOL
 from assets.training import read_training
-from assets.versions import code_version, read_json
+from assets.versions import code_version
+from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
-from text2sql.champion import CHAMPION, champion_record
+from text2sql.candidate import read_candidate, rival_of
+from text2sql.champion import champion_record, read_seat
+from text2sql.champion_history import PROMOTION, history, roll_back
 from text2sql.errors import Text2SqlError
 from text2sql.model_card import render_card
-from text2sql.promotion import GateRules, objections
+from text2sql.promoting import promote, promote_by_hand
+from text2sql.promotion import BACK_TEST, Finding, GateRules, Outcome, by_hand, decide, judge
 from text2sql.score_table import markdown_table, score_rows
-from text2sql.scores import TRAINED, Comparison, compare
 
-SHOWN = 50
-"""Questions that metadata shows at most."""
-HISTORY = 100
-"""Former champions that are remembered."""
+SHOWN = 20
+"""Former champions that metadata shows at most."""
 
 
 @dg.asset(
@@ -56,65 +53,26 @@ def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.Mate
     )
 
 
-@dg.asset_check(asset=model_card, blocking=True)
-def promotion_gate(
-    context: dg.AssetCheckExecutionContext, root: ArtifactRoot
-) -> dg.AssetCheckResult:
-    """The candidate is not worse than base and champion, does not write, and is complete."""
-    run = context.run.tags.get("dagster/partition") or last_evaluated(root)
-    against = _against_champion(root, run)
-    found = objections(read_scores(root, run), GateRules(), against)
-    return dg.AssetCheckResult(
-        passed=not found,
-        description=" ".join(found) or f"Nothing speaks against the training run {run}.",
-        metadata={"training run": run, "compared with": _champion_name(root)},
-    )
-
-
-@dg.asset_check(
-    asset=model_card, blocking=True, additional_deps=[report_questions], pool=SAMPLING_POOL
-)
-def back_test(
-    context: dg.AssetCheckExecutionContext,
-    root: ArtifactRoot,
-    reporting: ReportingDatabase,
-    policy: PolicyResource,
-    sandbox: SandboxResource,
-) -> dg.AssetCheckResult:
-    """The candidate answers no fewer verified report questions right than the champion."""
-    end_with_parent()
-    run = context.run.tags.get("dagster/partition") or last_evaluated(root)
-    found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
-    shown = ("question_id", "before", "after", "sql_before", "sql_after")
-    flips = [{name: str(flip[name])[:500] for name in shown} for flip in found.flips[:SHOWN]]
-    return dg.AssetCheckResult(
-        passed=found.passed,
-        description=found.sentence,
-        metadata={"training run": run, "flips": records(flips)},
-    )
-
-
-def _against_champion(root: ArtifactRoot, run: str) -> Comparison | None:
-    """Compare a candidate with the champion on the same questions, where there is another."""
-    champion = champion_record(root.path)
-    scores = read_scores(root, run)
-    same_data = champion.get("dataset") == scores.provenance["dataset"]
-    if not same_data or champion["revision"] == scores.revisions[TRAINED]:
-        return None
-    outcomes = read_json(evaluation_folder(root, run) / "outcomes.json")
-    keys = [question.key for question in load_questions(root.path, "dev")]
-    return compare("greedy", "all", "", champion["outcomes"], outcomes["greedy"], keys)
-
-
-def _champion_name(root: ArtifactRoot) -> str:
-    return champion_record(root.path).get("training_run", "the base policy only")
-
-
 class ChampionConfig(dg.Config):
-    """Which training run is to take over."""
+    """Who is to be champion."""
 
+    action: Literal["decide", "promote_by_hand", "roll_back"] = Field(
+        default="decide",
+        description="'decide': the gate and the comparison with the champion decide on a training "
+        "run; 'promote_by_hand': it takes over whatever they say; 'roll_back': the champion before "
+        "the present one comes back.",
+    )
     training_run: str = Field(
         default="", description="Empty: the run's own partition, or the one evaluated last."
+    )
+    reason: str = Field(
+        default="",
+        description="Why: needed for 'promote_by_hand' and 'roll_back', and kept in the history.",
+    )
+    to: int = Field(
+        default=0,
+        ge=0,
+        description="For 'roll_back': the number of a former champion; 0: the one before.",
     )
 
 
@@ -131,51 +89,76 @@ def champion_policy(
     reporting: ReportingDatabase,
     policy: PolicyResource,
     sandbox: SandboxResource,
+    gate: PromotionGate,
 ) -> dg.MaterializeResult:
-    """The policy that answers every day: the last candidate that passed gate and back-test."""
+    """The policy that answers every day: a training run that passed its gate and is better.
+
+    One that is not better beyond noise leaves the champion in place; one that fails a check of
+    the gate fails this step. Both ways the champion stays who it was.
+    """
+    if config.action == "roll_back":
+        record = roll_back(root.path, config.reason, config.to or None, context.run_id)
+        return _result(root, f"{record['training_run']} is champion again: {record['reason']}")
     run = config.training_run or training_run_of(context) or last_evaluated(root)
-    found = objections(read_scores(root, run), GateRules(), _against_champion(root, run))
-    if found:
-        raise Text2SqlError(f"The training run {run} cannot take over. {' '.join(found)}")
-    test = BackTester(root, reporting, policy, sandbox).verdict(run, context.run_id)
-    if not test.passed:
-        raise Text2SqlError(f"The training run {run} cannot take over. {test.sentence}")
-    champion = _promote(root, run, context.run_id)
+    if config.action == "promote_by_hand":
+        record = promote_by_hand(root.path, run, config.reason, gate.rules(), context.run_id)
+        findings = [Finding(**finding) for finding in record["findings"]]
+        return _result(root, f"{run} was promoted by hand, {by_hand(findings)}.", findings)
+    tester = BackTester(root, reporting, policy, sandbox)
+    return _decide(context, root, run, tester, gate.rules())
+
+
+def _decide(
+    context: dg.AssetExecutionContext,
+    root: ArtifactRoot,
+    run: str,
+    tester: BackTester,
+    rules: GateRules,
+) -> dg.MaterializeResult:
+    """Hold the gate once more, against who is champion now, and do what the decision says."""
+    seat, candidate = read_seat(root.path), read_candidate(root.path, run)
+    rival = rival_of(root.path, seat.record, candidate)
+    findings = judge(candidate, rival, rules)
+    if all(finding.passed for finding in findings):
+        test = tester.verdict(run, context.run_id)
+        findings.append(Finding(BACK_TEST, test.passed, test.sentence))
+    decision = decide(candidate, rival, findings, rules)
+    context.log.info(decision.sentence)
+    if decision.outcome is Outcome.REFUSED:
+        raise Text2SqlError(decision.sentence)
+    if decision.outcome is Outcome.PROMOTED:
+        why = decision.sentence
+        promote(root.path, seat, candidate, findings, PROMOTION, why, context.run_id)
+    return _result(root, decision.sentence, findings)
+
+
+def _result(
+    root: ArtifactRoot, decision: str, findings: list[Finding] | None = None
+) -> dg.MaterializeResult:
+    """Say who is champion now and why, and who was before."""
+    champion, past = read_champion(root), history(root.path)
+    checks = [
+        {"check": one.check, "passed": str(one.passed), "what it says": one.sentence}
+        for one in findings or ()
+    ]
     return dg.MaterializeResult(
         metadata={
-            "training run": run,
+            "decision": decision,
+            "training run": champion["training_run"],
             "policy": dg.MetadataValue.path(champion["policy"]),
             "policy revision": champion["revision"],
-            "greedy": champion["greedy"],
-            "champions before": len(champion["history"]),
-            "back-test": test.sentence,
+            "greedy": champion.get("greedy", ""),
+            "champions before": len(past) - 1,
+            **({"checks": records(checks)} if checks else {}),
+            "history": records([_history_row(one) for one in past[: -SHOWN - 1 : -1]]),
         },
         data_version=dg.DataVersion(champion["revision"]),
     )
 
 
-def _promote(root: ArtifactRoot, run: str, dagster_run: str) -> dict[str, Any]:
-    """Write the champion's record; the one before goes into its history, without outcomes."""
-    before = champion_record(root.path)
-    scores, training = read_scores(root, run), read_training(root, run)
-    history = before.pop("history", [])
-    before.pop("outcomes", None)
-    if before and before["revision"] != training["policy_revision"]:
-        history = [before, *history][:HISTORY]
-    champion = {
-        "policy": training["policy"],
-        "revision": training["policy_revision"],
-        "training_run": run,
-        "base_revision": training["base_revision"],
-        "dataset": scores.provenance["dataset"],
-        "greedy": str(scores.find(TRAINED, "greedy")),
-        "promoted_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dagster_run": dagster_run,
-        "history": history,
-        "outcomes": read_json(evaluation_folder(root, run) / "outcomes.json")["greedy"],
-    }
-    write_json(root.path / CHAMPION, champion)
-    return champion
+def _history_row(record: dict[str, Any]) -> dict[str, Any]:
+    names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
+    return {name.replace("_", " "): str(record.get(name, ""))[:300] for name in names}
 
 
 def read_champion(root: ArtifactRoot) -> dict[str, Any]:

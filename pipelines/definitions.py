@@ -12,6 +12,7 @@ from assets import (
     dev_rollouts,
     difficulty,
     evaluation,
+    gate,
     known_issues,
     report_questions,
     reporting,
@@ -21,6 +22,7 @@ from assets import (
 from pipelines.jobs import daily_answers, lifecycle
 from pipelines.schedules import daily_answers_schedule
 from resources.delivery import DeliveryResource
+from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
@@ -36,6 +38,7 @@ MODULES = [
     dev_rollouts,
     evaluation,
     champion,
+    gate,
     report_questions,
     reporting,
 ]
@@ -58,6 +61,7 @@ defs = dg.Definitions(
         "trainer": TrainerResource(),
         "reporting": ReportingDatabase(),
         "delivery": DeliveryResource(),
+        "gate": PromotionGate(),
     },
     executor=dg.multiprocess_executor.configured(
         {"max_concurrent": MAX_CONCURRENT, "start_method": START_METHOD}

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from promotion_place import DATASET, PROMPTS, QUESTIONS, evaluate, note
 from reporting_databases import save
 from scripted_server import ScriptedServer, Step, fails, submits
-from test_evaluation import policy as rollouts_of
-from test_evaluation import score
 
 from assets.back_test import BackTester, Verdict
-from assets.champion import back_test, champion_policy, model_card, promotion_gate
+from assets.champion import champion_policy, model_card
 from assets.data import write_json
 from assets.dev_rollouts import evaluation_folder
+from assets.gate import back_test, promotion_gate
 from assets.report_questions import shipped_questions
+from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import URL_VARIABLE, ReportingDatabase
@@ -31,7 +32,6 @@ from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox, Status
-from text2sql.scores import BASE, TRAINED
 
 COUNT = "SELECT COUNT(*) FROM shop"
 RUN = "new"
@@ -70,15 +70,14 @@ class Place:
     def champion(self, **replies: str | Step) -> Policy:
         found = self._policy("old", replies)
         record = {"policy": found.server.url, "revision": found.revision, "training_run": "old",
-                  "dataset": "other", "outcomes": {}}  # fmt: skip
+                  "dataset": DATASET, "prompt_revision": PROMPTS,
+                  "outcomes": {f"dev/{n}": 0.0 for n in range(QUESTIONS)}}  # fmt: skip
         write_json(self.root.path / "champion.json", record)
         return found
 
     def candidate(self, name: str = "new", **replies: str | Step) -> Policy:
         found = self._policy(name, replies)
-        record = {"policy": found.server.url, "policy_revision": found.revision, "base": "b",
-                  "base_revision": "b", "prompts": 9, "seconds": 1.0, "settings": {}}  # fmt: skip
-        write_json(self.root.path / "training" / RUN / "training.json", record)
+        note(self.root.path, RUN, found.server.url, found.revision)
         return found
 
     def _policy(self, name: str, replies: dict[str, str | Step]) -> Policy:
@@ -104,12 +103,7 @@ class Place:
 
     def promote(self) -> dg.ExecuteInProcessResult:
         """Run card, gates and promotion as the lifecycle does; Dagster decides what stops."""
-        scores = score(rollouts_of(BASE, "mwww"), rollouts_of(TRAINED, "mmmw"))
-        scores.provenance["dataset"] = "this"
-        folder = evaluation_folder(self.root, RUN)
-        write_json(folder / "scores.json", scores.to_dict())
-        write_json(folder / "outcomes.json", {"greedy": {}})
-        (self.root.path / "weights").mkdir(exist_ok=True)
+        evaluate(self.root.path, RUN, 30)
         return dg.materialize(
             [model_card, promotion_gate, back_test, champion_policy],
             selection=dg.AssetSelection.assets("model_card", "champion_policy"),
@@ -121,6 +115,7 @@ class Place:
                 "reporting": ReportingDatabase(),
                 "policy": PolicyResource(),
                 "sandbox": SandboxResource(),
+                "gate": PromotionGate(),
             },
         )
 

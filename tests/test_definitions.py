@@ -37,7 +37,9 @@ GRAPH = {
 }
 BLOCKING = {"questions_valid", "db_ids_resolve", "databases_sound", "gold_runs"} | {
     "prompts_can_teach",
-    "promotion_gate",
+    "accuracy_holds",
+    "writes_bounded",
+    "evaluation_complete",
     "back_test",
 }
 

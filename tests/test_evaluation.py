@@ -11,12 +11,11 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
 from text2sql.judge import GoldResult
 from text2sql.model_card import render_card
-from text2sql.promotion import GateRules, objections
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.sandbox import Status
 from text2sql.score_table import markdown_table, score_rows, text_table
-from text2sql.scores import BASE, TRAINED, Scores, compare
+from text2sql.scores import BASE, TRAINED, Scores
 
 
 def question(number: int, subset: str = "", difficulty: str = "simple") -> Question:
@@ -264,29 +263,3 @@ def test_unusable_gold_leaves_training(result):
     golds = {"dev/0": result} if result else {}
     (rating,) = rate_questions([question(0)], golds, group(0, "mmmmwwww"), minimum_valid=6)
     assert rating.kind is Kind.UNUSABLE
-
-
-def test_gate_lets_a_better_candidate_pass():
-    assert objections(score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm")), GateRules()) == []
-
-
-def test_gate_lets_noise_pass_and_stops_a_real_loss():
-    noise = score(policy(BASE, "m" * 20), policy(TRAINED, "m" * 18 + "ww"), questions=20)
-    worse = score(policy(BASE, "m" * 20), policy(TRAINED, "m" * 10 + "w" * 10), questions=20)
-    assert objections(noise, GateRules()) == []
-    (sentence,) = objections(worse, GateRules())
-    assert sentence.startswith("It is worse than the base: 0 questions won, 10 lost of 20")
-
-
-def test_gate_compares_with_the_champion():
-    scores = score(policy(BASE, "wwww"), policy(TRAINED, "mmww"))
-    keys = [str(number) for number in range(20)]
-    lost = compare("greedy", "all", "", dict.fromkeys(keys, 1.0), dict.fromkeys(keys, 0.0), keys)
-    (sentence,) = objections(scores, GateRules(), lost)
-    assert "worse than the champion" in sentence
-
-
-def test_gate_stops_writers_and_gaps():
-    found = objections(score(policy(BASE, "mwwe"), policy(TRAINED, "mmxi")), GateRules())
-    assert "tries to write in 33.3% of its rollouts" in found[0]
-    assert "missing for 1 questions" in found[1]

@@ -15,6 +15,7 @@ COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
     "serve": "Serve a policy with vLLM.",
     "answers": "See, replay and export what was answered on schedule.",
+    "champion": "See and change who answers: the champion and its history.",
     "compare": "Compare two evaluations of the same questions.",
     "doctor": "Check this machine and say how to mend what is not right.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",

@@ -1,0 +1,86 @@
+"""The promotion gate: the blocking checks that a training run passes before it may take over."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from assets.back_test import BackTester
+from assets.champion import model_card
+from assets.evaluation import last_evaluated
+from assets.partitions import PARTITION_TAG
+from assets.plots import records
+from assets.report_questions import report_questions
+from assets.sampling import SAMPLING_POOL
+from resources.gate import PromotionGate
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.processes import end_with_parent
+from resources.reporting import ReportingDatabase
+from resources.sandbox import SandboxResource
+from text2sql.candidate import read_candidate, rival_of
+from text2sql.champion import champion_record
+from text2sql.promotion import ACCURACY, BACK_TEST, COMPLETE, WRITES, judge
+
+SHOWN = 50
+"""Questions that metadata shows at most."""
+DESCRIPTIONS = {
+    ACCURACY: "The candidate is not worse than the base and the champion beyond noise (McNemar's "
+    "exact test on the same questions), and can be compared with them.",
+    WRITES: "Hardly any rollout of the candidate tries to write.",
+    COMPLETE: "The candidate's evaluation lacks hardly any question, and hardly any rollout was "
+    "spoilt by the infrastructure.",
+}
+
+
+def _candidate_of(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) -> str:
+    return context.run.tags.get(PARTITION_TAG) or last_evaluated(root)
+
+
+@dg.multi_asset_check(
+    specs=[
+        dg.AssetCheckSpec(name, asset=model_card, description=words, blocking=True)
+        for name, words in DESCRIPTIONS.items()
+    ],
+)
+def promotion_gate(
+    context: dg.AssetCheckExecutionContext, root: ArtifactRoot, gate: PromotionGate
+) -> Iterator[dg.AssetCheckResult]:
+    """The candidate is not worse than base and champion, does not write, and is complete."""
+    run, champion = _candidate_of(context, root), champion_record(root.path)
+    candidate = read_candidate(root.path, run)
+    about = {"training run": run, "champion": champion.get("training_run", "none yet")}
+    for finding in judge(candidate, rival_of(root.path, champion, candidate), gate.rules()):
+        yield dg.AssetCheckResult(
+            asset_key=model_card.key,
+            check_name=finding.check,
+            passed=bool(finding.passed),
+            description=finding.sentence,
+            metadata=about,
+        )
+
+
+@dg.asset_check(
+    asset=model_card,
+    name=BACK_TEST,
+    blocking=True,
+    additional_deps=[report_questions],
+    pool=SAMPLING_POOL,
+)
+def back_test(
+    context: dg.AssetCheckExecutionContext,
+    root: ArtifactRoot,
+    reporting: ReportingDatabase,
+    policy: PolicyResource,
+    sandbox: SandboxResource,
+) -> dg.AssetCheckResult:
+    """The candidate answers no fewer verified report questions right than the champion."""
+    end_with_parent()
+    run = _candidate_of(context, root)
+    found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
+    shown = ("question_id", "before", "after", "sql_before", "sql_after")
+    flips = [{name: str(flip[name])[:500] for name in shown} for flip in found.flips[:SHOWN]]
+    return dg.AssetCheckResult(
+        passed=found.passed,
+        description=found.sentence,
+        metadata={"training run": run, "flips": records(flips)},
+    )

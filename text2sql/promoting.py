@@ -1,0 +1,66 @@
+"""Making a training run's policy the champion, by the gate or by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from text2sql.candidate import Candidate, read_candidate, rival_of
+from text2sql.champion import Seat, read_seat
+from text2sql.champion_history import BY_HAND, enthrone, require_reason, weights_problem, who
+from text2sql.comparison import run_folder
+from text2sql.errors import Text2SqlError
+from text2sql.promotion import Finding, GateRules, judge, remembered_back_test
+
+BACK_TEST_FILE = "back_test.json"
+"""The back-test's verdict, in the folder of a training run's evaluation."""
+
+
+def promote(
+    root: Path,
+    seen: Seat,
+    candidate: Candidate,
+    findings: Sequence[Finding],
+    act: str,
+    reason: str,
+    dagster_run: str = "",
+) -> dict[str, Any]:
+    """Make a candidate champion where the champion is still the one that was ``seen``.
+
+    Returns the champion's record. Raises Text2SqlError where the candidate's weights are gone or
+    others now, and where the champion changed meanwhile.
+    """
+    record = candidate.to_record()
+    if problem := weights_problem(record):
+        raise Text2SqlError(
+            f"The training run {candidate.training_run} cannot be promoted: {problem}."
+        )
+    about = {"act": act, "reason": reason, "by": who(), "dagster_run": dagster_run}
+    checks = {"findings": [finding.to_dict() for finding in findings]}
+    return enthrone(root, seen, record | about | checks)
+
+
+def promote_by_hand(
+    root: Path, run: str, reason: str, rules: GateRules, dagster_run: str = ""
+) -> dict[str, Any]:
+    """Make a training run champion whatever the gate says; what it says is kept with the reason.
+
+    The back-test counts where it was held against the present champion; it is not held here.
+    """
+    why, seat, candidate = require_reason(reason), read_seat(root), read_candidate(root, run)
+    if candidate.revision == seat.record.get("revision"):
+        raise Text2SqlError(f"The training run {run} has the champion's own weights already.")
+    findings = judge(candidate, rival_of(root, seat.record, candidate), rules)
+    findings.append(remembered_back_test(_back_test(root, run), seat.record, candidate))
+    return promote(root, seat, candidate, findings, BY_HAND, why, dagster_run)
+
+
+def _back_test(root: Path, run: str) -> dict[str, Any]:
+    """Return the remembered back-test of a training run; empty where there is none that is one."""
+    try:
+        found = json.loads((run_folder(root, run) / BACK_TEST_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -27,6 +27,7 @@ from assets.sampling import (
 from assets.sources import version_for
 from assets.strength import require_strength, reward_strength
 from assets.versions import fingerprint, read_json
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.difficulty import Bounds, Difficulty, leave_out_weak, rate, select, usable
@@ -115,15 +116,17 @@ def base_rollouts(gold_results: Any) -> Any:
     return collect_base_rollouts(plan, shards.map(sample_shard).collect())
 
 
-class TrainingPromptsConfig(dg.Config):
+class TrainingPromptsConfig(Form):
     """What makes a question fit for training."""
 
-    least_solved: int = Field(default=1, ge=1, le=128, description="Solved at least so often.")
-    most_solved: int | None = Field(
-        default=None,
-        ge=1,
+    least_solved: int = Field(
+        default=1, ge=1, le=128, description="Keep questions that are solved at least so often."
+    )
+    most_solved: int = Field(
+        default=0,
+        ge=0,
         le=128,
-        description="Solved at most so often; empty means all but always (1 to 7 of 8). "
+        description="And at most so often; 0 means all but always (1 to 7 of 8). "
         "A question that is always solved is never kept.",
     )
     minimum_valid: int = Field(
@@ -139,11 +142,11 @@ class TrainingPromptsConfig(dg.Config):
         description="Keep questions of at least this reward strength (docs/reward-strength.md); "
         "0 keeps all. With a bound, questions without a score are left out.",
     )
-    seed: int = Field(default=1, ge=0, description="Of the order of the prompts.")
+    seed: int = Field(default=1, ge=0, description="Seed of the order of the prompts.")
 
     def bounds(self) -> Bounds:
         """Return the bounds of the filter."""
-        return Bounds(self.least_solved, self.most_solved, self.minimum_valid)
+        return Bounds(self.least_solved, self.most_solved or None, self.minimum_valid)
 
 
 def prompts_folder(root: ArtifactRoot) -> Path:

@@ -14,6 +14,7 @@ from assets.columns import DATA_TEAM, named_columns
 from assets.expectations import table
 from assets.sources import version_for
 from assets.versions import fingerprint, read_json
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.layout import SplitLayout
@@ -30,7 +31,7 @@ from text2sql.sandbox import Limits, Sandbox
 CORRECTIONS = "known_issues.json"
 
 
-class KnownIssuesConfig(dg.Config):
+class KnownIssuesConfig(Form):
     """Which list of known issues holds."""
 
     file: str = Field(

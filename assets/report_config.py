@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dagster as dg
 from pydantic import Field
 
+from resources.forms import Form
 from text2sql.policy.base import Sampling
 
 
-class ReportAnswersConfig(dg.Config):
+class ReportAnswersConfig(Form):
     """How the champion answers."""
 
     group: str = Field(
@@ -26,9 +26,11 @@ class ReportAnswersConfig(dg.Config):
         le=1,
         description="A smaller mean share of candidates that agree is warned of.",
     )
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Of the candidates.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Of the candidates.")
-    max_tokens: int = Field(default=2048, ge=16, le=131_072, description="Bound on one reply.")
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus of the sampling.")
+    max_tokens: int = Field(
+        default=2048, ge=16, le=131_072, description="Tokens of one reply at most."
+    )
     keep_rows: int = Field(
         default=10_000, ge=1, le=1_000_000, description="Rows of an answer that are stored."
     )

@@ -12,6 +12,7 @@ from assets.answer_checks import check_databases_found
 from assets.expectations import check_result
 from assets.plots import records
 from assets.versions import code_version, fingerprint
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.datasets.pocket.corpus import generate_business_databases
@@ -26,7 +27,7 @@ SHOWN = 50
 """Questions that metadata shows at most."""
 
 
-class ReportQuestionsConfig(dg.Config):
+class ReportQuestionsConfig(Form):
     """Where the questions and their databases come from."""
 
     file: str = Field(default="", description="A YAML list of questions; empty: the shipped one.")

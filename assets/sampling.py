@@ -13,6 +13,7 @@ from assets.data import load_golds, load_questions
 from assets.plots import records
 from assets.rollout_sets import RolloutSet, tally_rollouts
 from assets.versions import fingerprint
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_with_parent
@@ -29,14 +30,16 @@ if TYPE_CHECKING:
 SAMPLING_POOL = "sampling"
 
 
-class SamplingConfig(dg.Config):
+class SamplingConfig(Form):
     """How rollouts are drawn and divided."""
 
     shards: int = Field(default=2, ge=1, le=256, description="Processes that sample side by side.")
-    samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts a question.")
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Of the sampled rollouts.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Of the sampled rollouts.")
-    concurrency: int = Field(default=64, ge=1, le=4096, description="Rollouts in flight a shard.")
+    samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts of each question.")
+    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus of the sampling.")
+    concurrency: int = Field(
+        default=64, ge=1, le=4096, description="Rollouts side by side in a shard."
+    )
     threads: int = Field(default=1, ge=1, le=256, description="CPU threads of a local policy.")
     resampling: int = Field(
         default=2,

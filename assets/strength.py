@@ -17,6 +17,7 @@ from assets.columns import DATA_TEAM, named_columns
 from assets.sources import JUDGE, version_for
 from assets.strength_view import describe_strength
 from assets.versions import code_version, fingerprint, read_json
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
@@ -31,7 +32,7 @@ STRENGTH_CODE = ("text2sql/strength", *JUDGE)
 RUN_CODE = ("text2sql/known_results.py", "text2sql/sandbox")
 
 
-class StrengthConfig(dg.Config):
+class StrengthConfig(Form):
     """How near-misses are run."""
 
     seconds: float = Field(

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import dagster as dg
 from pydantic import Field
 
+from resources.forms import Form
+
 if TYPE_CHECKING:
     from text2sql.policy.base import Policy
     from text2sql.policy.vllm_command import VllmOptions
     from text2sql.settings import AgentSettings
 
 
-class VllmConfig(dg.Config):
+class VllmConfig(Form):
     """How a step's own vLLM server is started."""
 
     python: str = Field(

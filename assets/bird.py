@@ -139,6 +139,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         )
     everything = pd.concat(frames.values(), ignore_index=True)
     folder = data.dataset_folder(root.path, archive)
+    data.write_json(folder / data.ARCHIVE, archive.to_dict())
     outcomes = {
         "questions_valid": merge(
             check_questions(frame, config.least, config.most) for frame in frames.values()

@@ -40,7 +40,7 @@ class Archive:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the archive as plain JSON values."""
-        splits = {name: _layout_row(layout) for name, layout in self.splits.items()}
+        splits = {name: layout.to_dict() for name, layout in self.splits.items()}
         return {
             "source": self.source,
             "folder": str(self.folder),
@@ -51,22 +51,8 @@ class Archive:
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Archive:
         """Read what ``to_dict`` wrote."""
-        splits = {name: _layout(name, paths) for name, paths in row["splits"].items()}
+        splits = {name: SplitLayout.from_dict(name, one) for name, one in row["splits"].items()}
         return cls(row["source"], Path(row["folder"]), row["fingerprint"], splits)
-
-
-def _layout_row(layout: SplitLayout) -> dict[str, Any]:
-    return {
-        "questions": str(layout.questions),
-        "gold": str(layout.gold) if layout.gold else None,
-        "databases": {db_id: str(file) for db_id, file in layout.databases.items()},
-    }
-
-
-def _layout(split: str, row: Mapping[str, Any]) -> SplitLayout:
-    databases = {db_id: Path(file) for db_id, file in row["databases"].items()}
-    gold = Path(row["gold"]) if row["gold"] else None
-    return SplitLayout(split, Path(row["questions"]), databases, gold)
 
 
 def load_archive(root: Path) -> Archive:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from text2sql.datasets.databases import (
     database_files,
@@ -41,6 +42,7 @@ QUESTION_FILES = {
         "mini_dev_sqlite-[0-9]*.json",
         "dev_[0-9]*.json",
     ),
+    "test": ("test.json", "test.jsonl"),
 }
 """File names of each split, the preferred one first; compared without regard to case.
 
@@ -48,7 +50,7 @@ QUESTION_FILES = {
 ``dev_20251106*.json`` its dev revision of 2025, ``train_spider.json`` Spider's training questions.
 """
 
-ARCHIVES = {"train": ("train.zip",), "dev": ("dev.zip", "minidev.zip")}
+ARCHIVES = {"train": ("train.zip",), "dev": ("dev.zip", "minidev.zip"), "test": ("test.zip",)}
 """Archives that may hold a split, for a folder in which they lie as they were downloaded."""
 
 Unpack = Callable[[Path], Path]
@@ -65,6 +67,21 @@ class SplitLayout:
     questions: Path
     databases: Mapping[str, Path]
     gold: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the places as plain JSON values."""
+        return {
+            "questions": str(self.questions),
+            "gold": str(self.gold) if self.gold else None,
+            "databases": {db_id: str(file) for db_id, file in self.databases.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, split: str, row: Mapping[str, Any]) -> SplitLayout:
+        """Read what ``to_dict`` wrote."""
+        databases = {db_id: Path(file) for db_id, file in row["databases"].items()}
+        gold = Path(row["gold"]) if row["gold"] else None
+        return cls(split, Path(row["questions"]), databases, gold)
 
 
 def find_split(

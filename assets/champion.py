@@ -1,5 +1,6 @@
 """The model card, and the champion: the policy that answers every day."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,13 +8,16 @@ import dagster as dg
 from pydantic import Field
 
 from assets.back_test import BackTester
+from assets.columns import MODEL_TEAM
 from assets.data import write_file
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import dev_scores, last_evaluated, read_scores
 from assets.partitions import training_run_of, training_runs
 from assets.plots import records
+from assets.sources import version_for
 from assets.training import read_training
-from assets.versions import code_version
+from assets.versions import fingerprint
+from resources.forms import Form
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -36,7 +40,8 @@ SHOWN = 20
     group_name="evaluation",
     partitions_def=training_runs,
     deps=[dev_scores],
-    code_version=code_version("text2sql/model_card.py", "text2sql/score_table.py"),
+    owners=MODEL_TEAM,
+    code_version=version_for("model_card"),
     kinds={"markdown"},
 )
 def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
@@ -48,12 +53,15 @@ def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.Mate
     for file in (card, *([weights / "README.md"] if weights.is_dir() else [])):
         write_file(file, lambda part: part.write_text(text, encoding="utf-8"))
     table = markdown_table(score_rows(scores, ("all", "corrected", "subset")))
+    named = {name: said for name, said in scores.provenance.items() if name != "dagster_run"}
+    lasting = render_card(f"text2sql-{run}", replace(scores, provenance=named), training)
     return dg.MaterializeResult(
-        metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)}
+        metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)},
+        data_version=dg.DataVersion(fingerprint(card=lasting)),
     )
 
 
-class ChampionConfig(dg.Config):
+class ChampionConfig(Form):
     """Who is to be champion."""
 
     action: Literal["decide", "promote_by_hand", "roll_back"] = Field(
@@ -79,7 +87,8 @@ class ChampionConfig(dg.Config):
 @dg.asset(
     group_name="evaluation",
     deps=[dg.AssetDep(model_card, partition_mapping=dg.AllPartitionMapping())],
-    code_version=code_version("assets/champion.py", "text2sql/promotion.py"),
+    owners=MODEL_TEAM,
+    code_version=version_for("champion_policy"),
     kinds={"json"},
 )
 def champion_policy(

@@ -9,9 +9,11 @@ import pandas as pd
 from pydantic import Field
 
 from assets.answer_checks import check_databases_found
+from assets.columns import REPORTING_TEAM, columns_of_table
 from assets.expectations import check_result
 from assets.plots import records
-from assets.versions import code_version, fingerprint
+from assets.sources import version_for
+from assets.versions import fingerprint
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
@@ -20,6 +22,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion, find_database
+from text2sql.reporting.tables import questions as questions_table
 
 GROUP = "reporting"
 REPORT_DATABASES = "report_databases"
@@ -40,12 +43,10 @@ class ReportQuestionsConfig(Form):
 @dg.asset(
     group_name=GROUP,
     check_specs=[dg.AssetCheckSpec("databases_found", asset="report_questions")],
-    code_version=code_version(
-        "text2sql/datasets/pocket/business.py",
-        "text2sql/reporting/questions.py",
-        "text2sql/reporting/seeding.py",
-    ),
+    owners=REPORTING_TEAM,
+    code_version=version_for("report_questions"),
     kinds={"sql"},
+    metadata=columns_of_table(questions_table),
 )
 def report_questions(
     context: dg.AssetExecutionContext,

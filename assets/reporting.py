@@ -11,6 +11,7 @@ import dagster as dg
 
 from assets import data
 from assets.champion import champion_policy, read_champion
+from assets.columns import REPORTING_TEAM, columns_of_table
 from assets.delivery import CHECK as DELIVERED
 from assets.delivery import deliver_day
 from assets.partitions import days
@@ -18,7 +19,7 @@ from assets.report_config import ReportAnswersConfig
 from assets.report_questions import GROUP, report_questions
 from assets.report_view import describe_day, outcome_sentence
 from assets.sampling import SAMPLING_POOL
-from assets.versions import code_version
+from assets.sources import version_for
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -26,7 +27,9 @@ from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
+from text2sql.lineage.answers import run_note
 from text2sql.policy.base import Policy
+from text2sql.provenance import code_state, sealed
 from text2sql.reporting.answering import Answerer, Outcome, answer_day
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.reporting.entries import Entry, entries
@@ -35,16 +38,10 @@ from text2sql.reporting.page import render_page
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.tables import answers as answers_table
 from text2sql.sandbox import Sandbox
 
-CODE = (
-    "text2sql/reporting",
-    "text2sql/agent.py",
-    "text2sql/tool_calls.py",
-    "text2sql/tools.py",
-    "text2sql/voting.py",
-)
-CODE_VERSION = code_version(*CODE)
+CODE_VERSION = version_for("report_answers")
 
 
 @dg.asset(
@@ -59,12 +56,14 @@ CODE_VERSION = code_version(*CODE)
         dg.AssetCheckSpec("verified_hold", asset="report_answers"),
         dg.AssetCheckSpec(DELIVERED, asset="report_answers"),
     ],
+    owners=REPORTING_TEAM,
     code_version=CODE_VERSION,
     freshness_policy=dg.FreshnessPolicy.time_window(
         fail_window=timedelta(hours=36), warn_window=timedelta(hours=26)
     ),
     pool=SAMPLING_POOL,
     kinds={"sql"},
+    metadata=columns_of_table(answers_table),
 )
 def report_answers(
     context: dg.AssetExecutionContext,
@@ -84,7 +83,7 @@ def report_answers(
     champion = read_champion(root)
     with reporting.open(root.path) as store, sandbox.open() as box:
         questions, unreadable = _due(context, config, store)
-        _start_run(context, store, champion)
+        _start_run(context, root, store, champion)
         outcomes = asyncio.run(
             _answer(context, config, root, policy, champion, store, box, questions)
         )
@@ -179,9 +178,15 @@ def _write_page(
 
 
 def _start_run(
-    context: dg.AssetExecutionContext, store: ReportingStore, champion: dict[str, Any]
+    context: dg.AssetExecutionContext,
+    root: ArtifactRoot,
+    store: ReportingStore,
+    champion: dict[str, Any],
 ) -> None:
+    """Note the run in the tables, and beside the pages by which code and champion it answers."""
     named = {name: champion[name] for name in ("policy", "training_run")}
+    note = named | {"revision": champion["revision"], "code": code_state()}
+    data.write_json(run_note(root.path, context.run_id), sealed(note))
     store.start_run(
         context.run_id, context.partition_key, policy_revision=champion["revision"], **named
     )

@@ -33,6 +33,12 @@ SAMPLING = (
     *_assets("rollout_sets", "sampling"),
     "resources/policy.py",
 )
+SCORING = (
+    *_assets("evaluating"),
+    *_library("evaluation.py", "evaluation_report", "failures", "known_issues.py"),
+    *_library("parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"),
+    *_library("efficiency.py", "rule_scores.py", "rules.py", "submissions.py"),
+)
 EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
@@ -74,20 +80,25 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *ROLLOUTS,
     ),
     "dev_rollouts": (*_assets("dev_rollouts"), *SAMPLING),
-    "dev_scores": (
-        *_assets("evaluation"),
-        *_library("evaluation.py", "evaluation_report", "failures", "known_issues.py"),
-        *_library("parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"),
-        *_library("rules.py", "submissions.py"),
-    ),
+    "dev_scores": (*_assets("evaluation"), *SCORING),
+    "held_out_rollouts": (*_assets("held_out"), *_library("held_out.py"), *SAMPLING),
+    "held_out_scores": (*_assets("held_out"), *_library("held_out.py"), *SCORING),
     "model_card": _library("model_card.py", "score_table.py"),
-    "champion_policy": (*_assets("back_test", "champion"), *_library("champion.py")),
+    "champion_policy": (
+        *_assets("back_test", "champion"),
+        *_library("candidate.py", "champion.py", "champion_history.py"),
+        *_library("promoting.py", "promotion.py"),
+    ),
     "report_questions": (
         *_assets("report_questions"),
         *_library("datasets/pocket/business.py"),
         *_library("reporting/question_file.py", "reporting/questions.py", "reporting/seeding.py"),
     ),
-    "report_answers": (*_assets("reporting"), *_library("reporting", "voting.py"), *ROLLOUTS),
+    "report_answers": (
+        *_assets("report_config", "reporting"),
+        *_library("reporting", "voting.py"),
+        *ROLLOUTS,
+    ),
 }
 
 ROLLOUT_BEHAVIOUR = (

@@ -18,7 +18,7 @@ import dagster as dg
 from dagster import DagsterEventType as Event
 
 from assets.partitions import PARTITION_TAG
-from pipelines.home import OWNER_TAG, owner
+from pipelines.orphans import OWNER_TAG, owner
 from resources.paths import CHECKOUT
 from resources.processes import GuardedProcess, last_lines
 from text2sql.errors import Text2SqlError

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.partitions import TIME_ZONE
 from pipelines.jobs import daily_answers
+from pipelines.retention import remove_old_runs
 
 daily_answers_schedule = dg.build_schedule_from_partitioned_job(
     daily_answers,
@@ -20,3 +22,12 @@ The run answers the schedule groups that are due on its day. For a group that is
 another hour, or on other days, add a schedule of the same job whose run config gives
 ``report_answers`` the group.
 """
+
+remove_old_runs_schedule = dg.ScheduleDefinition(
+    name="remove_old_runs_schedule",
+    job=remove_old_runs,
+    cron_schedule="0 3 * * 0",
+    execution_timezone=TIME_ZONE,
+    default_status=dg.DefaultScheduleStatus.STOPPED,
+    description="Removes runs older than 90 days, on Sundays at three.",
+)

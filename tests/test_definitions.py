@@ -12,7 +12,6 @@ import pytest
 
 from assets.versions import code_version, file_version, fingerprint
 from pipelines.definitions import defs
-from pipelines.home import OWNER_TAG, open_instance, owner, prepare_home
 from pipelines.partitions import add_training_run, today
 from text2sql.errors import Text2SqlError
 
@@ -188,47 +187,6 @@ def test_validate_command(root):
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_home_is_made_and_kept(root):
-    home = prepare_home()
-    assert home == root / "dagster_home"
-    assert (home / "dagster.yaml").resolve() == REPO / "dagster.yaml"
-    (home / "dagster.yaml").unlink()
-    (home / "dagster.yaml").write_text("an old one")
-    prepare_home()
-    assert (home / "dagster.yaml").resolve() == REPO / "dagster.yaml"
-    with open_instance() as instance:
-        assert not instance.telemetry_enabled
-        assert instance.run_monitoring_enabled
-        pools = instance.event_log_storage.get_pool_limits()
-        assert {pool.name: pool.limit for pool in pools}["sampling"] == os.cpu_count()
-
-
-def test_root_that_cannot_be_written(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    with pytest.raises(Text2SqlError, match=r"artifact root cannot be written: .*file"):
-        prepare_home(tmp_path / "file" / "root")
-
-
-@dg.job
-def nothing():
-    """A job without steps."""
-
-
-def test_orphaned_run_is_ended_and_others_are_left(root):
-    with open_instance() as instance:
-        runs = [
-            instance.create_run_for_job(
-                nothing, status=dg.DagsterRunStatus.STARTED, tags={OWNER_TAG: tag}
-            )
-            for tag in (owner(), owner() + "0", "elsewhere:1:2")
-        ]
-        runs.append(instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED))
-    with open_instance() as instance:
-        found = [instance.get_run_by_id(run.run_id).status.value for run in runs]
-    assert found == ["STARTED", "FAILURE", "STARTED", "STARTED"]
 
 
 def test_training_run_names():

@@ -1,0 +1,36 @@
+"""How runs are launched on one machine: as Dagster does, and their death is noticed."""
+
+from __future__ import annotations
+
+import socket
+
+import dagster as dg
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+
+from pipelines.orphans import HOST_TAG, is_orphan
+
+
+class LocalRunLauncher(dg.DefaultRunLauncher):
+    """Dagster's default launcher, with an answer to the question whether a run still lives.
+
+    Run monitoring asks it every ``poll_interval_seconds`` and fails the runs that do not. Without
+    it, a run that the command line executes and that is killed keeps its place in the queue for
+    as long as the web interface is open.
+    """
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Launch a run, and note on which machine."""
+        run = context.dagster_run
+        self._instance.add_run_tags(run.run_id, {HOST_TAG: socket.gethostname()})
+        super().launch_run(context)
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Let run monitoring ask."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Say that a run's process is gone where that is known."""
+        if is_orphan(run):
+            return CheckRunHealthResult(WorkerStatus.FAILED, "its process is gone")
+        return CheckRunHealthResult(WorkerStatus.RUNNING)

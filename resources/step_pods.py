@@ -1,0 +1,54 @@
+"""What a step asks of its pod where steps run on Kubernetes: GPUs, and what goes with them.
+
+Dagster's Kubernetes executor reads it from the tag ``dagster-k8s/config`` of the step's op; every
+other executor ignores the tag.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+
+CONFIG_TAG = "dagster-k8s/config"
+TRAINING_VARIABLE = "TEXT2SQL_TRAINING_GPUS"
+SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_GPUS"
+IMAGE_VARIABLE = "TEXT2SQL_GPU_IMAGE"
+GPU = "nvidia.com/gpu"
+
+
+def training_pod() -> dict[str, Any]:
+    """Return the op tags of the training step: as many GPUs as ``TEXT2SQL_TRAINING_GPUS`` says."""
+    return gpu_pod(TRAINING_VARIABLE)
+
+
+def sampling_pod() -> dict[str, Any]:
+    """Return the op tags of a step that samples: ``TEXT2SQL_SAMPLING_GPUS``, for its own vLLM."""
+    return gpu_pod(SAMPLING_VARIABLE)
+
+
+def gpu_pod(variable: str) -> dict[str, Any]:
+    """Return the tags of an op whose step needs the number of GPUs in an environment variable.
+
+    No tags where it is unset or 0. Such a pod may go to tainted GPU nodes, has the image that
+    ``TEXT2SQL_GPU_IMAGE`` names, and shared memory beyond the 64 MB of a container, which NCCL
+    and vLLM need. Raises Text2SqlError for what is no number.
+    """
+    text = os.environ.get(variable) or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise Text2SqlError(f"{variable} is {text!r}: give a number of GPUs.")
+    if not int(text):
+        return {}
+    container: dict[str, Any] = {
+        "resources": {"limits": {GPU: text}},
+        "volume_mounts": [{"name": "shared-memory", "mount_path": "/dev/shm"}],
+    }
+    if image := os.environ.get(IMAGE_VARIABLE):
+        container["image"] = image
+    pod = {
+        "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
+        "volumes": [{"name": "shared-memory", "empty_dir": {"medium": "Memory"}}],
+    }
+    config = {"container_config": container, "pod_spec_config": pod, "merge_behavior": "DEEP"}
+    return {CONFIG_TAG: config}

@@ -1,0 +1,152 @@
+"""Dagster's home: made, tidied, with the pools set, and without runs that died."""
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.launcher.base import WorkerStatus
+
+from pipelines.home import CONFIG_VARIABLE, open_instance, prepare_home
+from pipelines.launcher import LocalRunLauncher
+from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, owner
+from pipelines.pools import SAMPLING_VARIABLE
+from text2sql.errors import Text2SqlError
+
+REPO = Path(__file__).resolve().parent.parent
+LOG = logging.getLogger("test")
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """An artifact root of its own."""
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    return tmp_path / "root"
+
+
+def limits(instance: dg.DagsterInstance) -> dict[str, int]:
+    """Return the pools that have a limit."""
+    return {pool.name: pool.limit for pool in instance.event_log_storage.get_pool_limits()}
+
+
+def test_home_is_made_and_kept(root):
+    home = prepare_home()
+    assert home == root / "dagster_home"
+    assert (home / "dagster.yaml").resolve() == REPO / "dagster.yaml"
+    (home / "dagster.yaml").unlink()
+    (home / "dagster.yaml").write_text("an old one")
+    prepare_home()
+    assert (home / "dagster.yaml").resolve() == REPO / "dagster.yaml"
+    with open_instance() as instance:
+        assert not instance.telemetry_enabled
+        assert instance.run_monitoring_enabled
+        assert instance.run_retries_enabled and instance.run_retries_max_retries == 0
+        assert isinstance(instance.run_launcher, LocalRunLauncher)
+
+
+def test_another_configuration_of_the_instance_is_used_where_it_is_named(root, monkeypatch):
+    monkeypatch.setenv(CONFIG_VARIABLE, "deploy/postgres/dagster.yaml")
+    assert (prepare_home() / "dagster.yaml").resolve() == REPO / "deploy/postgres/dagster.yaml"
+    monkeypatch.setenv(CONFIG_VARIABLE, "no/such.yaml")
+    with pytest.raises(Text2SqlError, match=r"TEXT2SQL_DAGSTER_YAML names .*no/such.yaml"):
+        prepare_home()
+
+
+def test_root_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    with pytest.raises(Text2SqlError, match=r"artifact root cannot be written: .*file"):
+        prepare_home(tmp_path / "file" / "root")
+
+
+def test_sampling_pool_is_as_large_as_the_machine_until_a_person_says_otherwise(root, monkeypatch):
+    with open_instance() as instance:
+        assert limits(instance)["sampling"] == os.cpu_count()
+        instance.event_log_storage.set_concurrency_slots("sampling", 7)
+    with open_instance() as instance:
+        assert limits(instance)["sampling"] == 7
+    monkeypatch.setenv(SAMPLING_VARIABLE, "3")
+    with open_instance() as instance:
+        assert limits(instance)["sampling"] == 3
+    monkeypatch.setenv(SAMPLING_VARIABLE, "many")
+    with pytest.raises(Text2SqlError, match="TEXT2SQL_SAMPLING_SLOTS is 'many'"):
+        open_instance()
+
+
+def test_one_step_at_a_time_uses_the_gpu_in_a_fresh_instance(root):
+    with open_instance() as instance:
+        assert "gpu" not in limits(instance)
+        job = [sys.executable, "-m", "dagster", "job", "execute", "-f", "tests/gpu_job.py"]
+        quiet = {"cwd": REPO, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        runs = [subprocess.Popen(job, **quiet) for _ in range(2)]
+        assert [run.wait(120) for run in runs] == [0, 0]
+        assert limits(instance)["gpu"] == 1
+    uses = sorted(map(json.loads, (root / "uses.jsonl").read_text().splitlines()))
+    assert len(uses) == 4
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(uses))
+
+
+@dg.job
+def nothing():
+    """A job without steps."""
+
+
+def test_orphaned_run_is_ended_and_others_are_left(root, tmp_path):
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "alive"))
+    server.listen()
+    here = {HOST_TAG: socket.gethostname()}
+    tags = {
+        "mine": {OWNER_TAG: owner()},
+        "killed": {OWNER_TAG: owner() + "0"},
+        "elsewhere": {OWNER_TAG: "elsewhere:1:2"},
+        "launched": here | {SERVER_TAG: f'{{"socket": "{tmp_path}/alive"}}'},
+        "server gone": here | {SERVER_TAG: f'{{"socket": "{tmp_path}/gone"}}'},
+        "server elsewhere": {HOST_TAG: "elsewhere", SERVER_TAG: f'{{"socket": "{tmp_path}/gone"}}'},
+        "unknown": {},
+    }
+    with server, open_instance() as instance:
+        started = dg.DagsterRunStatus.STARTED
+        runs = {
+            name: instance.create_run_for_job(nothing, status=started, tags=own)
+            for name, own in tags.items()
+        }
+        health = {
+            name: instance.run_launcher.check_run_worker_health(run).status
+            for name, run in runs.items()
+        }
+        with open_instance() as again:
+            status = {name: again.get_run_by_id(run.run_id).status for name, run in runs.items()}
+    ended = {name for name, found in status.items() if found is dg.DagsterRunStatus.FAILURE}
+    assert ended == {"killed", "server gone"}
+    assert {name for name, found in health.items() if found is not WorkerStatus.RUNNING} == ended
+
+
+def test_run_of_a_killed_command_is_ended_while_the_daemon_runs(root):
+    """What run monitoring does every half minute, done once by its own function."""
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+    from dagster._daemon.monitoring import execute_run_monitoring_iteration
+
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with open_instance() as instance:
+        mark = owner().split(":")
+        stat = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        tag = f"{mark[0]}:{child.pid}:{stat}"
+        started = dg.DagsterRunStatus.STARTED
+        run = instance.create_run_for_job(nothing, status=started, tags={OWNER_TAG: tag})
+        with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as context:
+            list(execute_run_monitoring_iteration(context, LOG))
+            assert instance.get_run_by_id(run.run_id).status is started
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            list(execute_run_monitoring_iteration(context, LOG))
+        assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE

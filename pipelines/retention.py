@@ -4,8 +4,6 @@ A run stays for as long as it is the last that made something: Dagster knows fro
 training run or a day is there, and which version it has.
 """
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

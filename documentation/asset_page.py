@@ -25,7 +25,7 @@ def _facts(graph: object, node: object) -> str:
     lines += [f"- made from: {', '.join(f'`{name}`' for name in parents)}"] if parents else []
     if node.partitions_def is not None:
         kind = type(node.partitions_def).__name__.removesuffix("PartitionsDefinition")
-        lines.append(f"- partitions: {node.partitions_def.name or kind}")
+        lines.append(f"- partitions: {getattr(node.partitions_def, 'name', None) or kind}")
     for check in sorted(graph.get_check_keys_for_assets({node.key}), key=str):
         spec = graph.get_check_spec(check)
         blocking = " (stops the run)" if spec.blocking else ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import dagster as dg
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pipelines.definitions import defs
+
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
 def page() -> str:
@@ -33,22 +36,42 @@ def page() -> str:
 def asset_configs() -> Iterator[tuple[str, type[BaseModel]]]:
     """Yield the name and the config class of each asset that has one."""
     for definition in defs.assets or ():
-        if not isinstance(definition, dg.AssetsDefinition) or not definition.is_executable:
-            continue
-        compute = getattr(definition.op, "compute_fn", None)
-        function = getattr(compute, "decorated_fn", None)
-        hints = getattr(function, "__annotations__", {})
-        model = hints.get("config")
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            yield definition.op.name, model
+        if isinstance(definition, dg.AssetsDefinition):
+            for op in _ops(definition.node_def):
+                if model := _config_of(op):
+                    yield definition.node_def.name, model
+
+
+def _ops(node: dg.NodeDefinition) -> list[dg.OpDefinition]:
+    """Return what an asset runs; a graph hands its config to the first step of it."""
+    if isinstance(node, dg.GraphDefinition):
+        return [op for inner in node.nodes for op in _ops(inner.definition)]
+    return [node] if isinstance(node, dg.OpDefinition) else []
+
+
+def _config_of(op: dg.OpDefinition) -> type[BaseModel] | None:
+    function = getattr(op.compute_fn, "decorated_fn", None)
+    model = get_type_hints(function).get("config") if function else None
+    return model if isinstance(model, type) and issubclass(model, BaseModel) else None
 
 
 def _model(model: type[BaseModel]) -> list[str]:
-    """Return what a model is, and a table of its fields."""
+    """Return what a model is, a table of its fields, and the models that these hold."""
     lines = ["| setting | type | default | meaning |", "|---|---|---|---|"]
     lines += [_row(name, field) for name, field in model.model_fields.items()]
     about = (model.__doc__ or "").strip().partition("\n\n")[0]
-    return [" ".join(about.split()), "\n".join(lines)]
+    parts = [" ".join(about.split()), "\n".join(lines)]
+    for name, field in model.model_fields.items():
+        for inner in _models_in(field.annotation):
+            parts += [f"**`{name}`** as {inner.__name__}:", *_model(inner)]
+    return parts
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def _row(name: str, field: FieldInfo) -> str:
@@ -57,28 +80,28 @@ def _row(name: str, field: FieldInfo) -> str:
 
 
 def _type(field: FieldInfo) -> str:
-    bounds = ", ".join(str(bound) for bound in field.metadata if _is_bound(bound))
-    shown = getattr(field.annotation, "__name__", None) or str(field.annotation)
-    if "[" in str(field.annotation):
-        shown = str(field.annotation)
-    return f"{shown.replace('typing.', '')} {_short(bounds)}".strip()
+    """Return a field's type and its bounds, as ``int ≥ 1 ≤ 64``."""
+    kind = field.annotation
+    shown = kind.__name__ if isinstance(kind, type) and not get_args(kind) else _plain(str(kind))
+    bounds = [
+        f"{sign} {getattr(bound, name):,}"
+        for bound in field.metadata
+        for name, sign in _SIGNS.items()
+        if hasattr(bound, name)
+    ]
+    return " ".join([shown, *bounds])
 
 
-def _is_bound(value: Any) -> bool:
-    return type(value).__name__ in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen")
-
-
-def _short(bounds: str) -> str:
-    for name, sign in (("Ge(ge=", "≥ "), ("Gt(gt=", "> "), ("Le(le=", "≤ "), ("Lt(lt=", "< ")):
-        bounds = bounds.replace(name, sign)
-    return bounds.replace(")", "")
+def _plain(text: str) -> str:
+    """Return a type's text without the modules that its parts are from."""
+    return re.sub(r"(?:\w+\.)+(\w+)", r"\1", text).replace("NoneType", "None")
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return f"`{value!r}`" if not isinstance(value, BaseModel) else f"`{value.model_dump()}`"
+    return type(value).__name__ if isinstance(value, BaseModel) else f"`{value!r}`"
 
 
 def _cell(text: str) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parent.parent
 DOCS = REPO / "docs"
 SHELLS = {"console", "sh", "bash", "shell"}
-NEEDS = {"a GPU", "a cluster", "a network", "a policy server", "PostgreSQL", "minutes"}
+NEEDS = {"a GPU", "a cluster", "a network", "a policy server", "PostgreSQL", "minutes"} | {
+    "your files"
+}
 """What a block may need that keeps it from being run: ``<!-- needs: a GPU -->`` before it."""
 
 _FENCE = re.compile(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import dagster as dg
 
 from assets import (
@@ -19,8 +17,10 @@ from assets import (
     strength,
     training,
 )
+from pipelines.executors import choose_executor
 from pipelines.jobs import daily_answers, lifecycle
-from pipelines.schedules import daily_answers_schedule
+from pipelines.retention import remove_old_runs
+from pipelines.schedules import daily_answers_schedule, remove_old_runs_schedule
 from resources.delivery import DeliveryResource
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -42,18 +42,12 @@ MODULES = [
     report_questions,
     reporting,
 ]
-MAX_CONCURRENT = 4
-"""Steps of one run side by side: more would wait for each other's locks in SQLite storage."""
-
-FORK = {"forkserver": {"preload_modules": ["pipelines.preload"]}}
-START_METHOD = FORK if sys.platform == "linux" else {"spawn": {}}
-"""Steps are forked from a process that has imported what they need."""
 
 defs = dg.Definitions(
     assets=dg.load_assets_from_modules(MODULES),
     asset_checks=dg.load_asset_checks_from_modules(MODULES),
-    jobs=[lifecycle, daily_answers],
-    schedules=[daily_answers_schedule],
+    jobs=[lifecycle, daily_answers, remove_old_runs],
+    schedules=[daily_answers_schedule, remove_old_runs_schedule],
     resources={
         "root": ArtifactRoot(),
         "sandbox": SandboxResource(),
@@ -63,7 +57,5 @@ defs = dg.Definitions(
         "delivery": DeliveryResource(),
         "gate": PromotionGate(),
     },
-    executor=dg.multiprocess_executor.configured(
-        {"max_concurrent": MAX_CONCURRENT, "start_method": START_METHOD}
-    ),
+    executor=choose_executor(),
 )

@@ -10,15 +10,28 @@ import dagster as dg
 
 DAILY = dg.AssetSelection.assets("report_answers")
 
+RETRIED = {"dagster/max_retries": "1", "dagster/retry_strategy": "FROM_FAILURE"}
+"""A run whose process died is repeated once, from where it was: every stage of the jobs keeps
+what it has finished. One of which a stage failed is not (dagster.yaml)."""
+
+EXCLUSIVE_TAG = "text2sql/exclusive"
+"""Of the runs with the same value, the queue lets one go at a time (dagster.yaml)."""
+
+HALF_A_DAY = 12 * 60 * 60
+
 lifecycle = dg.define_asset_job(
     "lifecycle",
     selection=dg.AssetSelection.all() - DAILY,
     description="Ingest, filter, train, evaluate and promote: everything up to the champion.",
+    run_tags=RETRIED | {EXCLUSIVE_TAG: "lifecycle"},
 )
+"""Two lifecycles would sample the same base rollouts and train on the same GPUs."""
 
 daily_answers = dg.define_asset_job(
     "daily_answers",
     selection=DAILY | dg.AssetSelection.assets("report_questions"),
     description="Let the champion answer the business questions for one day.",
+    run_tags=RETRIED | {"dagster/priority": "1", "dagster/max_runtime": str(HALF_A_DAY)},
 )
-"""The questions are read anew each day, so that an edited list takes effect."""
+"""The questions are read anew each day, so that an edited list takes effect. People wait for the
+answers, so they go before what else is queued; a run that hangs makes room for the next day's."""

@@ -17,6 +17,7 @@ from resources.policy import PolicyResource
 from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
+from resources.step_pods import sampling_pod
 from text2sql.candidate import read_candidate, rival_of
 from text2sql.champion import champion_record
 from text2sql.promotion import ACCURACY, BACK_TEST, COMPLETE, WRITES, judge
@@ -65,6 +66,7 @@ def promotion_gate(
     blocking=True,
     additional_deps=[report_questions],
     pool=SAMPLING_POOL,
+    op_tags=sampling_pod(),
 )
 def back_test(
     context: dg.AssetCheckExecutionContext,

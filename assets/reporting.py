@@ -26,6 +26,7 @@ from resources.policy import PolicyResource
 from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
+from resources.step_pods import sampling_pod
 from text2sql.errors import Text2SqlError
 from text2sql.lineage.answers import run_note
 from text2sql.policy.base import Policy
@@ -62,6 +63,7 @@ CODE_VERSION = version_for("report_answers")
         fail_window=timedelta(hours=36), warn_window=timedelta(hours=26)
     ),
     pool=SAMPLING_POOL,
+    op_tags=sampling_pod(),
     kinds={"sql"},
     metadata=columns_of_table(answers_table),
 )

@@ -18,6 +18,7 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_with_parent
 from resources.sandbox import SandboxResource
+from resources.step_pods import sampling_pod
 from text2sql.difficulty import Tally
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
@@ -84,7 +85,11 @@ def _complete(root: Path, wanted: RolloutSet) -> set[str]:
     return {key for key in wanted.keys if tally.valid(key) >= wanted.samples}
 
 
-@dg.op(pool=SAMPLING_POOL)
+LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
+"""A shard whose process or pod was lost, or whose server was away, goes on where it was."""
+
+
+@dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
 def sample_shard(
     context: dg.OpExecutionContext,
     work: dict,

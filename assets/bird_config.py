@@ -52,7 +52,15 @@ class BirdConfig(dg.Config):
     dev: SplitConfig = Field(
         default_factory=SplitConfig, description="The dev split, if from elsewhere."
     )
-    splits: list[str] = Field(default=["train", "dev"], description="The splits to ingest.")
+    test: SplitConfig = Field(
+        default_factory=SplitConfig,
+        description="A held-out split, if from elsewhere; it is ingested where splits name it.",
+    )
+    splits: list[str] = Field(
+        default=["train", "dev"],
+        description="The splits to ingest. A third, test, decides nothing: held_out_scores "
+        "evaluates the champion on it, once.",
+    )
     seed: int = Field(default=DEVELOPMENT_SEED, ge=0, description="Seed of the pocket corpus.")
     sizes: PocketSizes = Field(
         default_factory=PocketSizes, description="How many questions each part of it has."
@@ -60,7 +68,7 @@ class BirdConfig(dg.Config):
 
     def source_of(self, split: str) -> Source:
         """Return where a split comes from; raise Text2SqlError for one that there is not."""
-        parts = {"train": self.train, "dev": self.dev}
+        parts = {"train": self.train, "dev": self.dev, "test": self.test}
         if split not in parts:
             raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(parts)}.")
         own = parts[split]

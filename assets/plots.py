@@ -11,17 +11,27 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.data import write_file
+from text2sql.scores import BASE, TRAINED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from text2sql.vote_curve import Curve
+
 LIMIT = 48_000
 """Bytes of a picture that metadata may hold; a larger one is shown by its path."""
+ORANGE, BLUE = "#e69f00", "#0072b2"
+"""Of M. Okabe and K. Ito's palette, which colour-blind people tell apart."""
+COLOURS = {BASE: ORANGE, TRAINED: BLUE}
 
 
 def plot(
-    path: Path, draw: Callable[[Axes], None], width: float = 6.0, height: float = 3.2
+    path: Path,
+    draw: Callable[[Axes], None],
+    width: float = 6.0,
+    height: float = 3.2,
+    limit: int = LIMIT,
 ) -> dg.MetadataValue:
     """Draw a picture of so many inches into ``path`` and return metadata that shows it."""
     from matplotlib.figure import Figure
@@ -31,7 +41,7 @@ def plot(
     picture = _png(figure)
     write_file(path, lambda part: part.write_bytes(picture))
     text = base64.b64encode(picture).decode()
-    if len(text) > LIMIT:
+    if len(text) > limit:
         return dg.MetadataValue.path(path)
     return dg.MetadataValue.md(f"![{path.stem}](data:image/png;base64,{text})")
 
@@ -108,6 +118,31 @@ def draw_parts(parts: Mapping[str, tuple[int, int]], more: int = 0) -> Callable[
     return draw
 
 
+def draw_curves(curves: Sequence[Curve]) -> Callable[[Axes], None]:
+    """Return a drawing of voting at every k with its band, and dashed pass@k, its ceiling."""
+
+    def draw(axes: Axes) -> None:
+        for curve in curves:
+            ks = [point.k for point in curve.points]
+            colour = COLOURS.get(curve.policy)
+            bands = [[getattr(p, end) for p in curve.points] for end in ("vote_low", "vote_high")]
+            axes.fill_between(ks, *bands, color=colour, alpha=0.15)
+            for name, style in (("vote", "-"), ("ceiling", "--")):
+                label = f"{curve.policy} {'vote@k' if name == 'vote' else 'pass@k'}"
+                values = [getattr(point, name) for point in curve.points]
+                axes.plot(ks, values, style, color=colour, label=label)
+        axes.set_xlabel("k")
+        axes.set_ylim(0, 1)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower right", fontsize=8)
+
+    return draw
+
+
+MOST_FLAT = 6
+"""More labels below an axis than this are turned, so that none lies over another."""
+
+
 def draw_scores(
     labels: Sequence[str], series: dict[str, list[tuple[float, float, float]]]
 ) -> Callable[[Axes], None]:
@@ -120,8 +155,11 @@ def draw_scores(
             below = [value - low for value, low, _ in values]
             above = [high - value for value, _, high in values]
             heights = [value for value, _, _ in values]
-            axes.bar(x, heights, width, yerr=[below, above], capsize=2, label=name)
-        axes.set_xticks(range(len(labels)), labels, fontsize=8)
+            style = {"color": COLOURS.get(name), "hatch": "//" if name == BASE else None}
+            axes.bar(x, heights, width, yerr=[below, above], capsize=2, label=name, **style)
+        turned = 60 if len(labels) > MOST_FLAT else 0
+        ends = "right" if turned else "center"
+        axes.set_xticks(range(len(labels)), labels, fontsize=8, rotation=turned, ha=ends)
         axes.set_ylim(0, 1)
         axes.set_ylabel("execution accuracy")
         axes.legend(loc="upper left", fontsize=8)

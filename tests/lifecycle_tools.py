@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scripted_server import ScriptedServer, says, submits
 
-from assets.data import load_questions
+from assets.data import load_current, load_questions
 
 SIZES = {"train": 16, "new_databases": 8, "unseen_words": 4, "general": 0}
 CORPUS = {"bird_archive": {"config": {"sizes": SIZES}}}
@@ -24,7 +24,7 @@ def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scri
 
     def reply(body):
         if not golds:
-            for split in ("train", "dev"):
+            for split in load_current(root).splits:
                 golds.update({q.question: q.sql for q in load_questions(root, split)})
         text = next(m["content"] for m in body["messages"] if m["role"] == "user")
         asked = text.rpartition("\n\nQuestion: ")[2].partition("\n\nEvidence")[0]

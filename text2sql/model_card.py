@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from text2sql.parts import EMPTY, GOLD
 from text2sql.score_table import markdown_table, score_rows
-from text2sql.scores import TRAINED, Score, Scores
+from text2sql.scores import SINGLE_TURN, TRAINED, Score, Scores
 
 NAMED = {
     "dataset": "dataset fingerprint",
@@ -54,10 +55,12 @@ and 0.0 for everything else.
 ## Scores
 
 Execution accuracy by BIRD's official rule (results as sets of rows), in percent, with 95 %
-intervals. *greedy* is one reply at temperature 0; *vote@{scores.k}* the answer that most of
-{scores.k} sampled rollouts agree on; *pass@{scores.k}* whether any of them is right;
-*mean@{scores.k}* their average. *won* and *lost* count questions that only the trained or only the
-base policy answers; *p* is McNemar's exact test.{_about_parts(scores)}
+intervals, on the {scores.split} split: {scores.metric}.
+*greedy* is one rollout at temperature 0;{_about_single_turn(scores)}
+*vote@{scores.k}* the answer that most of {scores.k} sampled rollouts agree on; *pass@{scores.k}*
+whether any of them is right; *mean@{scores.k}* their average.
+*won* and *lost* count questions that only the trained or only the base policy answers; *p* is
+McNemar's exact test.{_about_parts(scores)}
 
 {rows}
 
@@ -80,7 +83,7 @@ def _model_index(name: str, scores: Scores) -> str:
 
     Its form: https://huggingface.co/docs/hub/model-cards. JSON text is YAML as well.
     """
-    fingerprint = scores.provenance.get("dataset", "unknown")
+    fingerprint, split = scores.provenance.get("dataset", "unknown"), scores.split
     metrics = "".join(
         f"""
         - type: execution_accuracy
@@ -97,8 +100,8 @@ def _model_index(name: str, scores: Scores) -> str:
           name: Text-to-SQL
         dataset:
           type: text-to-sql
-          name: {json.dumps(f"dev questions of the dataset {fingerprint}")}
-          split: dev
+          name: {json.dumps(f"{split} questions of the dataset {fingerprint}")}
+          split: {split}
           revision: {json.dumps(fingerprint)}
         metrics:{metrics or " []"}"""
 
@@ -110,6 +113,13 @@ def _metric_name(score: Score, questions: int) -> str:
     return f"Execution accuracy in percent, {score.setting} ({ends}{partial})"
 
 
+def _about_single_turn(scores: Scores) -> str:
+    """Say what single-turn means, where it was asked."""
+    if scores.find(TRAINED, SINGLE_TURN) is None:
+        return ""
+    return f" *{SINGLE_TURN}* is one reply without tools, with the schema in the prompt;"
+
+
 def _about_parts(scores: Scores) -> str:
     """Say what strong, weak and corrected mean, where there are such rows."""
     text = ""
@@ -119,6 +129,11 @@ def _about_parts(scores: Scores) -> str:
 *strong* are questions whose reward strength is at least {scores.strong:g}: the share of the gold
 query's near-misses that return something else on this database. *weak* are the others with a
 score."""
+    if scores.find(TRAINED, "greedy", GOLD, EMPTY):
+        text += f"""
+
+*{EMPTY}* are questions whose gold query returns nothing: any query that returns nothing matches.
+They count in the official number."""
     if scores.issues:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(scores.issues.items()))
         text += f"""

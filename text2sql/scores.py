@@ -13,6 +13,7 @@ Outcomes = dict[str, float]
 """Question key to 1.0 (right), 0.0 (wrong), or a share in between (mean@k)."""
 
 BASE, TRAINED = "base", "trained"
+DEVELOPMENT = "development metric: the same questions decide whether a policy is promoted"
 SINGLE_TURN = "single-turn"
 """The setting without tools: the schema in the prompt, one greedy reply, no repair."""
 
@@ -80,6 +81,16 @@ class Scores:
     issues: dict[str, int] = field(default_factory=dict)
     curves: list[Curve] = field(default_factory=list)
     infrastructure: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """What the numbers are for: what else their questions decide, or that they are held out."""
+        return self.provenance.get("metric", DEVELOPMENT)
+
+    @property
+    def split(self) -> str:
+        """The split whose questions were asked."""
+        return self.provenance.get("split", "dev")
 
     def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
         """Return one score, None where there is none."""

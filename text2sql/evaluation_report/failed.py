@@ -64,8 +64,8 @@ def effort_section(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Return what answers cost: turns, tools, tokens, time, and how many were truncated."""
     rows = []
     for policy, kinds in found.items():
-        for kind in ("greedy", "sampled"):
-            if one := kinds[kind]:
+        for kind, one in kinds.items():
+            if kind != "tools" and one:
                 turns = ", ".join(f"{turn}: {count}" for turn, count in one["turns"].items())
                 tokens = f"{one['prompt_tokens']:,.0f} + {one['completion_tokens']:,.0f}"
                 seconds = f"{one['median_seconds']:.2f} / {one['p95_seconds']:.2f}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from text2sql.evaluation_report import charts, failed, html, tables
+from text2sql.evaluation_report import charts, failed, html, rules, tables
 from text2sql.evaluation_report.reference import SOURCE
 from text2sql.evaluation_report.words import difference, interval, percent
 from text2sql.page_style import document
@@ -39,6 +39,7 @@ def render_report(details: Mapping[str, Any]) -> str:
             _settings(scores, details),
             _curves(scores),
             tables.parts_section(scores),
+            rules.section(scores, details.get("rules")),
             failed.section(details),
             failed.effort_section(details["effort"]),
             failed.examples_section(details),
@@ -53,10 +54,10 @@ def render_report(details: Mapping[str, Any]) -> str:
 def _about(scores: Scores) -> str:
     keys = '<span class="key first"></span>base &nbsp; <span class="key second"></span>trained'
     return (
-        f'<p class="about">{scores.questions:,} dev questions, dataset '
+        f'<p class="about">{scores.questions:,} {html.text(scores.split)} questions, dataset '
         f"{html.text(scores.provenance.get('dataset', 'unknown'))}. Execution accuracy by BIRD's "
-        "official rule. The same questions decide whether a policy is promoted: this is a "
-        f"development metric, not a held-out one.</p><p>{keys}</p>{_partial(scores)}"
+        f"official rule. This is a {html.text(scores.metric)}.</p>"
+        f"<p>{keys}</p>{_partial(scores)}"
     )
 
 

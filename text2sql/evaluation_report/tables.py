@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from text2sql.evaluation_report import html
 from text2sql.evaluation_report.charts import shown_ks
 from text2sql.evaluation_report.reference import PUBLISHED, published
-from text2sql.parts import CORRECTED, DATABASE, DIFFICULTY, STRENGTH, SUBSET
+from text2sql.parts import CORRECTED, DATABASE, DIFFICULTY, GOLD, STRENGTH, SUBSET
 from text2sql.scores import BASE, TRAINED, Score, Scores
 from text2sql.vote_curve import Curve, CurvePoint
 
 DEFINITIONS = {
     "greedy": "One reply at temperature 0 a question; the share of questions whose result is "
     "gold's. Wilson's interval.",
+    "single-turn": "One greedy reply a question without tools: the schema is in the prompt, the "
+    "query is taken from the reply, nothing is repaired. Wilson's interval.",
     "vote@k": "The result that most of k sampled rollouts return; errors, writes and empty "
     "results have no vote. In the table of settings ties go to the lowest sample; in the curve, "
     "which averages over all choices of k and their orders, each tied result wins equally often.",
@@ -27,6 +29,8 @@ DEFINITIONS = {
     "p is McNemar's exact test. With p of 0.05 or more a difference is inside the noise.",
     "corrected": "Judged by the list of known issues, without flagged questions; everything else "
     "is official.",
+    "gold without rows": "Questions whose gold returns nothing: any query that returns nothing "
+    "matches. They count in the official number, and are not trained on.",
     "strong, weak": "Questions whose reward tells near-misses from gold well, or badly.",
 }
 
@@ -59,6 +63,7 @@ def parts_section(scores: Scores) -> str:
     text = "<h2>By part</h2>"
     for part, title in (
         (CORRECTED, "Corrected"),
+        (GOLD, "Gold"),
         (DIFFICULTY, "Difficulty"),
         (SUBSET, "Subset"),
         (STRENGTH, "Strength"),
@@ -147,10 +152,11 @@ def origin_section(scores: Scores) -> str:
     return (
         "<h2>How to trace a number</h2><p>rollouts.csv beside this page has a line for every "
         "rollout that was scored, with its verdict and the file and line where it lies whole, "
-        "below the artifact root. A greedy share is the share of <code>match</code> among the "
-        "lines of that policy with the set <code>greedy</code>; curves count the lines of the set "
+        "below the artifact root. A greedy or single-turn share is the share of <code>match</code> "
+        "among the lines of that policy and set; curves count the lines of the set "
         "<code>sampled</code> by question and digest; the columns db_id, difficulty and subset "
-        f"give the parts.</p><h2>Definitions</h2><dl>{words}</dl><h2>Origin</h2>{origin}"
+        "give the parts, multiset to ves the other rules. scores.csv has every share with its "
+        f"interval and n.</p><h2>Definitions</h2><dl>{words}</dl><h2>Origin</h2>{origin}"
     )
 
 

@@ -1,0 +1,208 @@
+"""One evaluation of two policies: from their stored rollouts to the files in its folder."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.data import load_current, load_golds, load_questions, load_rows, write_json
+from assets.known_issues import list_version, load_corrections
+from assets.rollout_sets import RolloutSet
+from assets.sources import SAMPLING, SOURCES
+from assets.strength import load_strength
+from assets.versions import code_version, fingerprint, read_json
+from resources.paths import ArtifactRoot
+from resources.sandbox import SandboxResource
+from text2sql.champion import champion_record
+from text2sql.efficiency import DEFINITIONS as TIMED
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
+from text2sql.evaluation_report.details import Before, Evaluated, details_of
+from text2sql.evaluation_report.files import write_report, write_text
+from text2sql.lineage.scores import NOTE, noted_files
+from text2sql.parts import RULE, Strengths
+from text2sql.provenance import code_state, sealed
+from text2sql.questions import Question
+from text2sql.rollout_origin import require_dataset
+from text2sql.rollout_places import LocatedRollouts, read_located
+from text2sql.rule_scores import RuleResults, measure_rules
+from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Outcomes, Scores, compare
+from text2sql.submissions import bird_submission, spider_submission
+
+POINTER = "rollouts.json"
+SETTINGS = ("greedy", "sampled", SINGLE_TURN)
+
+
+class ScoresConfig(dg.Config):
+    """Which parts of the questions are scored apart, and by which rules."""
+
+    strong: float = Field(
+        default=0.75,
+        gt=0,
+        le=1,
+        description="From this reward strength on a question is strong (docs/reward-strength.md).",
+    )
+    other_rules: bool = Field(
+        default=True,
+        description="Run the greedy queries and gold once more to compare them by other rules "
+        "(multiset, order, Soft-F1) beside the official one.",
+    )
+    timed_runs: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="How often each greedy match and its gold are timed for VES and R-VES; 0: not "
+        "at all. Costs twice as many runs of each, on one worker; needs other_rules.",
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is evaluated: the training run on a split; ``metric`` says what the numbers are for."""
+
+    run: str
+    split: str
+    folder: Path
+    metric: str
+
+
+def evaluate(
+    context: dg.AssetExecutionContext,
+    what: Evaluation,
+    config: ScoresConfig,
+    root: ArtifactRoot,
+    sandbox: SandboxResource,
+) -> Scores:
+    """Score the rollouts that the evaluation's folder points at, and write everything beside it."""
+    sets = {name: RolloutSet.from_dict(row) for name, row in _pointer(what.folder).items()}
+    require_dataset(_datasets(root, sets))
+    located = [_located(root, sets, name) for name in (BASE, TRAINED)]
+    policies = [_policy_rollouts(sets, found) for found in located]
+    drawn = sets[f"{TRAINED} sampled"]
+    questions = load_questions(root.path, what.split)
+    strength = load_strength(root.path, what.split)
+    golds = load_golds(root.path, what.split)
+    scores = score_policies(
+        questions,
+        *policies,
+        drawn.samples,
+        _provenance(context, what, drawn) | _issues_list(root),
+        Strengths(strength, config.strong) if strength else None,
+        load_corrections(root.path, what.split),
+        {key for key, gold in golds.items() if gold.empty},
+    )
+    rules = _rules(questions, policies, config, sandbox)
+    scores = replace(scores, scores=[*scores.scores, *(rules.scores() if rules else ())])
+    write_json(what.folder / "scores.json", scores.to_dict())
+    outcomes = outcomes_of(policies[1], drawn.samples)
+    write_json(what.folder / "outcomes.json", outcomes)
+    before = _before(root, scores, outcomes["greedy"])
+    details = details_of(what.run, questions, scores, located, root.path, before, rules)
+    write_report(what.folder, details, located, questions, root.path, rules)
+    _write_note(context, what)
+    _write_submissions(root, what, located[1])
+    return scores
+
+
+def _write_note(context: dg.AssetExecutionContext, what: Evaluation) -> None:
+    """Note by whom the evaluation was made, and what its files are, for text2sql lineage."""
+    note = {"training_run": what.run, "dagster_run": context.run_id, "code": code_state()}
+    write_json(what.folder / NOTE, sealed(note | {"files": noted_files(what.folder)}))
+
+
+def scores_version(scores: Scores) -> str:
+    """Return a version of what scores say, without who measured them and without times."""
+    kept = [one for one in scores.scores if not (one.part == RULE and one.name in TIMED)]
+    return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
+
+
+def _pointer(folder: Path) -> dict[str, Any]:
+    sets = read_json(folder / POINTER)
+    if not sets:
+        raise Text2SqlError(f"There is no {folder / POINTER}: sample the rollouts first.")
+    return sets
+
+
+def _datasets(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> dict[str, str]:
+    """Name the dataset of each set of rollouts and the current one: all must be the same."""
+    found = {f"{name} rollouts": drawn.dataset for name, drawn in sets.items()}
+    return found | {"the current dataset": load_current(root.path).fingerprint}
+
+
+def _located(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Evaluated:
+    found = {
+        setting: read_located(
+            (root.path / "rollouts" / one.folder).glob("*.jsonl"),
+            one.keys,
+            one.samples,
+            sql=setting != "sampled",
+        )
+        for setting in SETTINGS
+        if (one := sets.get(f"{name} {setting}"))
+    }
+    return Evaluated(name, *(found.get(s, LocatedRollouts()) for s in SETTINGS))
+
+
+def _policy_rollouts(sets: dict[str, RolloutSet], found: Evaluated) -> PolicyRollouts:
+    about = sets[f"{found.name} greedy"]
+    greedy, sampled, once = (located.rollouts for located in found.sets.values())
+    return PolicyRollouts(found.name, about.policy_revision, greedy, sampled, about.dataset, once)
+
+
+def _rules(
+    questions: list[Question],
+    policies: list[PolicyRollouts],
+    config: ScoresConfig,
+    sandbox: SandboxResource,
+) -> RuleResults | None:
+    if not config.other_rules:
+        return None
+    with sandbox.open() as box:
+        greedy = {policy.name: policy.greedy for policy in policies}
+        return measure_rules(questions, greedy, box, config.timed_runs)
+
+
+def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated) -> None:
+    """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
+    rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)]
+    sql = {one.rollout.key: one.rollout.sql or "" for one in trained.greedy}
+    write_text(what.folder / f"predict_{what.split}.json", bird_submission(rows, sql))
+    write_text(what.folder / f"predict_{what.split}.sql", spider_submission(rows, sql))
+
+
+def _before(root: ArtifactRoot, scores: Scores, greedy: Outcomes) -> Before | None:
+    """Compare with the champion as it is now, where it is another one on the same data."""
+    champion = champion_record(root.path)
+    same_data = champion.get("dataset") == scores.provenance["dataset"]
+    if not same_data or champion["revision"] == scores.revisions[TRAINED]:
+        return None
+    old = champion["outcomes"]
+    both = [key for key in greedy if key in old]
+    return Before(
+        champion["training_run"],
+        compare("greedy", "all", "", old, greedy, both),
+        [key for key in both if greedy[key] > old[key]],
+        [key for key in both if greedy[key] < old[key]],
+    )
+
+
+def _provenance(
+    context: dg.AssetExecutionContext, what: Evaluation, drawn: RolloutSet
+) -> dict[str, str]:
+    sampling = f"temperature {drawn.sampling.temperature:g}, top_p {drawn.sampling.top_p:g}"
+    return {
+        "dataset": drawn.dataset,
+        "split": what.split,
+        "metric": what.metric,
+        "prompt_revision": drawn.prompt_revision,
+        "code_version": code_version(*SOURCES["dev_scores"], *SAMPLING),
+        "sampling": f"{drawn.samples} rollouts, {sampling}",
+        "dagster_run": context.run_id,
+    }
+
+
+def _issues_list(root: ArtifactRoot) -> dict[str, str]:
+    version = list_version(root.path)
+    return {"known_issues": version} if version else {}

@@ -1,0 +1,197 @@
+"""Evaluation in real Dagster runs: rules, checks that fail, small metadata, a held-out split."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from lifecycle_tools import answering
+
+from assets import (
+    bird,
+    champion,
+    dev_rollouts,
+    evaluation_checks,
+    held_out,
+    known_issues,
+    strength,
+    training,
+)
+from assets.data import write_json
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.reporting import ReportingDatabase
+from resources.sandbox import SandboxResource
+from resources.trainer import TrainerResource
+from text2sql.held_out import LOG
+
+MODULES = [bird, strength, known_issues, training, dev_rollouts, champion, held_out]
+ASSETS = dg.load_assets_from_modules(MODULES)
+CHECKS = dg.load_asset_checks_from_modules([evaluation_checks])
+INGEST = ["bird_archive", "bird_questions", "bird_databases", "gold_results", "reward_strength"]
+EVALUATE = ["dev_rollouts", "dev_scores"]
+HELD_OUT = ["held_out_rollouts", "held_out_scores"]
+
+
+def write_dataset(folder: Path) -> Path:
+    """Write three splits on one database; the last dev question has a gold without rows."""
+    place = folder / "databases" / "shop" / "shop.sqlite"
+    place.parent.mkdir(parents=True)
+    with sqlite3.connect(place) as connection:
+        connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price REAL)")
+        rows = [(n, f"item {n % 5}", n * 1.5) for n in range(40)]
+        connection.executemany("INSERT INTO item VALUES (?, ?, ?)", rows)
+    for split, count in (("train", 4), ("dev", 12), ("test", 6)):
+        questions = [
+            {"question_id": n, "db_id": "shop", "question": f"The {split} items after {n}?",
+             "evidence": "", "difficulty": "simple",
+             "SQL": f"SELECT name FROM item WHERE id > {n if n < 11 else 99} ORDER BY id"}
+            for n in range(count)
+        ]  # fmt: skip
+        (folder / f"{split}.json").write_text(json.dumps(questions))
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An artifact root of its own with the dataset ingested."""
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    source = {"source": str(write_dataset(tmp_path / "own")), "splits": ["train", "dev", "test"]}
+    place = tmp_path / "root"
+    assert run(place, INGEST, bird_archive={"config": source}).success
+    return place
+
+
+def run(root: Path, names: list[str], base: str = "pocket", **ops) -> dg.ExecuteInProcessResult:
+    """Run some assets with their checks for the training run june."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("training_run", ["june"])
+        defs = dg.Definitions(
+            assets=ASSETS,
+            asset_checks=CHECKS,
+            jobs=[dg.define_asset_job("all", selection=names)],
+            resources={
+                "root": ArtifactRoot(root=str(root)),
+                "sandbox": SandboxResource(),
+                "policy": PolicyResource(base=base),
+                "trainer": TrainerResource(),
+                "reporting": ReportingDatabase(),
+                **_others(),
+            },
+        )
+        partitioned = set(names) & set(EVALUATE)
+        return defs.resolve_job_def("all").execute_in_process(
+            instance=instance,
+            partition_key="june" if partitioned else None,
+            run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            raise_on_error=False,
+        )
+
+
+def _others() -> dict:
+    from resources.gate import PromotionGate
+
+    return {"gate": PromotionGate()}
+
+
+def train(root: Path, policy: str) -> str:
+    """Note a policy that was trained outside; return its revision."""
+    revision = PolicyResource().revision(policy)
+    record = {"policy": policy, "policy_revision": revision, "base": "s", "base_revision": "b"}
+    record |= {"prompts": 9, "seconds": 1.5, "settings": {}}
+    write_json(root / "training" / "june" / "training.json", record)
+    return revision
+
+
+def checks(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    """Return a run's checks by name."""
+    return {one.check_name: one for one in result.get_asset_check_evaluations()}
+
+
+def metadata(result: dg.ExecuteInProcessResult, name: str) -> dict:
+    """Return the metadata of an asset; it is small enough for Dagster's records."""
+    for event in result.get_asset_materialization_events():
+        if event.asset_key == dg.AssetKey(name):
+            assert len(dg.serialize_value(event.materialization)) < 64_000
+            return {key: value.value for key, value in event.materialization.metadata.items()}
+    raise AssertionError(f"{name} was not materialized")
+
+
+def test_a_dev_evaluation_and_its_checks(place):
+    timed = {"config": {"timed_runs": 1}}
+    with answering(place, 0.4) as base, answering(place, 2, name="better") as better:
+        train(place, better.url)
+        result = run(place, EVALUATE, base.url, dev_scores=timed)
+    assert result.success
+    assert all(one.passed for one in checks(result).values()) and len(checks(result)) == 4
+    shown = metadata(result, "dev_scores")
+    assert shown["trained single-turn"] == "100.0 [75.8, 100.0] n=12"
+    assert shown["what the numbers are"].startswith("development metric")
+    for picture in ("greedy accuracy", "greedy by database", "voting at every k"):
+        assert shown[picture].startswith("![")
+    folder = place / "evaluation" / "june"
+    scores = (folder / "scores.csv").read_text().splitlines()
+    assert "trained,greedy,rule,r_ves,1.0,1.0,1.0,12" in scores
+    assert any(line.startswith("trained,greedy,gold,gold without rows,1.0,") for line in scores)
+    trace = (folder / "rollouts.csv").read_text()
+    assert trace.count("\ntrained,single-turn,") == 12 and ",1.0,1.0,1.0,1.0,1.0\n" in trace
+    page = (folder / "report.html").read_text()
+    for words in ("single-turn", "By other rules", "R-VES", "gold without rows"):
+        assert words in page
+
+
+def spoil(root: Path, change) -> None:
+    """Rewrite the trained policy's stored scores."""
+    file = root / "evaluation" / "june" / "scores.json"
+    row = json.loads(file.read_text())
+    change(row)
+    file.write_text(json.dumps(row))
+
+
+def test_checks_fail_where_something_is_wrong(place):
+    replies = iter(range(10_000))
+    with answering(place, 0.4) as base, answering(place, 2, name="broken") as broken:
+        train(place, broken.url)
+        assert run(place, EVALUATE, base.url).success
+        for store in (place / "rollouts").glob("dev-greedy-*/*.jsonl"):
+            lines = [json.loads(line) for line in store.read_text().splitlines()]
+            for line in lines[:1]:
+                line |= {"verdict": "infrastructure", "stop_reason": "infrastructure"}
+            for line in lines[1:4]:
+                line |= {"verdict": "write", "write_attempts": 1 + next(replies)}
+            store.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = run(place, ["dev_scores"], base.url)
+    found = checks(result)
+    assert not any(one.passed for one in found.values())
+    assert "trained 2, of 12" in found["scores_complete"].description
+    assert "trained 0.83%; at most 1.00%" not in found["little_infrastructure_lost"].description
+    assert "the training run june before had the interval [75.8, 100.0]" in (
+        found["accuracy_as_before"].description
+    )
+    assert all(one.severity is dg.AssetCheckSeverity.WARN for one in found.values())
+
+
+def champion_of(root: Path, policy: str, revision: str) -> None:
+    """Make a policy champion."""
+    row = {"policy": policy, "revision": revision, "training_run": "june", "base_revision": "b"}
+    row |= {"greedy": "", "dataset": "", "outcomes": {}}
+    (root / "champion.json").write_text(json.dumps(row))
+
+
+def test_a_held_out_split_is_looked_at_once_and_a_second_look_says_so(place):
+    with answering(place, 0.4) as base, answering(place, 2, name="better") as better:
+        revision = PolicyResource().revision(better.url)
+        champion_of(place, better.url, revision)
+        first = run(place, HELD_OUT, base.url)
+        second = run(place, HELD_OUT, base.url)
+    assert first.success
+    shown = metadata(first, "held_out_scores")
+    assert shown["what the numbers are"] == (
+        "held-out metric: the split 'test' was evaluated once, for this policy"
+    )
+    assert (
+        "but not a clean one: it was evaluated 2 times"
+        in (metadata(second, "held_out_scores")["what the numbers are"])
+    )
+    assert len((place / LOG).read_text().splitlines()) == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -10,7 +12,7 @@ import dagster as dg
 from pipelines.orphans import end_orphaned_runs
 from pipelines.pools import set_pools
 from resources.paths import CHECKOUT, artifact_root
-from text2sql.errors import Text2SqlError
+from text2sql.errors import InfrastructureError, Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"
 """Names another dagster.yaml than the checkout's, such as deploy/postgres/dagster.yaml."""
@@ -49,7 +51,23 @@ def instance_config() -> Path:
 def open_instance(root: Path | None = None) -> dg.DagsterInstance:
     """Open Dagster's instance in the prepared home; use it in a ``with`` block."""
     prepare_home(root)
-    instance = dg.DagsterInstance.get()
-    set_pools(instance)
+    with _told_plainly():
+        instance = dg.DagsterInstance.get()
+        set_pools(instance)
     end_orphaned_runs(instance)
     return instance
+
+
+@contextmanager
+def _told_plainly() -> Iterator[None]:
+    """Say in a sentence what is wrong with Dagster's configuration or with its database."""
+    try:
+        yield
+    except dg.DagsterInvalidConfigError as error:
+        reason = " ".join(error.errors[0].message.split())
+        raise Text2SqlError(f"{instance_config()} makes no sense: {reason}") from error
+    except Exception as error:
+        if type(error).__name__ != "DagsterPostgresException":
+            raise
+        reason = str(getattr(error.__cause__, "orig", error)).splitlines()[0]
+        raise InfrastructureError(f"Dagster's database cannot be reached: {reason}.") from error

@@ -23,76 +23,15 @@ from assets.evaluation import read_scores
 from assets.training import read_training
 from assets.versions import read_json
 from pipelines.home import open_instance
-from pipelines.launch import Progress, Stage, disk_full, run_job
+from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
+from pipelines.screen import LABELS, Screen
 from resources.paths import ArtifactRoot
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.score_table import score_rows, text_table
 
 CONFIG = Path(__file__).with_name("demo.yaml")
-LABELS = {
-    "bird_archive": "corpus",
-    "bird_questions": "questions",
-    "bird_databases": "databases",
-    "gold_results": "gold queries",
-    "reward_strength": "reward strength",
-    "known_issues": "known issues",
-    "base_rollouts": "base rollouts",
-    "training_prompts": "difficulty filter",
-    "grpo_policy": "GRPO",
-    "dev_rollouts": "dev rollouts",
-    "dev_scores": "scores",
-    "model_card": "model card",
-    "champion_policy": "champion",
-    "report_questions": "business questions",
-    "report_answers": "answers",
-}
-
-
-class Screen:
-    """Shows a line for each finished stage and, on a terminal, one that moves."""
-
-    def __init__(self) -> None:
-        """Look whether there is a terminal."""
-        self.live = sys.stdout.isatty()
-
-    def finished(self, stage: Stage) -> None:
-        """Print a finished stage."""
-        clear = "\r\x1b[K" if self.live else ""
-        label = LABELS.get(stage.name, stage.name)
-        line = f"{clear}  {label:<20}{stage.seconds:7.1f} s  {_note(stage)}"
-        print(line.rstrip(), flush=True)
-
-    def tick(self, progress: Progress) -> None:
-        """Show what is going on."""
-        running = [stage for stage in progress.stages.values() if stage.ended is None]
-        running = [stage for stage in running if stage.name in LABELS]
-        if self.live and running:
-            stage = running[-1]
-            text = f"  {LABELS[stage.name]:<20}{stage.seconds:7.1f} s  {_moving(stage)}"
-            print(f"\r\x1b[K{text.rstrip()} ...", end="", flush=True)
-
-
-def _note(stage: Stage) -> str:
-    """Say what a finished stage came to."""
-    values = stage.metadata
-    if stage.name == "training_prompts":
-        return f"{values['prompts']} prompts kept"
-    if stage.name in ("base_rollouts", "dev_rollouts"):
-        return f"{values['new']} new rollouts"
-    if stage.name == "grpo_policy":
-        return "reused" if values["reused"] else f"on {values['prompts']} prompts"
-    if stage.name == "dev_scores":
-        return f"greedy {values['base greedy']:.1%} -> {values['trained greedy']:.1%}"
-    return ""
-
-
-def _moving(stage: Stage) -> str:
-    latest = stage.latest
-    if "step" not in latest:
-        return ""
-    return f"step {latest['step']}, reward {latest.get('reward', 0):.2f}"
 
 
 def main(arguments: list[str]) -> None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "report": "Write the report of a training run's evaluation.",
     "reporting": "Bring the reporting tables to this release's version.",
     "sql": "Run one statement exactly as the agent's run_sql would.",
+    "train": "Start a training run: filter, train and evaluate.",
 }
 
 

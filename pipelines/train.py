@@ -1,0 +1,91 @@
+"""``text2sql train``: one training run, filtered, trained and evaluated, as a real Dagster run.
+
+``python -m pipelines.train REQUEST`` with a ``Request`` as JSON. The run is the job ``training``
+with the name as its partition; whoever is champion stays champion.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import yaml
+
+from assets.data import write_file
+from assets.dev_rollouts import evaluation_folder
+from assets.evaluation import read_scores
+from assets.partitions import require_run_name
+from pipelines.home import open_instance
+from pipelines.launch import run_job
+from pipelines.partitions import add_training_run
+from pipelines.screen import Screen
+from pipelines.train_config import (
+    Request,
+    describe,
+    require_free,
+    start_of,
+    trainer_of,
+    training_config,
+)
+from resources.paths import ArtifactRoot
+from text2sql.champion import champion_record
+from text2sql.errors import Text2SqlError
+from text2sql.score_table import score_rows, text_table
+from text2sql.training.start import Start, find_start
+
+JOB = "training"
+
+
+def main(arguments: list[str]) -> None:
+    """Check the request, and start the run unless it is only to be shown."""
+    request = Request(**json.loads(arguments[0]))
+    root = ArtifactRoot()
+    require_run_name(request.name)
+    config = training_config(request)
+    trainer, start = trainer_of(config), find_start(root.path, start_of(config))
+    require_free(root.path, request.name, trainer, start)
+    print(f"training run  {request.name}")
+    print(f"starts from   {_told(start)}")
+    print(f"trainer       {describe(trainer)}", flush=True)
+    if request.dry_run:
+        print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
+        return
+    _run(root, request.name, config)
+    _show(root, request.name)
+
+
+def _told(start: Start) -> str:
+    run = f" (training run {start.training_run}, revision {start.revision})"
+    return f"{start.name}{run if start.training_run else ''}"
+
+
+def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> None:
+    """Register the training run and execute the job for it to its end."""
+    logs, screen = root.folder("logs"), Screen()
+    text = yaml.safe_dump(config)
+    file = write_file(logs / f"training-{name}.yaml", lambda part: part.write_text(text))
+    with open_instance() as instance:
+        add_training_run(instance, name)
+        log = logs / f"training-{name}.log"
+        run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
+
+
+def _show(root: ArtifactRoot, name: str) -> None:
+    """Print the scores and what can be done next."""
+    print(f"\n{text_table(score_rows(read_scores(root, name), ('all', 'subset')))}\n")
+    print("Percent of questions answered right [95 % interval]; won and lost against the base.")
+    print(f"model card    {evaluation_folder(root, name) / 'README.md'}")
+    print(f"made from     text2sql lineage {name}")
+    champion = champion_record(root.path).get("training_run")
+    if champion and champion != name:
+        print(f"the champion  text2sql compare {champion} {name}")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except Text2SqlError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nstopped; run it again to go on")

@@ -1,0 +1,160 @@
+"""The run config of a training run that somebody starts from the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import dagster as dg
+import yaml
+from pydantic import ValidationError
+
+from assets.trainers import TrainerConfig, TrlConfig, lasting
+from assets.training_plan import PLAN
+from text2sql.errors import Text2SqlError
+from text2sql.provenance import read_record
+from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
+
+BACKENDS: dict[str, type] = {
+    kind.model_fields["backend"].default: kind for kind in get_args(TrainerConfig)
+}
+STARTING = ("base_rollouts", "grpo_policy")
+"""The assets that have a policy to start from."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: the run's name and what differs from the defaults.
+
+    ``settings`` are the trainer's by name, or another asset's as ASSET.NAME; their values are as
+    they were typed. ``config`` is the file of a run config that all this is laid over.
+    """
+
+    name: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    start_from: str = ""
+    backend: str = ""
+    config: str = ""
+    dry_run: bool = False
+
+
+def training_config(request: Request) -> dict[str, Any]:
+    """Return the run config; raise Text2SqlError where something in it makes no sense."""
+    config = _read(request.config)
+    ops = config.setdefault("ops", {})
+    if request.start_from:
+        for asset in STARTING:
+            _of(ops, asset)["start_from"] = request.start_from
+    backend, settings = _trainer(_of(ops, "grpo_policy"), request.backend)
+    for name, text in request.settings.items():
+        asset, _, setting = name.rpartition(".")
+        (_of(ops, asset) if asset else settings)[setting] = _value(text)
+    _of(ops, "grpo_policy")["trainer"] = {backend: settings}
+    trainer_of(config)
+    _validate(config)
+    return config
+
+
+def _read(file: str) -> dict[str, Any]:
+    if not file:
+        return {}
+    try:
+        config = yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise Text2SqlError(f"The run config {file} cannot be read: {reason}.") from error
+    if not isinstance(config, dict):
+        raise Text2SqlError(f"The run config {file} must hold a mapping with the key ops.")
+    return config
+
+
+def _of(ops: dict[str, Any], asset: str) -> dict[str, Any]:
+    """Return an asset's part of a run config, which is made where it is missing."""
+    config: dict[str, Any] = ops.setdefault(asset, {}).setdefault("config", {})
+    return config
+
+
+def _trainer(grpo: Mapping[str, Any], backend: str) -> tuple[str, dict[str, Any]]:
+    """Return the backend and its settings: those of the config if it is for the same backend."""
+    given = grpo.get("trainer") or {}
+    chosen = backend or next(iter(given), "trl")
+    if chosen not in BACKENDS:
+        raise Text2SqlError(f"There is no trainer '{chosen}': use {', '.join(BACKENDS)}.")
+    return chosen, dict(given.get(chosen) or {})
+
+
+def _value(text: str) -> Any:
+    """Read a number, true, false or null; anything else is text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
+    """Return the trainer of a run config with all its settings.
+
+    Raises Text2SqlError for a setting that there is not, and for a value out of bounds.
+    """
+    ((backend, settings),) = config["ops"]["grpo_policy"]["config"]["trainer"].items()
+    known = [name for name in BACKENDS[backend].model_fields if name != "backend"]
+    if unknown := [name for name in settings if name not in known]:
+        raise Text2SqlError(f"{backend} has no setting '{unknown[0]}': it has {', '.join(known)}.")
+    try:
+        return BACKENDS[backend](**settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise Text2SqlError(f"{backend}: {name} is {first['input']!r}: {first['msg']}.") from error
+
+
+def start_of(config: Mapping[str, Any]) -> str:
+    """Return what the run starts from, as its config says."""
+    return str(config["ops"]["grpo_policy"]["config"].get("start_from", FROM_BASE))
+
+
+def _validate(config: Mapping[str, Any]) -> None:
+    from pipelines.definitions import defs
+
+    try:
+        dg.validate_run_config(defs.resolve_job_def("training"), config)
+    except dg.DagsterInvalidConfigError as error:
+        reason = error.errors[0].message.partition(". Expected")[0]
+        raise Text2SqlError(f"The run config is wrong: {reason.rstrip('.')}.") from error
+
+
+def require_free(root: Path, run: str, trainer: TrainerConfig, start: Start) -> None:
+    """Refuse the name of a run that is there already with other settings or another start."""
+    before = read_record(root / TRAINING / run / PLAN) or training_record(root, run)
+    if not before:
+        return
+    if before.get("backend") not in BACKENDS:
+        raise Text2SqlError(f"The training run {run} was trained elsewhere: choose another name.")
+    found = lasting(BACKENDS[before["backend"]](**before["settings"])) | _start(before["start"])
+    wanted = lasting(trainer) | _start({"from": start.name, "training_run": start.training_run})
+    found |= {"trainer": before["backend"]}
+    wanted |= {"trainer": trainer.backend}
+    names = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    if names:
+        told = ", ".join(f"{n}: {found.get(n)} there, {wanted.get(n)} here" for n in names)
+        raise Text2SqlError(
+            f"The training run {run} is there already with other settings ({told}): choose "
+            "another name."
+        )
+
+
+def _start(start: Mapping[str, Any]) -> dict[str, Any]:
+    run = start.get("training_run")
+    return {"starts from": f"{start.get('from')} ({run})" if run else start.get("from")}
+
+
+def describe(trainer: TrainerConfig) -> str:
+    """Say which trainer it is and which of its settings are not the defaults."""
+    from assets.training_plan import changed
+
+    told = ", ".join(f"{name} {value}" for name, value in changed(trainer).items())
+    kind = "TRL in one process" if isinstance(trainer, TrlConfig) else "prime-rl on GPUs"
+    return f"{trainer.backend} ({kind}); {told or 'all settings as by default'}"

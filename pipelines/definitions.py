@@ -19,8 +19,10 @@ from assets import (
     strength,
     training,
 )
+from pipelines.code_links import with_code_links
 from pipelines.executors import choose_executor
 from pipelines.jobs import daily_answers, lifecycle
+from pipelines.jobs import training as training_job
 from pipelines.retention import remove_old_runs
 from pipelines.schedules import daily_answers_schedule, remove_old_runs_schedule
 from resources.delivery import DeliveryResource
@@ -48,9 +50,9 @@ MODULES = [
 ]
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_modules(MODULES),
+    assets=with_code_links(dg.load_assets_from_modules(MODULES)),
     asset_checks=dg.load_asset_checks_from_modules(MODULES),
-    jobs=[lifecycle, daily_answers, remove_old_runs],
+    jobs=[lifecycle, training_job, daily_answers, remove_old_runs],
     schedules=[daily_answers_schedule, remove_old_runs_schedule],
     resources={
         "root": ArtifactRoot(),

@@ -29,6 +29,19 @@ lifecycle = dg.define_asset_job(
 )
 """Two lifecycles would sample the same base rollouts and train on the same GPUs."""
 
+TRAINING = dg.AssetSelection.assets(
+    *("base_rollouts", "training_prompts", "grpo_policy", "dev_rollouts", "dev_scores"),
+    "model_card",
+)
+
+training = dg.define_asset_job(
+    "training",
+    selection=TRAINING - dg.AssetSelection.checks_for_assets("model_card"),
+    description="Filter, train and evaluate one training run; who is champion stays as it is.",
+    run_tags=RETRIED | {EXCLUSIVE_TAG: "lifecycle"},
+)
+"""What text2sql train starts. The promotion gate is asked when somebody is to take over."""
+
 daily_answers = dg.define_asset_job(
     "daily_answers",
     selection=DAILY | dg.AssetSelection.assets("report_questions"),

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import dagster as dg
 from pydantic import Field
 
 from assets.data import load_golds, load_questions, write_json, write_rows
 from assets.difficulty import prompts_folder
-from resources.paths import ArtifactRoot
+from resources.forms import Form
+from resources.paths import CHECKOUT, ArtifactRoot
 from resources.policy import PolicyResource
+from resources.trainer import Program
 from text2sql.difficulty import usable
 from text2sql.errors import Text2SqlError
-from text2sql.training.prime_rl.settings import SingleNode, TwoGpusLora
+from text2sql.training.prime_rl.settings import OPERATIONAL, SingleNode, SlurmNodes, TwoGpusLora
 
 PRIME_RL_GRACE_SECONDS = 120.0
 """prime-rl ends its servers one after the other, which takes half a minute."""
@@ -29,15 +29,19 @@ _FRESH = Field(
 )
 
 
-class TrlConfig(dg.Config):
+class TrlConfig(Form):
     """GRPO with TRL in one process: a small policy on a CPU or on one GPU."""
 
     backend: Literal["trl"] = "trl"
     steps: int = Field(default=60, ge=1, le=100_000, description="Optimizer steps.")
-    groups_per_step: int = Field(default=16, ge=1, le=4096, description="Prompts a step.")
-    group_size: int = Field(default=8, ge=2, le=128, description="Rollouts a prompt.")
-    learning_rate: float = Field(default=1.5e-4, gt=0, le=1e-2, description="After the warm-up.")
-    seed: int = Field(default=1, ge=0, description="Of the order of prompts and of the sampling.")
+    groups_per_step: int = Field(default=16, ge=1, le=4096, description="Prompts in each step.")
+    group_size: int = Field(default=8, ge=2, le=128, description="Rollouts of each prompt.")
+    learning_rate: float = Field(
+        default=1.5e-4, gt=0, le=1e-2, description="Learning rate after the warm-up."
+    )
+    seed: int = Field(
+        default=1, ge=0, description="Seed of the order of prompts and of the sampling."
+    )
     threads: int = Field(default=2, ge=1, le=256, description="CPU threads.")
     save_every: int = Field(default=10, ge=1, description="Steps between two checkpoints.")
     shuffle_rewards: bool = Field(
@@ -45,41 +49,46 @@ class TrlConfig(dg.Config):
     )
 
 
-class PrimeRlConfig(dg.Config, SingleNode):
+class PrimeRlConfig(Form, SingleNode):
     """GRPO with prime-rl on the GPUs of one machine, all weights: 8 GPUs for a 9B model."""
 
     backend: Literal["prime_rl"] = "prime_rl"
     fresh: bool = _FRESH
 
 
-class PrimeRlLoraConfig(dg.Config, TwoGpusLora):
+class PrimeRlLoraConfig(Form, TwoGpusLora):
     """GRPO with prime-rl on two GPUs of 80 GB: an adapter instead of all weights."""
 
     backend: Literal["prime_rl_lora"] = "prime_rl_lora"
     fresh: bool = _FRESH
 
 
-TrainerConfig = TrlConfig | PrimeRlConfig | PrimeRlLoraConfig
+class PrimeRlSlurmConfig(Form, SlurmNodes):
+    """GRPO with prime-rl on several machines of a Slurm cluster, all weights."""
+
+    backend: Literal["prime_rl_slurm"] = "prime_rl_slurm"
+    fresh: bool = _FRESH
 
 
-@dataclass(frozen=True)
-class Program:
-    """A training program; ``grace_seconds`` is how long it may take to end when asked to."""
-
-    command: list[str]
-    grace_seconds: float | None = None
+TrainerConfig = TrlConfig | PrimeRlConfig | PrimeRlLoraConfig | PrimeRlSlurmConfig
+PRESET_OF = {"prime_rl": "8gpu", "prime_rl_lora": "2gpu-lora", "prime_rl_slurm": "slurm"}
+"""The presets of prime-rl's backends."""
 
 
 def chosen(config: TrainerConfig) -> dict[str, Any]:
     """Return all settings that shape the result."""
-    return config.model_dump(exclude={"backend", "fresh"})
+    hidden = {"backend", "fresh"}
+    return config.model_dump(
+        exclude=hidden if isinstance(config, TrlConfig) else hidden | OPERATIONAL
+    )
 
 
 def lasting(config: TrainerConfig) -> dict[str, Any]:
     """Return the settings that make it the same training run when it goes on.
 
-    With prime-rl a run may go on with other steps or another learning rate; what TRL trained
-    with other settings is another run.
+    With prime-rl a run may go on with other steps or another learning rate, and carried out in
+    another way (ports, time limit, checkpoints kept); what TRL trained with other settings is
+    another run.
     """
     settings = chosen(config)
     if isinstance(config, TrlConfig):
@@ -107,25 +116,30 @@ def make_program(
             f"The policy {start or policy.base} is a server or on the hub: training needs its "
             "model's directory; fetch it with hf download and name the directory."
         )
-    prompts = prompts_folder(root)
+    prompts = prompts_folder(root).resolve()
     paths = {
         "policy_dir": str(base.resolve()),
-        "prompts": str(prompts.resolve() / "prompts.jsonl"),
-        "golds": str(prompts.resolve() / "golds.jsonl"),
+        "prompts": str(prompts / "prompts.jsonl"),
+        "golds": str(prompts / "golds.jsonl"),
         "output_dir": str(folder.resolve()),
     }
+    reads = (base.resolve(), prompts)
     if isinstance(config, TrlConfig):
         file = write_json(folder / "config.json", paths | chosen(config) | {"resume": True})
-        return Program([sys.executable, "-m", "text2sql.training.trl", str(file)])
+        return Program([sys.executable, "-m", "text2sql.training.trl", str(file)], reads=reads)
     plan = _evaluation_files(root, folder) | {
-        "preset": "2gpu-lora" if isinstance(config, PrimeRlLoraConfig) else "8gpu",
-        "settings": chosen(config),
+        "preset": PRESET_OF[config.backend],
+        "settings": config.model_dump(exclude={"backend", "fresh"}),
         "agent": policy.settings(start).to_dict(),
+        "package": str(CHECKOUT),
         "fresh": config.fresh,
     }
     file = write_json(folder / "config.json", paths | plan)
     command = [sys.executable, "-m", "text2sql.training.prime_rl.launch", str(file)]
-    return Program(command, PRIME_RL_GRACE_SECONDS)
+    if isinstance(config, PrimeRlSlurmConfig):
+        return Program(command, PRIME_RL_GRACE_SECONDS, reads=reads, submits=True)
+    gpus = config.train_gpus + config.inference_gpus
+    return Program(command, PRIME_RL_GRACE_SECONDS, gpus, reads)
 
 
 def _evaluation_files(root: ArtifactRoot, folder: Path) -> dict[str, str]:

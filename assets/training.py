@@ -16,21 +16,24 @@ from assets.sources import version_for
 from assets.trainers import TrainerConfig, TrlConfig, make_program
 from assets.training_plan import PLAN, is_reusable, keep_prompts, plan_training
 from assets.training_view import describe_training, observer
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from resources.step_pods import training_pod
 from resources.trainer import TrainerResource
 from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record, sealed
 from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
 
 
-class GrpoConfig(dg.Config):
+class GrpoConfig(Form):
     """One training run."""
 
     trainer: TrainerConfig = Field(
         default_factory=TrlConfig,
         discriminator="backend",
-        description="Which trainer runs, and with what: trl, prime_rl or prime_rl_lora.",
+        description="Which trainer runs, and with what: trl, prime_rl, prime_rl_lora or "
+        "prime_rl_slurm.",
     )
     start_from: str = Field(
         default=FROM_BASE,
@@ -72,6 +75,7 @@ def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
     owners=MODEL_TEAM,
     code_version=version_for("grpo_policy"),
     pool="gpu",
+    op_tags=training_pod(),
     kinds={"pytorch"},
 )
 def grpo_policy(
@@ -121,14 +125,7 @@ def _train(
     started = time.monotonic()
     start = planned["start"]["policy"]
     program = make_program(config.trainer, policy, root, folder, start)
-    reported = trainer.run(
-        context,
-        program.command,
-        folder,
-        config.stall_seconds,
-        observer(context),
-        program.grace_seconds,
-    )
+    reported = trainer.run(context, program, folder, config.stall_seconds, observer(context))
     record = planned | {
         "training_run": context.partition_key,
         "reported": {name: str(value.value) for name, value in reported.items()},

@@ -72,6 +72,7 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
         "code version": record["code_version"],
         "commit": _commit(record["code"]),
         "prompts version": record["prompts_version"],
+        "prompt revision": record["prompt_revision"],
         "prompts": record["prompts"],
         "seconds": record["seconds"],
         "log": dg.MetadataValue.path(folder / "train.log"),

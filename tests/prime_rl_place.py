@@ -16,9 +16,11 @@ from text2sql.settings import AgentSettings
 
 REPO = Path(__file__).resolve().parent.parent
 STAND_IN = REPO / "tests" / "stand_ins" / "prime_rl.py"
+SLURM = REPO / "tests" / "stand_ins" / "slurm.py"
 NAMES = ("rl", "inference", "env-server", "orchestrator", "torchrun")
 FULL = {"preset": "8gpu", "train_gpus": 1, "inference_gpus": 1, "rollouts_in_flight": 16}
 """Settings of the preset that trains all weights, for the two GPUs that are shown."""
+SLURM_PROGRAMS = ("sbatch", "squeue", "sacct", "scancel")
 GPU = "{index}, GPU-{index}, NVIDIA H200, 143771, {free}"
 
 
@@ -57,6 +59,20 @@ class Place:
         answer = f"case \"$1\" in *compute-apps*) echo '{held}';; *) echo '{rows}';; esac"
         (self.folder / "bin").mkdir(exist_ok=True)
         script(self.folder / "bin" / "nvidia-smi", answer)
+
+    def install_slurm(self, **behaviour) -> None:
+        """Put stand-ins for Slurm's programs on PATH; see ``stand_ins/slurm.py``."""
+        state = self.folder / "slurm"
+        state.mkdir(exist_ok=True)
+        (state / "behaviour.json").write_text(json.dumps(behaviour))
+        for name in SLURM_PROGRAMS:
+            call = f'exec "{sys.executable}" "{SLURM}" {name} "{state}" "$@"'
+            script(self.folder / "bin" / name, call)
+
+    def slurm_jobs(self) -> list[dict]:
+        """What Slurm's stand-in knows of the jobs, in the order of their submission."""
+        files = sorted((self.folder / "slurm").glob("job-*.json"))
+        return [json.loads(file.read_text()) for file in files]
 
     def behave(self, **behaviour) -> None:
         """Say how the stand-ins behave."""
@@ -107,6 +123,7 @@ class Place:
             "prompts": str(self.prompts),
             "golds": str(self.golds),
             "output_dir": str(self.output),
+            "package": str(REPO),
             "fresh": fresh,
         }
         self.output.mkdir(exist_ok=True)

@@ -186,7 +186,7 @@ def test_an_adapter_is_no_model_by_itself(tmp_path):
     (folder / "adapter_config.json").write_text('{"r": 32}')
     target = tmp_path / "policy"
     record = assemble(folder, policy_directory("pocket"), target, AgentSettings())
-    assert record["vllm_arguments"][1] == "--max-lora-rank=32"
+    assert record["vllm_arguments"][1:3] == ["--max-lora-rank", "32"]
     assert not (target / "config.json").exists()
 
 

@@ -12,7 +12,8 @@ import dagster as dg
 import pytest
 
 from resources.processes import last_lines
-from resources.trainer import MetricsTail, TrainerResource
+from resources.trainer import Program, TrainerResource
+from resources.watching import MetricsTail
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parent.parent
@@ -54,7 +55,7 @@ STEP = """
 import sys
 from pathlib import Path
 import dagster as dg
-from resources.trainer import TrainerResource
+from resources.trainer import Program, TrainerResource
 
 FOLDER = Path(__file__).parent
 
@@ -62,7 +63,7 @@ FOLDER = Path(__file__).parent
 def trained(context: dg.AssetExecutionContext, trainer: TrainerResource):
     (FOLDER / "step.pid").write_text(str(__import__("os").getpid()))
     command = [sys.executable, str(FOLDER / "child.py"), str(FOLDER)]
-    trainer.run(context, command, FOLDER, 600)
+    trainer.run(context, Program(command), FOLDER, 600)
     return dg.MaterializeResult()
 
 defs = dg.Definitions(
@@ -81,7 +82,7 @@ def train(folder: Path, program: str, stall_seconds: float = 60.0, seen: list | 
     @dg.asset
     def trained(context: dg.AssetExecutionContext, trainer: TrainerResource):
         metadata = trainer.run(
-            context, command, folder, stall_seconds, ([] if seen is None else seen).append
+            context, Program(command), folder, stall_seconds, ([] if seen is None else seen).append
         )
         return dg.MaterializeResult(metadata=metadata | {"path": str(folder)})
 

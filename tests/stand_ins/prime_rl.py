@@ -32,8 +32,14 @@ def rl(arguments):
     run_dir = Path(config["output_dir"]) / config["run"]["name"]
     if "--dry-run" in options:
         print(BEHAVIOUR.get("refuse", "Dry run complete."))
-        sys.exit(1 if "refuse" in BEHAVIOUR else 0)
-    prepare(run_dir, options)
+        if "refuse" in BEHAVIOUR:
+            sys.exit(1)
+        options.remove("--dry-run")
+        if "slurm" in config and options:
+            write_job(config, run_dir, config_file, options)
+        sys.exit(0)
+    if "--in-a-job" not in options:
+        prepare(run_dir, options)
     start = int(options[1]) if options[0] == "--resume.step" else 0
     logs = run_dir / "logs" / str(time.time_ns())
     logs.mkdir(parents=True)
@@ -71,6 +77,14 @@ def rl(arguments):
     for name in ("inference", "env-server"):
         children[name].kill()
     print("Training finished!")
+
+
+def write_job(config, run_dir, config_file, options):
+    """Write the job's script, as the real one does from a template; it starts all by itself."""
+    prepare(run_dir, options)
+    command = [config["slurm"]["project_dir"] + "/.venv/bin/rl", "@", str(config_file), *options]
+    lines = ["#!/bin/bash", f"#SBATCH --job-name={config['slurm']['job_name']}", "set -e"]
+    (run_dir / "rl.sbatch").write_text("\n".join([*lines, " ".join(command) + " --in-a-job", ""]))
 
 
 def prepare(run_dir, options):

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.adapter import is_adapter
 from text2sql.policy.base import Policy
 from text2sql.policy.connections import NoAnswer, fetch, is_loopback
 from text2sql.policy.failures import error_text
@@ -36,6 +37,11 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
     if directory is None or not directory.is_dir():
         raise Text2SqlError(
             f"There is no policy {spec!r}: give 'pocket', a model directory, or a server's URL."
+        )
+    if is_adapter(directory):
+        raise Text2SqlError(
+            f"{directory} is an adapter, which vLLM serves beside its base model: set the policy's "
+            "server to vllm in Dagster, or start it with text2sql serve and give its URL."
         )
     from text2sql.policy.local import LocalPolicy
 

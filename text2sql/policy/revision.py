@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
+from text2sql.policy.adapter import CONFIG, read_adapter
 
 _PATTERNS = (
     "*.safetensors",
@@ -14,6 +15,7 @@ _PATTERNS = (
     "chat_template*",
     "generation_config.json",
     "agent_config.json",
+    CONFIG,
 )
 
 
@@ -21,7 +23,8 @@ def directory_revision(path: Path | str) -> str:
     """Return 16 hex digits of the SHA-256 over the names and bytes of what shapes the replies.
 
     Weights, configuration, tokenizer, chat template and agent settings count; logs, optimizer
-    states and notes beside them do not. Raises Text2SqlError where there are no weights.
+    states and notes beside them do not. Of an adapter the revision of its base model counts too,
+    as it was when the adapter was trained. Raises Text2SqlError where there are no weights.
     """
     folder = Path(path)
     files = {file for pattern in _PATTERNS for file in folder.glob(pattern) if file.is_file()}
@@ -29,7 +32,8 @@ def directory_revision(path: Path | str) -> str:
         raise Text2SqlError(
             f"{folder} holds no *.safetensors weights; give a Hugging Face model directory."
         )
-    total = hashlib.sha256()
+    adapter = read_adapter(folder)
+    total = hashlib.sha256(f"{adapter.base_revision}\0".encode() if adapter else b"")
     for file in sorted(files, key=lambda file: file.name):
         total.update(f"{file.name}\0{file.stat().st_size}\0".encode())
         _add_bytes(total, file)

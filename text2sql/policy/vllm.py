@@ -15,8 +15,10 @@ from types import TracebackType
 from text2sql.champion import local_root
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy import vllm_log
+from text2sql.policy.adapter import BASE_NAME, is_adapter, read_adapter
 from text2sql.policy.gpu import require_memory, visible_gpus
 from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
+from text2sql.policy.revision import directory_revision
 from text2sql.policy.vllm_command import HOST, VllmOptions, command, environment
 from text2sql.policy.vllm_python import INSTALL, VllmPython, find_vllm
 from text2sql.processes import GuardedProcess
@@ -28,6 +30,8 @@ _MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 class VllmServer:
     """A policy directory, or a model of the hub by its id, served by vLLM; a context manager.
+
+    An adapter's directory is served beside its base model, which must be as it was then.
 
     ``model`` is the name it is served under (default: the last part of the directory or id),
     ``port`` the port on 127.0.0.1 (0: a free one), ``log`` the file that takes its output.
@@ -46,8 +50,9 @@ class VllmServer:
     ) -> None:
         self.options = options or VllmOptions()
         self.directory = served_directory(policy)
-        self.target = str(self.directory or policy)
-        self.model = model or Path(self.target).name
+        self.adapter = read_adapter(self.directory) if self.directory else None
+        self.target = str(self.adapter.base if self.adapter else self.directory or policy)
+        self.model = model or Path(str(self.directory or policy)).name
         self.port = port
         self.log = log or _new_log()
         self._log_start = 0
@@ -70,6 +75,7 @@ class VllmServer:
         is taken) and InfrastructureError, with the end of the log, where it ends or is not
         ready in time.
         """
+        self._require_base()
         python = ready_python(self.options)
         self.port = _bindable_port(self.port)
         self._log_start = vllm_log.size(self.log)
@@ -94,10 +100,28 @@ class VllmServer:
         if process is not None:
             process.stop()
 
+    def _require_base(self) -> None:
+        """Refuse to serve an adapter beside another model than it was trained on."""
+        adapter = self.adapter
+        if adapter is None:
+            return
+        if not adapter.base.is_dir():
+            raise Text2SqlError(
+                f"The base model {adapter.base} of the adapter {adapter.directory} is not there: "
+                "put it back, or name its place in the adapter's training.json."
+            )
+        if (found := directory_revision(adapter.base)) != adapter.base_revision:
+            raise Text2SqlError(
+                f"The base model {adapter.base} has revision {found}; the adapter "
+                f"{adapter.directory} was trained on {adapter.base_revision}."
+            )
+
     def _launch(self, python: VllmPython) -> GuardedProcess:
-        arguments = command(
-            python, self.target, self.directory, self.model, self.port, self.options
-        )
+        adapter = self.adapter
+        of_model = (adapter.base, BASE_NAME) if adapter else (self.directory, self.model)
+        arguments = command(python, self.target, *of_model, self.port, self.options)
+        if adapter:
+            arguments += adapter.vllm_arguments(self.model)
         _log.debug("starting %s", " ".join(arguments))
         offline = self.directory is not None
         return GuardedProcess(arguments, self.log, environment(python, offline=offline))
@@ -143,7 +167,8 @@ def served_directory(policy: Path | str) -> Path | None:
     """
     directory = policy_directory(str(policy))
     if directory is not None and directory.is_dir():
-        if (directory / "config.json").is_file() and any(directory.glob("*.safetensors")):
+        model = (directory / "config.json").is_file() or is_adapter(directory)
+        if model and any(directory.glob("*.safetensors")):
             return directory
         raise Text2SqlError(
             f"{directory} is not a model directory: it needs a config.json and *.safetensors."

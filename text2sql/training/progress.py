@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+WAITING_FILE = "waiting"
+"""While a program waits for machines, this file beside its metrics says what it waits for."""
+
 
 class MetricsFile:
     """A file of JSON lines, one a step, each complete on disk before the next step begins.

@@ -7,10 +7,14 @@ import json
 import os
 import shutil
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.policy.adapter import CONFIG as _ADAPTER_CONFIG
+from text2sql.policy.adapter import RECORD, Adapter
+from text2sql.policy.adapter import WEIGHTS as _ADAPTER
 from text2sql.policy.revision import directory_revision
 from text2sql.settings import CONFIG_NAME, AgentSettings
 from text2sql.training.prime_rl.toml import LORA_NAME
@@ -28,17 +32,22 @@ _FROM_BASE = (
     "video_preprocessor_config.json",
 )
 _INDEX = "model.safetensors.index.json"
-_ADAPTER, _ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _MAX_HEADER = 100_000_000
 
 
-def assemble(broadcast: Path, base: Path, target: Path, agent: AgentSettings) -> dict[str, Any]:
-    """Write the policy into ``target``, whole or not at all; return what was written.
+def assemble(
+    broadcast: Path,
+    base: Path,
+    target: Path,
+    agent: AgentSettings,
+    provenance: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write the policy into ``target``, whole or not at all; return its record.
 
     The weights are those of ``broadcast`` (shared with it by hard links where the file system
     can), everything else is the base model's. An adapter's directory holds no config.json, since it
     is no model by itself; its record has ``vllm_arguments``, with which vLLM serves the base model
-    with it. Raises
+    with it. The record is ``training.json``; ``provenance`` becomes part of it. Raises
     Text2SqlError where a shard is missing, torn or not what the index says.
     """
     weights = verify_weights(broadcast)
@@ -53,11 +62,10 @@ def assemble(broadcast: Path, base: Path, target: Path, agent: AgentSettings) ->
         )
         agent_text = json.dumps(agent.to_dict(), indent=2) + "\n"
         (partial / CONFIG_NAME).write_text(agent_text, encoding="utf-8")
-        record = _record(broadcast, base, target, weights) | {
-            "revision": directory_revision(partial)
-        }
-        text = json.dumps(record, indent=2) + "\n"
-        (partial / "training.json").write_text(text, encoding="utf-8")
+        record = _record(broadcast, base, target, weights) | dict(provenance or {})
+        _write(partial / RECORD, record)  # an adapter's revision needs to know its base
+        record["revision"] = directory_revision(partial)
+        _write(partial / RECORD, record)
         shutil.rmtree(target, ignore_errors=True)
         os.replace(partial, target)
     finally:
@@ -121,13 +129,13 @@ def _record(broadcast: Path, base: Path, target: Path, files: dict[str, str]) ->
     }
     if _ADAPTER in files:
         rank = int(_json(broadcast / _ADAPTER_CONFIG).get("r", 16))
-        record["vllm_arguments"] = [
-            "--enable-lora",
-            f"--max-lora-rank={rank}",
-            "--lora-modules",
-            f"{LORA_NAME}={target}",
-        ]
+        adapter = Adapter(target, base, record["base_revision"], rank)
+        record["vllm_arguments"] = adapter.vllm_arguments(LORA_NAME)
     return record
+
+
+def _write(file: Path, record: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def _add_base_files(base: Path, target: Path, patterns: tuple[str, ...]) -> None:

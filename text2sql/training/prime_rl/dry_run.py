@@ -38,9 +38,12 @@ def rl_program(directory: Path) -> Path:
 
 
 def rl_environment(directory: Path) -> dict[str, str]:
-    """Return the environment of prime-rl's programs: they start each other by bare name."""
-    binaries = directory / ".venv" / "bin"
-    return dict(os.environ) | {"PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}"}
+    """Return the environment of prime-rl's programs: they start each other by bare name.
+
+    The base model is a directory, so that nothing needs the hub: it is not asked.
+    """
+    path = f"{directory / '.venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {"HF_HUB_OFFLINE": "1"} | dict(os.environ) | {"PATH": path}
 
 
 def check_config(config: RlConfig, directory: Path | None) -> str:

@@ -25,6 +25,24 @@ class Cause:
 
 CAUSES = (
     Cause(
+        "the Slurm job was over its time limit",
+        16,
+        re.compile(r"Slurm job \S+ ended as (?:TIMEOUT|DEADLINE)"),
+        "set time_limit higher; then run it again to go on",
+    ),
+    Cause(
+        "Slurm took the machines away, or somebody cancelled the job",
+        17,
+        re.compile(r"Slurm job \S+ ended as (?:CANCELLED|NODE_FAIL|PREEMPTED|BOOT_FAIL|REVOKED)"),
+        "run it again to go on",
+    ),
+    Cause(
+        "Slurm did not take the job",
+        10,
+        re.compile(r"sbatch refuses the job"),
+        "change the setting that it names",
+    ),
+    Cause(
         "the disk is full",
         14,
         re.compile(r"No space left on device|Disk quota exceeded|Errno 28"),
@@ -59,7 +77,10 @@ CAUSES = (
     Cause(
         "a process was killed",
         15,
-        re.compile(r"exit code -9\b|exitcode *: *-9\b|Signal 9 \(SIGKILL\)|signal: 9\b"),
+        re.compile(
+            r"exit code -9\b|exitcode *: *-9\b|Signal 9 \(SIGKILL\)|signal: 9\b"
+            r"|ended as OUT_OF_MEMORY"
+        ),
         "somebody did, or the kernel for lack of memory (dmesg says so); run it again to go on",
     ),
 )
@@ -104,6 +125,8 @@ def _failed(cause: Cause, evidence: str) -> PrimeRlFailed:
 def _child_logs(run_dir: Path) -> Iterator[Path]:
     latest = (run_dir / "logs" / "latest").resolve()
     yield from sorted(path for path in latest.rglob("*.log") if path.is_file())
+    jobs = sorted(run_dir.glob("job_*.log"), key=lambda path: path.stat().st_mtime)
+    yield from jobs[-1:]  # what the last Slurm job printed outside of its programs' logs
 
 
 def _end(path: Path) -> str:

@@ -9,6 +9,11 @@ from text2sql.errors import Text2SqlError
 from text2sql.training.config import read_questions
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes
 
+RUN_NAME = "run"
+"""What every run's directory is called, so that it can go on."""
+JOB_FILE = "slurm_job"
+"""Holds the id of the Slurm job that trains."""
+
 
 @dataclass(frozen=True)
 class RunFiles:

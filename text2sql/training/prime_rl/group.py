@@ -16,7 +16,7 @@ from text2sql.guard import (
     reap,
     signal_all,
 )
-from text2sql.training.prime_rl.dry_run import rl_environment, rl_program
+from text2sql.training.prime_rl.dry_run import rl_environment
 
 GRACE_SECONDS = 110.0
 """Between SIGTERM and SIGKILL: prime-rl ends its servers one after the other."""
@@ -30,19 +30,22 @@ def adopt() -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def start(directory: Path, arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start prime-rl's ``rl`` in a session of its own; all that it prints goes to ``log``.
+def start(
+    directory: Path, command: list[str], log: Path, errors: int | None = subprocess.STDOUT
+) -> subprocess.Popen[bytes]:
+    """Start what trains in a session of its own; all that it prints goes to ``log``.
 
-    Should this process be killed, prime-rl is asked to end.
+    Should this process be killed, it is asked to end. ``errors`` is what its standard error
+    becomes, None for this process's own.
     """
     with log.open("ab") as output:
         return subprocess.Popen(
-            [str(rl_program(directory)), *arguments],
+            command,
             cwd=directory,
             env=rl_environment(directory),
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             start_new_session=True,
             preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
         )

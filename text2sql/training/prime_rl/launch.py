@@ -10,144 +10,101 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from text2sql.errors import Text2SqlError
+from text2sql.policy.adapter import RECORD
 from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import group
 from text2sql.training.prime_rl.assemble import assemble
+from text2sql.training.prime_rl.dry_run import rl_program
+from text2sql.training.prime_rl.facts import keep_facts, read_facts
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.files import RunFiles
-from text2sql.training.prime_rl.preflight import preflight, prime_rl_commit
+from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
+from text2sql.training.prime_rl.preflight import preflight
 from text2sql.training.prime_rl.progress import MergedMetrics, shown
 from text2sql.training.prime_rl.resume import prune_broadcasts, stable_weights, start_arguments
-from text2sql.training.prime_rl.settings import SingleNode, read_settings
+from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
+from text2sql.training.prime_rl.slurm_job import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
 from text2sql.training.progress import report_to_dagster
 
 POLL_SECONDS = 0.5
 STOPPED = 143
-RUN_NAME = "run"
 _CRASH_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class LaunchPlan:
-    """One run: what to train, on which prompts, and how; all paths absolute.
-
-    ``settings`` are those of the ``preset``; ``agent`` has the base policy's agent settings.
-    Without the two evaluation files nothing is evaluated in the run.
-    ``fresh`` discards what an earlier attempt in ``output_dir`` left; otherwise the run goes on
-    from its last complete checkpoint.
-    """
-
-    preset: str
-    settings: dict[str, Any]
-    agent: dict[str, Any]
-    policy_dir: str
-    prompts: str
-    golds: str
-    output_dir: str
-    evaluation_prompts: str = ""
-    evaluation_golds: str = ""
-    fresh: bool = False
-
-    def files(self) -> RunFiles:
-        """Return where the run reads and writes."""
-        return RunFiles(
-            name=RUN_NAME,
-            model=self.policy_dir,
-            prompts=Path(self.prompts),
-            golds=Path(self.golds),
-            output_dir=Path(self.output_dir),
-            evaluation_prompts=_path(self.evaluation_prompts),
-            evaluation_golds=_path(self.evaluation_golds),
-        )
-
-    @property
-    def policy(self) -> Path:
-        """Where the trained policy is written."""
-        return Path(self.output_dir) / "policy"
-
-
-def _path(name: str) -> Path | None:
-    return Path(name) if name else None
 
 
 class Stopped(BaseException):
     """A signal asked for the end."""
 
 
-def read_plan(path: Path) -> LaunchPlan:
-    """Read a plan; raises Text2SqlError for a wrong file or key."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
-    names = {field.name for field in fields(LaunchPlan)}
-    needed = {field.name for field in fields(LaunchPlan) if field.default is MISSING}
-    if not isinstance(values, dict) or not needed <= set(values) <= names:
-        raise Text2SqlError(f"{path} is no plan of a run: its keys must be {sorted(names)}.")
-    return LaunchPlan(**values)
-
-
 def launch(plan: LaunchPlan) -> dict[str, str]:
     """Train, or go on; return what Dagster shows of the result."""
     settings = read_settings(plan.preset, plan.settings)
-    if not isinstance(settings, SingleNode):
-        raise Text2SqlError(
-            "Only a run on one machine can be watched from here: have prime-rl's rl submit a Slurm "
-            "job."
-        )
+    if isinstance(settings, SlurmNodes):
+        SlurmJob(Path(plan.output_dir), settings.poll_seconds).end_earlier()
     files, agent = plan.files(), settings.agent_settings(AgentSettings(**plan.agent))
     arguments = start_arguments(files.run_dir, settings.steps, plan.fresh)
-    shown_facts: dict[str, str] = {}
     if arguments is not None:
-        shown_facts = _train(plan, settings, files, arguments)
+        _train(plan, settings, files, arguments)
     elif _policy_step(plan.policy) == settings.steps:
         raise Text2SqlError(
             f"{files.run_dir} was trained to step {settings.steps} already: ask for more steps, "
             "or start afresh."
         )
     record = _finish(plan, settings, files, agent)
-    return shown_facts | {"policy": str(plan.policy), "weights of step": str(record["step"])}
-
-
-def _train(
-    plan: LaunchPlan, settings: SingleNode, files: RunFiles, arguments: list[str]
-) -> dict[str, str]:
-    """Check, start and follow prime-rl; return what was found."""
-    config = rl_config(settings, files, AgentSettings(**plan.agent))
-    files.output_dir.mkdir(parents=True, exist_ok=True)
-    directory = preflight(settings, files, config, _say)
-    if plan.fresh:
-        shutil.rmtree(plan.policy, ignore_errors=True)
-        (files.output_dir / "metrics.jsonl").unlink(missing_ok=True)
-    write_toml(config, files.output_dir / "rl.toml")
-    _say(f"prime-rl starts with {' '.join(arguments)}.")
-    _follow(directory, [*arguments], settings.steps, files)
-    return {
-        "prime-rl commit": prime_rl_commit(directory),
-        "started with": " ".join(arguments),
-        "logs": str(files.run_dir / "logs" / "latest"),
-        "rollouts": str(files.run_dir / "rollouts"),
+    return read_facts(files.output_dir) | {
+        "policy": str(plan.policy),
+        "weights of step": str(record["step"]),
     }
 
 
-def _follow(directory: Path, arguments: list[str], steps: int, files: RunFiles) -> None:
+def _train(
+    plan: LaunchPlan, settings: PrimeRlSettings, files: RunFiles, arguments: list[str]
+) -> None:
+    """Check, start and follow prime-rl; what was found is kept for the policy's record."""
+    config = rl_config(settings, files, AgentSettings(**plan.agent))
+    files.output_dir.mkdir(parents=True, exist_ok=True)
+    found = preflight(settings, files, config, _say)
+    if plan.fresh:
+        shutil.rmtree(plan.policy, ignore_errors=True)
+        (files.output_dir / "metrics.jsonl").unlink(missing_ok=True)
+    toml = files.output_dir / "rl.toml"
+    write_toml(config, toml)
+    keep_facts(found, files, toml, arguments)
+    _say(f"prime-rl starts with {' '.join(arguments)}.")
+    _follow(found.directory, settings, ["@", str(toml), *arguments], files)
+
+
+def _command(
+    directory: Path, settings: PrimeRlSettings, arguments: list[str], output: Path
+) -> list[str]:
+    """Return what runs as long as prime-rl does: its ``rl``, or the program of a Slurm job."""
+    if not isinstance(settings, SlurmNodes):
+        return [str(rl_program(directory)), *arguments]
+    program = [sys.executable, "-m", "text2sql.training.prime_rl.slurm_job"]
+    return [*program, str(output), str(settings.poll_seconds), *arguments]
+
+
+def _follow(
+    directory: Path, settings: PrimeRlSettings, arguments: list[str], files: RunFiles
+) -> None:
     """Run prime-rl to its end; whatever happens, none of its processes stays."""
-    log = files.output_dir / "rl.log"
+    steps, log = settings.steps, files.output_dir / "rl.log"
     log.unlink(missing_ok=True)
     metrics = MergedMetrics(files.run_dir, files.output_dir / "metrics.jsonl", steps)
+    command = _command(directory, settings, arguments, files.output_dir)
+    errors = None if isinstance(settings, SlurmNodes) else subprocess.STDOUT
     grace = group.GRACE_SECONDS
     try:
-        child = group.start(directory, ["@", str(files.output_dir / "rl.toml"), *arguments], log)
+        child = group.start(directory, command, log, errors)
         _say(f"prime-rl runs as process group {child.pid}; its output is in {log}.")
         while (status := child.poll()) is None:
             time.sleep(POLL_SECONDS)
@@ -165,7 +122,7 @@ def _follow(directory: Path, arguments: list[str], steps: int, files: RunFiles) 
 
 
 def _finish(
-    plan: LaunchPlan, settings: SingleNode, files: RunFiles, agent: AgentSettings
+    plan: LaunchPlan, settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings
 ) -> dict[str, Any]:
     """Assemble the policy from the newest weights and remove those that nobody needs."""
     step = stable_weights(files.run_dir)
@@ -175,14 +132,15 @@ def _finish(
             f"of step {step}, not {settings.steps}."
         )
     broadcast = files.run_dir / "broadcasts" / f"step_{step}"
-    record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent)
+    provenance = {"prime_rl": read_facts(files.output_dir)}
+    record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent, provenance)
     removed = prune_broadcasts(files.run_dir, step)
     _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older were removed.")
     return record
 
 
 def _policy_step(policy: Path) -> int | None:
-    record = policy / "training.json"
+    record = policy / RECORD
     return json.loads(record.read_text(encoding="utf-8"))["step"] if record.is_file() else None
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
@@ -14,22 +14,32 @@ from text2sql.training.prime_rl.dry_run import (
     PRIME_RL_VARIABLE,
     dry_run,
     prime_rl_directory,
-    rl_environment,
     rl_program,
 )
 from text2sql.training.prime_rl.files import RunFiles, check_prompts
+from text2sql.training.prime_rl.installed import check_environment, prime_rl_commit
 from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
+from text2sql.training.prime_rl.slurm import require_slurm
 
-_IMPORT_SECONDS = 300.0
 _CHECKPOINT_SIZE = 6  # of the bf16 weights: weights and two moments in float32
 _ADAPTER_CHECKPOINT_SIZE = 2  # at most the frozen weights, in float32
 
 
+@dataclass(frozen=True)
+class Found:
+    """prime-rl's checkout and its commit, and the environment's package that it trains on."""
+
+    directory: Path
+    commit: str
+    environment: str
+    environment_code: str
+
+
 def preflight(
-    settings: SingleNode, files: RunFiles, config: RlConfig, say: Callable[[str], None]
-) -> Path:
-    """Return prime-rl's checkout once all is there that the run needs; ``say`` gets findings.
+    settings: PrimeRlSettings, files: RunFiles, config: RlConfig, say: Callable[[str], None]
+) -> Found:
+    """Return what was found once all is there that the run needs; ``say`` gets findings.
 
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError at what is lacking.
     """
@@ -39,33 +49,22 @@ def preflight(
     rl_program(directory)
     say(f"{check_prompts(settings, files)} prompts in {files.prompts}.")
     say(_check_disk(settings, files))
-    _check_ports(settings)
-    gpus = visible_gpus()
-    require_memory(gpus, settings.inference_gpus + settings.train_gpus, settings.gpu_memory)
-    say(f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}.")
+    say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
     commit = prime_rl_commit(directory)
     told = "" if commit == MIRRORED else f", not {MIRRORED[:8]}, which the settings are written for"
     say(f"prime-rl is at {commit}{told}.")
-    say(_check_environment(directory))
+    environment = check_environment(directory)
+    say(f"The environment is text2sql {environment['version']} in {environment['folder']}.")
     say(dry_run(config, directory))
-    return directory
+    return Found(directory, commit, environment["version"], environment["code"])
 
 
-def prime_rl_commit(directory: Path) -> str:
-    """Return the commit of prime-rl's checkout; ``unknown`` where git cannot say."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(directory), "rev-parse", "--show-toplevel", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    top, _, commit = done.stdout.strip().partition("\n")
-    own = done.returncode == 0 and Path(top) == directory.resolve()
-    return commit if own else "unknown"
+def _check_machine(settings: SingleNode) -> str:
+    """Say which GPUs this machine has, once its ports and its GPUs' memory are free."""
+    _check_ports(settings)
+    gpus = visible_gpus()
+    require_memory(gpus, settings.inference_gpus + settings.train_gpus, settings.gpu_memory)
+    return f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}."
 
 
 def weight_bytes(model: Path) -> int:
@@ -127,28 +126,3 @@ def _check_ports(settings: PrimeRlSettings) -> None:
                     f"Port {port} ({name}) is in use: one run fits on a machine; end what holds "
                     f"it (ss -ltnp shows who), or set {name}."
                 ) from error
-
-
-def _check_environment(directory: Path) -> str:
-    """Import the environment's package as prime-rl's workers will."""
-    program = "import text2sql, text2sql_env; print(text2sql.__version__, text2sql.__file__)"
-    python = str(directory / ".venv" / "bin" / "python")
-    try:
-        done = subprocess.run(
-            [python, "-P", "-c", program],
-            cwd=directory,
-            env=rl_environment(directory),
-            capture_output=True,
-            text=True,
-            timeout=_IMPORT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Text2SqlError(f"prime-rl's Python {python} does not run: {error}.") from error
-    if done.returncode != 0:
-        last = done.stderr.strip().rpartition("\n")[2]
-        raise Text2SqlError(
-            f"prime-rl's Python cannot import text2sql_env ({last}): in {directory}, run uv pip "
-            "install --no-deps with this project's checkout; each uv sync there removes it again."
-        )
-    return f"The environment is text2sql {done.stdout.strip()}."

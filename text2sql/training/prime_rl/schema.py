@@ -51,7 +51,8 @@ class Slurm(Section):
     """``[slurm]``: how the job is submitted.
 
     The job runs ``uv sync``, which removes packages that prime-rl does not know;
-    ``pre_run_command`` runs after it.
+    ``pre_run_command`` runs after it. A job that failed sleeps for ``cleanup_grace_period``
+    seconds before it ends: an hour, if that is not set.
     """
 
     job_name: str
@@ -60,6 +61,7 @@ class Slurm(Section):
     account: str | None = None
     time: str
     pre_run_command: str
+    cleanup_grace_period: int = Field(ge=0)
 
 
 class WeightBroadcast(Section):

@@ -161,12 +161,30 @@ class SlurmNodes(PrimeRlSettings):
         pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$",
         description="The longest that the job may run: hours:minutes:seconds, days- before it.",
     )
+    poll_seconds: float = Field(
+        default=10.0, ge=0.2, le=600, description="Between two questions to Slurm about the job."
+    )
+    failure_wait_seconds: int = Field(
+        default=300,
+        ge=0,
+        le=3600,
+        description="How long a failed job keeps its machines, to finish writing a checkpoint.",
+    )
 
     @model_validator(mode="after")
     def _fits_nodes(self) -> Self:
         _must_divide(self.gpus_per_node, "gpus_per_node", self.tensor_parallel)
         return self
 
+
+OPERATIONAL = frozenset(
+    (
+        *("environment_workers", "checkpoints_kept", "save_every", "gpu_memory"),
+        *("router_port", "engine_port", "environment_port"),
+        *("partition", "account", "time_limit", "poll_seconds", "failure_wait_seconds"),
+    )
+)
+"""Settings that say how a run is carried out: it stays the same run when they change."""
 
 PRESETS: dict[str, type[PrimeRlSettings]] = {
     "8gpu": SingleNode,

@@ -88,6 +88,7 @@ def _slurm(settings: PrimeRlSettings, files: RunFiles) -> schema.Slurm | None:
         partition=settings.partition,
         account=settings.account or None,
         time=settings.time_limit,
+        cleanup_grace_period=settings.failure_wait_seconds,
         pre_run_command=f"uv pip install --no-deps {shlex.quote(str(files.package))}",
     )
 

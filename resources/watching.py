@@ -1,0 +1,92 @@
+"""A training program's progress, followed in the files that it writes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+from text2sql.training.progress import WAITING_FILE
+
+Metrics = dict[str, Any]
+
+
+class TrainingFailed(Text2SqlError):
+    """The child program ended with an error, or made no progress and was ended."""
+
+
+class MetricsTail:
+    """Reads the lines that a child appends to its metrics file, each once."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the file's present end: earlier lines were reported by an earlier run."""
+        self.path = path
+        self._offset = path.stat().st_size if path.is_file() else 0
+
+    def poll(self) -> list[Metrics]:
+        """Return the complete lines written since the last call."""
+        if not self.path.is_file():
+            return []
+        if self.path.stat().st_size < self._offset:
+            self._offset = 0
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            complete, newline, _torn = file.read().rpartition(b"\n")
+        self._offset += len(complete) + len(newline)
+        return [json.loads(line) for line in complete.splitlines() if line.strip()]
+
+
+class Progress:
+    """Hands on a child's metrics as they appear, and knows when there were none for too long.
+
+    While the child waits for machines, the file ``waiting`` beside its metrics says why: this
+    is said once, and no progress is expected.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        stall_seconds: float,
+        on_metrics: Callable[[Metrics], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._tail = MetricsTail(folder / "metrics.jsonl")
+        self._waiting = folder / WAITING_FILE
+        self._waiting.unlink(missing_ok=True)
+        self._log = folder / "train.log"
+        self._stall_seconds = stall_seconds
+        self._on_metrics, self._say = on_metrics, say
+        self._said = ""
+        self._last: Metrics | None = None
+        self.moved()
+
+    def moved(self) -> None:
+        """Begin to wait for progress anew."""
+        self._since = time.monotonic()
+
+    def look(self) -> None:
+        """Hand on what is new."""
+        for metrics in self._tail.poll():
+            self._last = metrics
+            self.moved()
+            self._on_metrics(metrics)
+        if self._waiting.is_file():
+            self.moved()
+            sentence = self._waiting.read_text(encoding="utf-8")
+            if sentence and sentence != self._said:
+                self._say(sentence)
+            self._said = sentence
+
+    def stalled(self) -> str:
+        """Say that there was no progress for too long; empty where there was some."""
+        if time.monotonic() - self._since <= self._stall_seconds:
+            return ""
+        last = f"the last step was {self._last.get('step')}" if self._last else ""
+        return (
+            f"Training made no progress for {self._stall_seconds:g} s and was ended; "
+            f"{last or 'no step was finished'}. Checkpoints are kept: run it again to go on. Its "
+            f"log is {self._log}."
+        )

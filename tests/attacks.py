@@ -450,6 +450,21 @@ ATTACKS = [
 ]
 
 
+_BOMB = _chain("SELECT p.x FROM ? p, ? q", 30)
+_IN_A_BOMB = _chain("SELECT p.x FROM ? p, ? q", 30, "{sql} (SELECT x FROM ?)")
+
+WRITES_WITH_BOMBS = [
+    _IN_A_BOMB.replace("{sql}", "DELETE FROM t WHERE a IN"),
+    _IN_A_BOMB.replace("{sql}", "UPDATE t SET a ="),
+    _IN_A_BOMB.replace("{sql}", "INSERT INTO t (a) SELECT * FROM"),
+    f"CREATE TABLE z AS {_BOMB}",
+    f"{_BOMB}; DROP TABLE t",
+    f"DROP TABLE t; {_BOMB}",
+    _chain("SELECT sum(x) OVER () AS x FROM ?", 1500, "REPLACE INTO t (a) SELECT x FROM ?"),
+]
+"""Writes that take longer to compile than any limit: still writes, not late queries."""
+
+
 def _entry(name: str, sql: str, kind: str = "table", root: int = 0) -> str:
     """Return SQL that writes an entry into the schema, as no CREATE would."""
     values = ", ".join("'" + text.replace("'", "''") + "'" for text in (kind, name, name))

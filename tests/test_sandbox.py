@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -126,6 +127,15 @@ def test_attack_ends_as_expected_and_changes_nothing(sandbox, target, sql, expec
     assert result.status is Status.OK or 0 < len(result.error) < 2000
     assert everything(folder) == before
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "sql", attacks.WRITES_WITH_BOMBS, ids=range(len(attacks.WRITES_WITH_BOMBS))
+)
+def test_a_write_around_a_bomb_is_a_write(sandbox, target, sql):
+    result = sandbox.execute(target[0] / "db" / "main.sqlite", sql, Limits(0.3, memory_mb=400))
+    assert result.status is Status.WRITE
+    assert result.error.startswith("refused: ")
 
 
 @pytest.mark.parametrize(
@@ -426,9 +436,35 @@ def test_missing_folder_fifo_and_unreadable(sandbox, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Text2SqlError, match="regular file"):
         check_database(tmp_path / "pipe")
-    with pytest.raises(Text2SqlError):
-        check_database(Path("/dev/zero"))
+    for device in ("/dev/zero", "/proc/kmsg", "/proc/self/mem"):
+        with pytest.raises(Text2SqlError):
+            check_database(Path(device))
     assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device"])
+def test_what_is_no_file_beside_a_database_is_told_at_once(sandbox, database, end, kind):
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+    path = database.with_name(database.name + end)
+    with socket.socket(socket.AF_UNIX) as listener:
+        {
+            "pipe": os.mkfifo,
+            "folder": Path.mkdir,
+            "socket": lambda path: listener.bind(str(path)),
+            "device": lambda path: path.symlink_to("/dev/zero"),
+        }[kind](path)
+        with pytest.raises(Text2SqlError, match=rf"{end} is a {kind} .* move it away"):
+            sandbox.execute(database, "SELECT count(*) FROM t", Limits(20))
+
+
+def test_a_pipe_beside_a_database_that_others_use_is_told_at_once(sandbox, tmp_path, owner):
+    database = build(tmp_path / "d.sqlite")
+    owner(database, "BEGIN IMMEDIATE")
+    assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+    os.mkfifo(tmp_path / "d.sqlite-journal")
+    with pytest.raises(Text2SqlError, match="-journal is a pipe"):
+        sandbox.execute(database, "SELECT count(*) FROM t", Limits(20))
 
 
 def test_damaged_and_truncated_database(sandbox, tmp_path):
@@ -547,6 +583,21 @@ def test_an_open_transaction_without_a_journal_never_gives_its_rows(sandbox, tmp
     owner(database, *settings, "UPDATE t SET a = a + 1")
     result = sandbox.execute(database, sql, Limits(keep_rows=1))
     assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
+
+
+def test_a_transaction_of_this_process_keeps_its_locks(sandbox, tmp_path):
+    database = build(tmp_path / "own.sqlite")
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as mine:
+        mine.execute("BEGIN IMMEDIATE")
+        assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
+        assert check_database(database) == database
+        intruder = [sys.executable, "-c", OWNER.replace("isolation", "timeout=0, isolation")]
+        found = subprocess.run(
+            [*intruder, str(database), "BEGIN IMMEDIATE"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert b"database is locked" in found.stderr
 
 
 def test_changes_by_the_owner_are_seen_at_once(sandbox, database):

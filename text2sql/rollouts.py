@@ -16,7 +16,7 @@ from text2sql.progress import Progress
 from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.rollout_store import Rollout, RolloutStore, drawn_as
-from text2sql.sandbox import Sandbox, check_database
+from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 from text2sql.wanted import Count, Places
 
@@ -74,7 +74,8 @@ async def draw_rollouts(
     before anything is asked, and InfrastructureError once nothing but failures comes (twice
     ``concurrency`` in a row).
     """
-    _check(questions, golds)
+    await asyncio.to_thread(sandbox.check, [question.database for question in questions])
+    _require_golds(questions, golds)
     places = Places(questions, range(first_sample, first_sample + samples))
     work = _Work(golds, policy, sandbox, settings, sampling, store, run_id, places, keeper)
     work.count_stored()
@@ -151,9 +152,7 @@ def collect(
     return asyncio.run(draw())
 
 
-def _check(questions: Sequence[Question], golds: Mapping[str, GoldResult] | None) -> None:
-    for database in {question.database for question in questions}:
-        check_database(database)
+def _require_golds(questions: Sequence[Question], golds: Mapping[str, GoldResult] | None) -> None:
     if golds is None:
         return
     if lacking := [question.key for question in questions if question.key not in golds]:

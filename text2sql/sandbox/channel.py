@@ -73,10 +73,11 @@ class Channel:
 class Progress:
     """What a worker does right now, in memory that both processes see.
 
-    It tells the parent, without a message a query, which text is running and since when.
+    It tells the parent, without a message a query, which text is running, since when, and
+    whether a statement in it that would write is being compiled: then the text is well formed.
     """
 
-    _FORM = struct.Struct("<qd")
+    _FORM = struct.Struct("<qd?")
 
     def __init__(self, descriptor: int) -> None:
         self._page = mmap.mmap(descriptor, self._FORM.size)
@@ -85,17 +86,23 @@ class Progress:
     def new_file() -> int:
         """Return the descriptor of a new nameless file for the page; no text has started yet."""
         with tempfile.TemporaryFile(buffering=0) as file:
-            file.write(Progress._FORM.pack(-1, 0.0))
+            file.write(Progress._FORM.pack(-1, 0.0, False))
             return os.dup(file.fileno())
 
     def start(self, number: int) -> None:
         """Say that the text of this number starts now."""
-        self._page[:] = self._FORM.pack(number, monotonic())
+        self._page[:] = self._FORM.pack(number, monotonic(), False)
 
-    def read(self) -> tuple[int, float]:
-        """Return the number of the last text that was started, and when (monotonic clock)."""
+    def note_write(self) -> None:
+        """Say that a statement that would write is compiled now, which may take long."""
+        self._page[-1:] = b"\1"
+
+    def read(self) -> tuple[int, float, bool]:
+        """Return the number of the last text that was started, when (monotonic clock), and
+        whether it writes.
+        """
         seen = self._page[:]
         while (again := self._page[:]) != seen:
             seen = again
-        number, since = self._FORM.unpack(seen)
-        return number, since
+        number, since, writes = self._FORM.unpack(seen)
+        return number, since, writes

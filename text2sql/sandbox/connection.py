@@ -8,6 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from time import monotonic, time_ns
 
+from text2sql.sandbox.files import odd_companion
 from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
 from text2sql.sandbox.locks import is_being_written
 from text2sql.sandbox.statements import pragma_reads
@@ -65,7 +66,7 @@ class Database:
         self._real = os.path.realpath(path)
         self.stamp = stamp_of(path)
         self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
-        self._descriptor = os.open(self._real, os.O_RDONLY)
+        self._descriptor = os.open(self._real, os.O_RDONLY | os.O_NONBLOCK)
         self.explaining = False
         self._virtual: frozenset[str] = frozenset()
         self._private = _PRIVATE_TABLES
@@ -91,7 +92,9 @@ class Database:
         A file that had just been changed when it was opened may have been changed once more
         within the same tick of the file system's clock, so it is opened again.
         """
-        return not self._recent and self.is_current()
+        if self._recent or not self.is_current():
+            return False
+        return self.immutable or not odd_companion(self._real)
 
     def compile_error(self, statement: str) -> str:
         """Return SQLite's complaint if a statement is not well formed, else nothing.
@@ -217,6 +220,8 @@ class DatabaseCache:
 
 
 def _open_database(path: str) -> Database:
+    if odd := odd_companion(os.path.realpath(path)):
+        raise UnusableDatabase(f"{path} cannot be read: {odd}.")
     try:
         return Database(path)
     except sqlite3.DatabaseError as error:

@@ -7,9 +7,16 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
+from text2sql.sandbox.channel import Progress
 from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache, replacing
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
-from text2sql.sandbox.results import QueryResult, ResultDigest, Status, timeout_message
+from text2sql.sandbox.results import (
+    QueryResult,
+    ResultDigest,
+    Status,
+    refused,
+    timeout_message,
+)
 from text2sql.sandbox.statements import Statement, classify, tokens_of
 
 
@@ -27,14 +34,14 @@ class Job(NamedTuple):
     cut: bool
 
 
-def run_job(job: Job, databases: DatabaseCache) -> QueryResult:
+def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResult:
     """Run one job; raises UnusableDatabase when the database cannot be read at all."""
     deadline = monotonic() + job.seconds
     try:
         statements = classify(job.sql)
         if not statements:
             return QueryResult(Status.NO_STATEMENT, error="there is no SQL statement to run")
-        return _run(job, statements, databases, deadline)
+        return _run(job, statements, databases, deadline, progress)
     except MemoryError:
         databases.clear()
         error = f"the query needed more than {job.memory_mb} MB of memory and was stopped"
@@ -48,13 +55,17 @@ def run_job(job: Job, databases: DatabaseCache) -> QueryResult:
 
 
 def _run(
-    job: Job, statements: list[Statement], databases: DatabaseCache, deadline: float
+    job: Job,
+    statements: list[Statement],
+    databases: DatabaseCache,
+    deadline: float,
+    progress: Progress,
 ) -> QueryResult:
     database = databases.get(job.path)
     database.deadline = deadline
-    refused = _refusal(job.sql, statements, database)
-    if refused is not None:
-        return refused
+    refusal = _refusal(job.sql, statements, database, progress)
+    if refusal is not None:
+        return refusal
     result = _read(job, statements[0], database)
     if database.immutable and not database.is_current():
         # The file changed under an unlocked reader: what was read may be torn.
@@ -64,7 +75,9 @@ def _run(
     return result
 
 
-def _refusal(sql: str, statements: list[Statement], database: Database) -> QueryResult | None:
+def _refusal(
+    sql: str, statements: list[Statement], database: Database, progress: Progress
+) -> QueryResult | None:
     """Say why a text is not run: it writes, is no SQL, or is more than one statement."""
     malformed = ""
     for statement in statements:
@@ -72,9 +85,10 @@ def _refusal(sql: str, statements: list[Statement], database: Database) -> Query
             continue
         explained = statement.verb == "EXPLAIN"
         text = statement.text if explained else f"EXPLAIN {statement.text}"
+        progress.note_write()
         complaint = database.compile_error(text)
         if not complaint:
-            return _write(statement.verb)
+            return refused(statement.verb)
         malformed = malformed or complaint
     if malformed:
         return QueryResult(Status.ERROR, error=malformed[:MESSAGE_CHARS])
@@ -85,11 +99,6 @@ def _refusal(sql: str, statements: list[Statement], database: Database) -> Query
         error = f"one statement at a time: this text has {count}; send one SELECT"
         return QueryResult(Status.ERROR, error=error)
     return None
-
-
-def _write(verb: str) -> QueryResult:
-    error = f"refused: {verb} would change the database; only reading statements run here."
-    return QueryResult(Status.WRITE, error=error)
 
 
 def _read(job: Job, statement: Statement, database: Database) -> QueryResult:

@@ -1,39 +1,58 @@
-"""What can be said about a database file before SQLite opens it."""
+"""What can be said about a database file before SQLite opens it.
+
+Nothing here opens the file: POSIX takes all locks on a file from a process that closes it, also
+those of a transaction that the program itself has open on the database.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
 
-_HEADER = b"SQLite format 3\x00"
+_COMPANIONS = ("-journal", "-wal", "-shm")
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def check_database(path: Path | str) -> Path:
-    """Return the absolute path of a file that looks like a SQLite database.
+    """Return the absolute path of a file that may be a SQLite database.
 
-    Raises Text2SqlError when it is missing, empty, no file, unreadable or something else.
+    Raises Text2SqlError when it is missing, empty, no file, or unreadable.
     """
     absolute = Path(os.path.abspath(path))
     try:
-        if not absolute.is_file():
-            raise Text2SqlError(_no_file(absolute))
-        with absolute.open("rb") as file:
-            header = file.read(len(_HEADER))
+        found = absolute.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise Text2SqlError(f"There is no database {absolute}; check the path.") from error
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise Text2SqlError(f"{absolute} cannot be read: {reason}.") from error
-    if not header:
+        raise Text2SqlError(f"{absolute} cannot be read: {error.strerror}.") from error
+    if stat.S_ISDIR(found.st_mode):
+        raise Text2SqlError(f"{absolute} is a folder; name the SQLite file in it.")
+    if not stat.S_ISREG(found.st_mode):
+        raise Text2SqlError(f"{absolute} is not a regular file; name a SQLite file.")
+    if not os.access(absolute, os.R_OK):
+        raise Text2SqlError(f"{absolute} cannot be read: Permission denied.")
+    if not found.st_size:
         raise Text2SqlError(f"{absolute}: the database is empty (0 bytes); get a fresh copy.")
-    if header != _HEADER:
-        raise Text2SqlError(f"{absolute} is not a SQLite database, or it is encrypted.")
     return absolute
 
 
-def _no_file(path: Path) -> str:
-    if path.is_dir():
-        return f"{path} is a folder; name the SQLite file in it."
-    if path.exists():
-        return f"{path} is not a regular file; name a SQLite file."
-    return f"There is no database {path}; check the path."
+def odd_companion(path: str) -> str:
+    """Say which file beside a database is none, as reading it might never end; else nothing."""
+    for end in _COMPANIONS:
+        try:
+            mode = os.stat(path + end).st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode):
+            kind = _KINDS.get(stat.S_IFMT(mode), "no file")
+            return f"{path}{end} is {kind} where SQLite keeps a file; move it away"
+    return ""

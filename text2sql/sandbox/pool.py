@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,10 @@ class Sandbox:
                 work.stop()
                 raise
         return work.results()
+
+    def check(self, databases: Iterable[Path]) -> None:
+        """Raise Text2SqlError for the first of some databases that cannot be read at all."""
+        self.execute_many([(database, "SELECT 1") for database in dict.fromkeys(databases)])
 
     async def aexecute(
         self,

@@ -44,7 +44,7 @@ class BatchOutcome:
     ``replies`` are those to the first texts, in order. When the worker is gone (``late``: it
     was killed, ``died``: it ended), ``at`` is the position of the text it was busy with; texts
     between the last reply and ``at`` had been run, and their results are lost. ``crashed``: what
-    the worker ran ended it.
+    the worker ran ended it. ``writing``: that text holds a well-formed statement that would write.
     """
 
     replies: list[tuple[Any, ...]]
@@ -52,6 +52,7 @@ class BatchOutcome:
     late: bool = False
     died: bool = False
     crashed: bool = False
+    writing: bool = False
 
 
 class WorkerProcess:
@@ -98,13 +99,14 @@ class WorkerProcess:
                     heard = monotonic()
                     deadline = heard + allowed
                 except TimeoutError:
-                    at, since = self._busy_with(first, len(replies), heard)
+                    at, since, writing = self._busy_with(first, len(replies), heard)
                     deadline = since + allowed
                     if deadline <= monotonic():
-                        return BatchOutcome(replies, at, late=True)
+                        return BatchOutcome(replies, at, late=True, writing=writing)
         except (EOFError, OSError):
-            at, _ = self._busy_with(first, len(replies), heard)
-            return BatchOutcome(replies, at, died=True, crashed=self._has_crashed())
+            at, _, writing = self._busy_with(first, len(replies), heard)
+            crashed = self._has_crashed()
+            return BatchOutcome(replies, at, died=True, crashed=crashed, writing=writing)
         return BatchOutcome(replies)
 
     def end(self) -> None:
@@ -117,9 +119,11 @@ class WorkerProcess:
         self.end()
         return -self.process.returncode in _FAULTS
 
-    def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float]:
-        """Return the position in the batch of the text that is running, and since when."""
-        number, since = self._progress.read()
+    def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float, bool]:
+        """Return the position in the batch of the text that is running, since when, and whether
+        it writes.
+        """
+        number, since, writing = self._progress.read()
         if number - first < answered:  # between two texts, or between two batches
-            return answered, heard
-        return number - first, since
+            return answered, heard, False
+        return number - first, since, writing

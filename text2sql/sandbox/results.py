@@ -46,6 +46,12 @@ class QueryResult:
     warnings: tuple[str, ...] = ()
 
 
+def refused(verb: str) -> QueryResult:
+    """Return the result of a text whose statement with this verb would change something."""
+    error = f"refused: {verb} would change the database; only reading statements run here."
+    return QueryResult(Status.WRITE, error=error)
+
+
 def timeout_message(seconds: float) -> str:
     """Say that a query ran into its time limit."""
     return f"the query ran longer than {seconds:g} s and was stopped"

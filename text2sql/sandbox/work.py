@@ -13,7 +13,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.sandbox.channel import UNUSABLE
 from text2sql.sandbox.limits import MAX_SQL_CHARS
 from text2sql.sandbox.process import BatchOutcome, Text, WorkerProcess
-from text2sql.sandbox.results import QueryResult, Status, timeout_message
+from text2sql.sandbox.results import QueryResult, Status, refused, timeout_message
+from text2sql.sandbox.statements import classify
 
 _BATCH = 64
 _ATTEMPTS = 2
@@ -75,10 +76,10 @@ class Work:
         again = batch[len(outcome.replies) :]
         if outcome.late:
             late = batch[outcome.at]
-            self._results[late] = _late(seconds)
+            self._results[late] = self._refused(late) if outcome.writing else _late(seconds)
             again.remove(late)
         if outcome.died:
-            self._bury(batch[outcome.at], again, outcome.crashed)
+            self._bury(batch[outcome.at], again, outcome)
         with self._lock:
             self._left.extendleft(reversed(again))
 
@@ -106,12 +107,18 @@ class Work:
         left = len(self._left)
         return min(left, _BATCH, max(1, left // (2 * self._workers)))
 
-    def _bury(self, number: int, again: list[int], crashed: bool) -> None:
+    def _refused(self, number: int) -> QueryResult:
+        """Refuse a text that would write; it takes longer to compile than it may."""
+        return refused(next(s.verb for s in classify(self.texts[number][1]) if s.writes))
+
+    def _bury(self, number: int, again: list[int], outcome: BatchOutcome) -> None:
         self._deaths[number] = self._deaths.get(number, 0) + 1
         if self._deaths[number] < _ATTEMPTS:
             return
         again.remove(number)
-        if crashed:
+        if outcome.crashed and outcome.writing:
+            self._results[number] = self._refused(number)
+        elif outcome.crashed:
             self._results[number] = QueryResult(Status.ERROR, error="the query crashes SQLite")
         else:
             error = f"{self.texts[number][0]}: the worker process died, twice for one query"

@@ -75,17 +75,17 @@ def _serve(
     sent = time.monotonic()
     for position, job in enumerate(jobs):
         progress.start(number + position)
-        replies.append(_answer(job, databases))
+        replies.append(_answer(job, databases, progress))
         if position == len(jobs) - 1 or time.monotonic() - sent > _SEND_SECONDS:
             _send(replies, channel, job.memory_mb)
             replies = []
             sent = time.monotonic()
 
 
-def _answer(job: Job, databases: DatabaseCache) -> Reply:
+def _answer(job: Job, databases: DatabaseCache, progress: Progress) -> Reply:
     started = time.monotonic()
     try:
-        result = run_job(job, databases)
+        result = run_job(job, databases, progress)
     except UnusableDatabase as error:
         return UNUSABLE, str(error)
     except Exception:  # noqa: BLE001 - the process boundary: the error goes to the parent whole

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from benchmarks.rollout_setting import build
 from text2sql.policy.base import Sampling
 from text2sql.policy.server import ServerPolicy, named_revision
-from text2sql.reporting.answering import Answerer, Outcome, answer_day
+from text2sql.reporting.answering import Outcome, answer_day
+from text2sql.reporting.attempt import Answerer
 from text2sql.reporting.database import Database
 from text2sql.reporting.migrating import upgrade
 from text2sql.reporting.question_file import write_questions

@@ -16,8 +16,9 @@ from scripted_server import ScriptedServer, Step, submits
 
 from text2sql.policy.base import Sampling
 from text2sql.policy.server import Retry, ServerPolicy
-from text2sql.reporting.answering import Answerer, answer_day
+from text2sql.reporting.answering import answer_day
 from text2sql.reporting.answers import StoredAnswer
+from text2sql.reporting.attempt import Answerer
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.sandbox import Sandbox

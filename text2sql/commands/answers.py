@@ -34,7 +34,9 @@ def command() -> None:
 @command.command("list")
 @click.option("--day", type=_DAY, help="Only this day's.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
-@click.option("--most", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "--most", type=click.IntRange(min=1), default=50, show_default=True, help="So many at most."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_store
 def list_(
@@ -108,8 +110,9 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
 @command.command()
 @click.option("--day", type=_DAY, required=True, help="The day to export.")
 @click.option(
-    "--format", "format_", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True
-)
+    "--format", "format_", type=click.Choice(["csv", "parquet"]), default="csv",
+    show_default=True, help="The kind of file.",
+)  # fmt: skip
 @click.option(
     "--to", "folder", type=click.Path(path_type=Path, file_okay=False), required=True,
     help="The folder to write into.",

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import InfrastructureError
-from text2sql.reporting.answering import Answerer, answer_question
+from text2sql.reporting.answering import answer_question
 from text2sql.reporting.answers import Answer, AnswerStatus, Verified
+from text2sql.reporting.attempt import Answerer
 from text2sql.reporting.expectations import Expectations
 from text2sql.reporting.questions import ReportQuestion
 

@@ -53,6 +53,21 @@ def read_record(file: Path) -> dict[str, Any]:
 
     Raises Text2SqlError where the file is no JSON object, or was edited after it was sealed.
     """
+    record = parse_record(file)
+    if is_edited(record):
+        raise Text2SqlError(
+            f"{edited(file)} Restore it, or materialize the asset that writes it again."
+        )
+    return record
+
+
+def edited(file: Path) -> str:
+    """Say that a record was edited."""
+    return f"{file} was edited by hand: it does not match its seal."
+
+
+def parse_record(file: Path) -> dict[str, Any]:
+    """Read a record as ``read_record`` does, also one that was edited."""
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -61,11 +76,6 @@ def read_record(file: Path) -> dict[str, Any]:
         raise Text2SqlError(f"{file} cannot be read as JSON: {error}.") from error
     if not isinstance(record, dict):
         raise Text2SqlError(f"{file} must hold one JSON object.")
-    if is_edited(record):
-        raise Text2SqlError(
-            f"{file} was edited by hand: it does not match its seal; restore it, or materialize "
-            "the asset that writes it again."
-        )
     return record
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.provenance import read_record
+from text2sql.provenance import edited, is_edited, parse_record
 
 
 @dataclass
@@ -26,11 +26,13 @@ class Link:
     problems: list[str] = field(default_factory=list)
 
     def record(self, file: Path, needed: bool = True) -> dict[str, Any]:
-        """Read a record; note what is wrong with it, and that it is missing where it is needed."""
+        """Read a record; note that it cannot be read, was edited, or is missing though needed."""
         found: dict[str, Any] = {}
         with self.noting():
-            found = read_record(file)
-        if needed and not found and not self.problems:
+            found = parse_record(file)
+            if is_edited(found):
+                self.problems.append(edited(file))
+        if needed and not file.exists():
             self.problems.append(f"{file} is missing.")
         return found
 
@@ -64,6 +66,14 @@ class Chain:
 
     asked: str
     links: list[Link]
+
+    @classmethod
+    def of(cls, asked: str, links: list[Link]) -> Chain:
+        """Make a chain in which each dataset stands once, though several runs learnt from it."""
+        kept: dict[tuple[str, str, int], Link] = {}
+        for place, link in enumerate(links):
+            kept.setdefault((link.kind, link.name, place * (link.kind != "dataset")), link)
+        return cls(asked, list(kept.values()))
 
     @property
     def problems(self) -> list[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KINDS = ("answer", "run", "accuracy")
 _PREFIX = re.compile(r"(answer|run|accuracy):(.+)", re.DOTALL)
+_SCORES_OF = re.compile(r"^dev_scores of\s+")
 _SHOWN = 20
 FindAnswer = Callable[[int], "StoredAnswer"]
 
@@ -32,14 +33,14 @@ def find_chain(root: Path, asked: str, find_answer: FindAnswer) -> Chain:
 
     Raises Text2SqlError, naming what there is, where it is unknown or could mean several things.
     """
-    kind, value = _meaning(root, asked.strip())
+    kind, value = _meaning(root, _SCORES_OF.sub("run:", asked.strip()))
     if kind == "answer":
         from text2sql.lineage.answers import answer_links
 
-        return Chain(asked, answer_links(root, find_answer(int(value))))
+        return Chain.of(asked, answer_links(root, find_answer(int(value))))
     if kind == "accuracy":
-        return Chain(asked, _accuracy_links(root, value))
-    return Chain(asked, _run_links(root, value))
+        return Chain.of(asked, _accuracy_links(root, value))
+    return Chain.of(asked, _run_links(root, value))
 
 
 def _meaning(root: Path, asked: str) -> tuple[str, str]:

@@ -30,7 +30,7 @@ def run_links(root: Path, run: str, revision: str = "") -> list[Link]:
     if record:
         link.facts = _facts(record)
         _check(link, record)
-        links += [_settings_link(record), *_start_links(root, record), *_data_links(root, record)]
+        links += [_settings_link(record), *_data_links(root, record), *_start_links(root, record)]
     return links
 
 
@@ -88,7 +88,7 @@ def _check(link: Link, record: Record) -> None:
         with link.noting():
             _check_weights(link, Path(policy), str(record.get("policy_revision")))
     kept = Path(policy).parent / "prompts"
-    if "version" in record:
+    if record.get("prompts_version"):
         with link.noting():
             found = file_version(kept / "prompts.jsonl", kept / "golds.jsonl")
             if found != record["prompts_version"]:

@@ -19,12 +19,15 @@ from assets import (
     strength,
     training,
 )
+from pipelines import automation
 from pipelines.code_links import with_code_links
 from pipelines.executors import choose_executor
 from pipelines.jobs import daily_answers, lifecycle
 from pipelines.jobs import training as training_job
 from pipelines.retention import remove_old_runs
 from pipelines.schedules import daily_answers_schedule, remove_old_runs_schedule
+from pipelines.sensors import SENSORS
+from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -50,10 +53,11 @@ MODULES = [
 ]
 
 defs = dg.Definitions(
-    assets=with_code_links(dg.load_assets_from_modules(MODULES)),
+    assets=automation.with_conditions(with_code_links(dg.load_assets_from_modules(MODULES))),
     asset_checks=dg.load_asset_checks_from_modules(MODULES),
-    jobs=[lifecycle, training_job, daily_answers, remove_old_runs],
+    jobs=[lifecycle, training_job, daily_answers, remove_old_runs, *automation.JOBS],
     schedules=[daily_answers_schedule, remove_old_runs_schedule],
+    sensors=[automation.conditions, *SENSORS],
     resources={
         "root": ArtifactRoot(),
         "sandbox": SandboxResource(),
@@ -62,6 +66,7 @@ defs = dg.Definitions(
         "reporting": ReportingDatabase(),
         "delivery": DeliveryResource(),
         "gate": PromotionGate(),
+        "automation": AutomationSettings(),
     },
     executor=choose_executor(),
 )

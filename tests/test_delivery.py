@@ -229,7 +229,7 @@ def test_two_runs_at_once_send_once(reports):
 
 def test_the_text_for_slack_is_escaped():
     message = Message(DAY, "s", "**a** `<!channel> & <x>`", "", "", "c", [])
-    body = Webhook("https://hooks.slack.com/services/T")._body(message)
+    body = Webhook("https://hooks.slack.com/services/T")._body(message.markdown, {})
     assert body["text"] == "*a* `&lt;!channel&gt; &amp; &lt;x&gt;`"
     assert body["unfurl_links"] is False
 

@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.entries import Entry, summary
 from text2sql.reporting.markdown import render_markdown
+from text2sql.reporting.notice import Notice
 from text2sql.reporting.page import render_page
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.tables import deliveries
@@ -65,6 +66,10 @@ class Channel(Protocol):
 
     def send(self, message: Message) -> str:
         """Send it; return what went wrong in part, empty where nothing did; or raise."""
+        ...
+
+    def tell(self, notice: Notice) -> str:
+        """Send a notice instead of a report; return and raise as ``send`` does."""
         ...
 
 

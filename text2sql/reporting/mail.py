@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.delivery import DeliveryError, Message
+from text2sql.reporting.notice import Notice
 
 _SECONDS = 30
 _PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
@@ -53,14 +54,23 @@ class Mail:
 
         Raises DeliveryError where nobody gets it.
         """
+        return self._deliver(self._report(message))
+
+    def tell(self, notice: Notice) -> str:
+        """Send a notice as plain text, as ``send`` sends a report."""
+        mail = self._mail(notice.subject, f"notice-{notice.key}")
+        mail.set_content(notice.text)
+        return self._deliver(mail)
+
+    def _deliver(self, mail: EmailMessage) -> str:
         host = str(urlsplit(self.server).hostname)
         try:
             with self._connected() as server:
-                refused = server.send_message(self._mail(message), self.sender, self.recipients)
+                refused = server.send_message(mail, self.sender, self.recipients)
         except (smtplib.SMTPException, OSError) as error:
             words = " ".join(str(error).split()) or type(error).__name__
             raise DeliveryError(
-                f"the mail server {host} did not take the report: {words}"
+                f"the mail server {host} did not take the message: {words}"
             ) from None
         return f"refused for {', '.join(refused)}" if refused else ""
 
@@ -80,13 +90,17 @@ class Mail:
                 server.login(unquote(parts.username), unquote(parts.password or ""))
             yield server
 
-    def _mail(self, message: Message) -> EmailMessage:
+    def _mail(self, subject: str, name: str) -> EmailMessage:
+        """Begin a mail; ``name`` is what makes its Message-ID its own."""
         mail = EmailMessage()
-        mail["Subject"] = message.subject
+        mail["Subject"] = " ".join(subject.split())
         mail["From"], mail["To"] = self.sender, ", ".join(self.recipients)
-        domain = self.sender.rpartition("@")[2]
-        mail["Message-ID"] = f"<answers-{message.day}-{message.content}@{domain}>"
+        mail["Message-ID"] = f"<{name}@{self.sender.rpartition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"
+        return mail
+
+    def _report(self, message: Message) -> EmailMessage:
+        mail = self._mail(message.subject, f"answers-{message.day}-{message.content}")
         mail.set_content(message.summary)
         mail.add_attachment(
             message.page.encode(), "text", "html", filename=f"answers-{message.day}.html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message as Headers
 from typing import IO
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.delivery import DeliveryError, Message
+from text2sql.reporting.markdown import words
+from text2sql.reporting.notice import Notice
 
 _SECONDS = 20
 _BUSY = (429, 502, 503, 504)
@@ -47,10 +50,19 @@ class Webhook:
 
     def send(self, message: Message) -> str:
         """Send a message; raise DeliveryError where it is not taken."""
+        facts = {"day": message.day, "content": message.content, "answers": message.facts}
+        return self._deliver(message.markdown, facts, message.content)
+
+    def tell(self, notice: Notice) -> str:
+        """Send a notice; raise DeliveryError where it is not taken."""
+        lines = [f"**{words(notice.subject)}**", *map(words, notice.text.splitlines())]
+        return self._deliver("\n".join(lines), notice.facts, notice.key)
+
+    def _deliver(self, markdown: str, facts: Mapping[str, object], key: str) -> str:
         request = urllib.request.Request(
             self.address,
-            json.dumps(self._body(message)).encode(),
-            {"Content-Type": "application/json", "Idempotency-Key": message.content},
+            json.dumps(self._body(markdown, facts)).encode(),
+            {"Content-Type": "application/json", "Idempotency-Key": key},
         )
         for attempt in range(1, _ATTEMPTS + 1):
             status = self._post(request)
@@ -79,10 +91,9 @@ class Webhook:
                 f"the webhook at {self._host} cannot be reached: {reason}"
             ) from None
 
-    def _body(self, message: Message) -> dict[str, object]:
-        facts = {"day": message.day, "content": message.content, "answers": message.facts}
+    def _body(self, markdown: str, facts: Mapping[str, object]) -> dict[str, object]:
         if not self._host.endswith(".slack.com"):
-            return {"text": message.markdown, **facts}
+            return {"text": markdown, **facts}
         # Slack takes <...> for links and mentions, in code too, and bold has one star.
-        text = message.markdown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text = markdown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return {"text": text.replace("**", "*"), "unfurl_links": False, "unfurl_media": False}

@@ -1,0 +1,75 @@
+"""When the project acts by itself, and with what settings it then trains."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from pydantic import Field
+
+from text2sql.errors import Text2SqlError
+
+if TYPE_CHECKING:
+    from text2sql.reporting.decline import Bounds
+
+CONFIG_VARIABLE = "TEXT2SQL_RETRAINING_CONFIG"
+
+
+class AutomationSettings(dg.ConfigurableResource):
+    """What counts as a decline of the answers, and the run config of runs that sensors start."""
+
+    retraining_config: str = Field(
+        default="",
+        description="YAML run config of the runs that sensors start (the policy to start from, "
+        f"the trainer); empty: the file that {CONFIG_VARIABLE} names, else the defaults.",
+    )
+    days: int = Field(
+        default=7, ge=1, le=365, description="Days that are looked at, and before them."
+    )
+    least: int = Field(default=20, ge=1, description="Fewer answers than this say nothing.")
+    answered: float = Field(
+        default=0.5, ge=0, le=1, description="A smaller share of answered questions is a decline."
+    )
+    verified: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="A smaller share of verified questions answered right is a decline.",
+    )
+    drop: float = Field(
+        default=0.15, gt=0, le=1, description="A share that fell by more than this is a decline."
+    )
+
+    def bounds(self) -> Bounds:
+        """Return the library's form of what counts as a decline."""
+        from text2sql.reporting.decline import Bounds
+
+        return Bounds(self.days, self.least, self.answered, self.verified, self.drop)
+
+    def run_config(self, job: dg.JobDefinition) -> dict[str, Any]:
+        """Return the run config of a job: the file's, as far as it is about what the job runs.
+
+        Raises Text2SqlError where the file cannot be read as a mapping.
+        """
+        named = self.retraining_config or os.environ.get(CONFIG_VARIABLE)
+        if not named:
+            return {}
+        config = _read(Path(named).expanduser())
+        names = {node.name for node in job.nodes}
+        ops = {name: its for name, its in (config.get("ops") or {}).items() if name in names}
+        return config | {"ops": ops}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise Text2SqlError(f"The run config {file} cannot be read: {reason}.") from error
+    if not isinstance(config or {}, dict) or not isinstance((config or {}).get("ops") or {}, dict):
+        raise Text2SqlError(f"The run config {file} must be a mapping, and its ops as well.")
+    return config or {}

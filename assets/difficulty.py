@@ -1,21 +1,28 @@
 """The difficulty filter: what the base policy solves sometimes is what it can learn from."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 from pydantic import Field
 
 from assets.checks_page import report_checks
 from assets.columns import MODEL_TEAM, columns_of
-from assets.data import load_current, load_golds, load_questions, write_json, write_rows
+from assets.data import load_current, load_golds, load_questions, write_json
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.partitions import require_training_run
 from assets.prompt_checks import check_prompts, check_ratings
+from assets.prompt_files import (
+    GOLDS,
+    PROMPTS,
+    RATINGS,
+    prompts_folder,
+    read_about,
+    read_rows,
+    write_prompts,
+)
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
 from assets.sampling import (
     SamplingConfig,
@@ -30,17 +37,15 @@ from assets.versions import fingerprint, read_json
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.difficulty import Bounds, Difficulty, leave_out_weak, rate, select, usable
+from text2sql.difficulty import Bounds, leave_out_weak, rate, select, usable
 from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
-from text2sql.provenance import code_state, sealed
+from text2sql.provenance import code_state
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.training.start import FROM_BASE, find_start
 
 POINTER = "base_rollouts.json"
-PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
-ABOUT = "about.json"
 
 
 class BaseRolloutsConfig(SamplingConfig):
@@ -149,11 +154,6 @@ class TrainingPromptsConfig(Form):
         return Bounds(self.least_solved, self.most_solved or None, self.minimum_valid)
 
 
-def prompts_folder(root: ArtifactRoot) -> Path:
-    """Return the folder of the questions to train on, their gold results and the ratings."""
-    return root.folder("prompts")
-
-
 @dg.asset(
     group_name="difficulty",
     deps=[base_rollouts, reward_strength],
@@ -182,7 +182,7 @@ def training_prompts(
     folder = prompts_folder(root)
     about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
     about |= {"dagster_run": context.run_id, "code": code_state()}
-    _write(folder, prompts, golds, ratings, about)
+    write_prompts(folder, prompts, golds, ratings, about)
     unusable = sum(not usable(question, golds) for question in questions)
     return dg.MaterializeResult(
         metadata=describe_prompts(folder, questions, ratings, about, unusable),
@@ -221,20 +221,6 @@ def _about(
     }
 
 
-def _write(
-    folder: Path,
-    prompts: Sequence[Question],
-    golds: Mapping[str, GoldResult],
-    ratings: Sequence[Difficulty],
-    about: Mapping[str, Any],
-) -> None:
-    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
-    kept = sorted(question.key for question in prompts)
-    write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
-    write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
-    write_json(folder / ABOUT, sealed(about))
-
-
 @dg.asset_check(asset=training_prompts, blocking=True)
 def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     """There are enough prompts, each once, with a gold result, and solved neither never nor always.
@@ -242,10 +228,10 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     Warns of questions that could not be rated, since too few of their rollouts are valid.
     """
     folder = prompts_folder(root)
-    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    ratings = _rows(folder / RATINGS, ["key", "solved", "valid", "kind"])
-    prompts = _rows(folder / PROMPTS, ["key", "db_id", "database", "question"])
-    golds = _rows(folder / GOLDS, ["key", "status", "row_count"])
+    about = read_about(folder)
+    ratings = read_rows(folder / RATINGS, ["key", "solved", "valid", "kind"])
+    prompts = read_rows(folder / PROMPTS, ["key", "db_id", "database", "question"])
+    golds = read_rows(folder / GOLDS, ["key", "status", "row_count"])
     prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
     frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
     most = about["most_solved"] or about["samples"]
@@ -258,8 +244,3 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     dataset = root.folder("bird", about["dataset"])
     (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
     return result
-
-
-def _rows(path: Path, columns: list[str]) -> pd.DataFrame:
-    with path.open(encoding="utf-8") as lines:
-        return pd.DataFrame([json.loads(line) for line in lines], columns=columns)

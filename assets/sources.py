@@ -73,7 +73,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     ),
     "known_issues": (*_assets("known_issues"), *_library("known_issues.py"), *JUDGE),
     "base_rollouts": (*_assets("difficulty"), *SAMPLING),
-    "training_prompts": (*_assets("difficulty"), *_library("difficulty.py")),
+    "training_prompts": (*_assets("difficulty", "prompt_files"), *_library("difficulty.py")),
     "grpo_policy": (
         *_assets("trainers", "training", "training_plan"),
         *_library("training", "environment.py"),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from assets.data import load_golds, load_questions, write_json, write_rows
-from assets.difficulty import prompts_folder
+from assets.prompt_files import prompts_folder
 from resources.forms import Form
 from resources.paths import CHECKOUT, ArtifactRoot
 from resources.policy import PolicyResource

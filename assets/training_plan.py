@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.data import write_file
-from assets.difficulty import ABOUT, GOLDS, PROMPTS, prompts_folder
+from assets.prompt_files import ABOUT, GOLDS, PROMPTS, prompts_folder
 from assets.sources import training_version
 from assets.trainers import TrainerConfig, TrlConfig, chosen, lasting
 from assets.versions import file_version, fingerprint

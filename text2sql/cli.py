@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import text2sql
-from text2sql.ending import leave_quietly, log_to_terminal, reader_gone, run
+from text2sql.ending import ending_with_its_reader, log_to_terminal, run
 
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
@@ -42,14 +42,15 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"text2sql.commands.{cmd_name}").command
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the command line, which may print a help."""
+        with ending_with_its_reader():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; end it where nobody reads its output any more."""
-        try:
+        """Run the command."""
+        with ending_with_its_reader():
             return super().invoke(ctx)
-        except OSError as error:
-            if not reader_gone(error):
-                raise
-            raise click.exceptions.Exit(leave_quietly()) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -50,17 +51,17 @@ def _tell(sentence: str, status: int) -> int:
     return status
 
 
-def leave_quietly() -> int:
-    """Let nothing more be written to a pipe that nobody reads; return the exit status."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
-    return READER_GONE
-
-
-def reader_gone(error: OSError) -> bool:
-    """Say whether an error means that nobody reads what is written."""
-    return error.errno == errno.EPIPE
+@contextmanager
+def ending_with_its_reader() -> Iterator[None]:
+    """End the program quietly where nobody reads what it writes; nothing more is written."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.__stdout__, sys.__stderr__):
+            if stream is not None:
+                os.dup2(nowhere, stream.fileno())
+        raise click.exceptions.Exit(READER_GONE) from error
 
 
 class _Told(logging.Handler):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dagster as dg
 from pydantic import Field
 
+from resources.forms import Form
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
 from text2sql.datasets.sources import Source
 from text2sql.errors import Text2SqlError
@@ -12,7 +12,7 @@ from text2sql.errors import Text2SqlError
 POCKET = "pocket"
 
 
-class PocketSizes(dg.Config):
+class PocketSizes(Form):
     """How many questions each part of the pocket corpus has."""
 
     train: int = Field(default=CorpusSizes.train, ge=1, le=100_000)
@@ -21,7 +21,7 @@ class PocketSizes(dg.Config):
     general: int = Field(default=CorpusSizes.general, ge=0, le=100_000)
 
 
-class SplitConfig(dg.Config):
+class SplitConfig(Form):
     """Where one split comes from, if not from the dataset's source as it is found there."""
 
     source: str = Field(
@@ -37,7 +37,7 @@ class SplitConfig(dg.Config):
     )
 
 
-class BirdConfig(dg.Config):
+class BirdConfig(Form):
     """Which dataset to ingest."""
 
     source: str = Field(
@@ -76,7 +76,7 @@ class BirdConfig(dg.Config):
         return Source(place, sha256, own.questions)
 
 
-class QuestionsConfig(dg.Config):
+class QuestionsConfig(Form):
     """What a questions file may be like before it stops the run."""
 
     least: int = Field(default=1, ge=0, description="Questions that a split must have.")
@@ -89,7 +89,7 @@ class QuestionsConfig(dg.Config):
     )
 
 
-class DatabasesConfig(dg.Config):
+class DatabasesConfig(Form):
     """How closely databases are looked at."""
 
     indexes: bool = Field(
@@ -99,7 +99,7 @@ class DatabasesConfig(dg.Config):
     )
 
 
-class GoldConfig(dg.Config):
+class GoldConfig(Form):
     """How gold queries are run, and how many may fail."""
 
     seconds: float = Field(default=30.0, gt=0, le=3600, description="Limit of one gold query.")

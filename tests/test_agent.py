@@ -234,6 +234,8 @@ def test_single_turn_shows_the_schema_and_takes_the_sql(play):
     assert "tools" not in requests[0]
     assert "city(id INTEGER PK, name TEXT) 3 rows" in requests[0]["messages"][1]["content"]
     assert play(says("I cannot."), settings=settings)[0].stop_reason == "no_action"
+    assert play(submits(QUERY), settings=settings)[0].sql == QUERY
+    assert play(calls(("run_sql", {"sql": QUERY})), settings=settings)[0].sql is None
     cut = completion({"content": f"```sql\n{QUERY[:9]}"}, "length")
     assert play(cut, settings=settings)[0].stop_reason == "truncated"
     assert play(OVERFLOW, settings=settings)[0].stop_reason == "context_exceeded"

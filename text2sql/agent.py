@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,6 +17,7 @@ from text2sql.sandbox import Sandbox
 from text2sql.schema import describe
 from text2sql.schema_text import render_full
 from text2sql.settings import AgentSettings
+from text2sql.tool_calls import Mistake, checked
 from text2sql.tools import TOOL_SCHEMAS, ToolRecord, Tools
 
 StopReason = Literal[
@@ -131,7 +133,7 @@ class _Run:
         reply = await self._reply()
         if reply.truncated:
             return "truncated"
-        self.tools.submitted = sql_in(reply.content) or None
+        self.tools.submitted = _handed_in(reply) or None
         return "submit" if self.tools.submitted else "no_action"
 
     async def _carry_out(self, reply: Reply) -> None:
@@ -179,6 +181,18 @@ class _Run:
             seconds=seconds,
             error=error,
         )
+
+
+def _handed_in(reply: Reply) -> str:
+    """Return the query of a single-turn reply: that of a call of submit, or that of its text.
+
+    A policy that was trained with tools may write the call although it was shown none.
+    """
+    for call in reply.tool_calls:
+        if call.name == "submit":
+            with suppress(Mistake):
+                return str(checked(call.name, call.arguments)["sql"])
+    return sql_in(reply.content)
 
 
 def _as_written(reply: Reply) -> Message:

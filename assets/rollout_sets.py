@@ -17,7 +17,7 @@ from resources.policy import PolicyResource
 from text2sql.difficulty import Tally
 from text2sql.policy.base import Sampling
 from text2sql.questions import Question
-from text2sql.rollouts import Rollout, RolloutStore
+from text2sql.rollouts import RolloutStore
 from text2sql.sampling_cost import Estimate, estimate
 
 if TYPE_CHECKING:
@@ -101,24 +101,6 @@ def settings_of(
     """Return the agent settings that a policy was trained with, in another ``mode`` if given."""
     settings = policy.settings(spec)
     return settings if mode is None else replace(settings, mode=mode)
-
-
-def read_rollouts(root: Path, wanted: RolloutSet) -> list[Rollout]:
-    """Return the set's rollouts as far as they are there, each (question, sample) once.
-
-    One that the infrastructure spoilt is returned only where no valid one followed.
-    """
-    found: dict[tuple[str, int], Rollout] = {}
-    keys = set(wanted.keys)
-    for path in sorted((root / "rollouts" / wanted.folder).glob("*.jsonl")):
-        for rollout in RolloutStore(path).read(transcripts=False):
-            place = (rollout.key, rollout.sample)
-            known = found.get(place)
-            if rollout.key not in keys or rollout.sample >= wanted.samples:
-                continue
-            if known is None or not known.valid:
-                found[place] = rollout
-    return list(found.values())
 
 
 def tally_rollouts(root: Path, wanted: RolloutSet) -> Tally:

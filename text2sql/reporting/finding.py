@@ -54,11 +54,6 @@ def find_answers(
     return found[:most]
 
 
-def day_of(store: ReportingStore, answer: StoredAnswer) -> date:
-    """Return the day that an answer is about, in its question's time zone."""
-    return _day(answer, _time_zones(store)[answer.question_id])
-
-
 def _time_zones(store: ReportingStore) -> dict[str, tzinfo]:
     rows = store.read(sa.select(questions.c.id, questions.c.time_zone))
     return {row.id: _zone(row.time_zone) for row in rows}

@@ -1,12 +1,14 @@
 """``text2sql lineage`` on records as the assets write them: whole, edited, missing, ambiguous."""
 
 import json
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from docs_blocks import blocks
 
 from text2sql.champion import CHAMPION
 from text2sql.cli import cli
@@ -319,6 +321,21 @@ def test_what_is_unknown_or_ambiguous_is_one_sentence_that_lists_what_there_is(r
     shutil.copytree(root / "training/june", root / "training/63.3")
     assert refused("63.3").endswith("say run:63.3 or accuracy:63.3.")
     chain("run:63.3")
+
+
+def test_the_documentation_shows_what_is_printed(root):
+    """What docs/lineage.md tells people to type works, and every link that it names is there."""
+    page = Path(__file__).resolve().parent.parent / "docs" / "lineage.md"
+    (block,) = [one.text for one in blocks(page) if one.kind == "console"]
+    printed = ""
+    for line in block.splitlines():
+        done = CliRunner().invoke(cli, line.split()[2:])
+        assert done.exit_code == 0, (line, done.output)
+        printed += done.output
+    links = re.findall(r"^\| `([a-z' ]+)` \|", page.read_text(), re.MULTILINE)
+    assert len(links) == 8
+    for link in links:
+        assert f"\n{link} " in f"\n{printed}", link
 
 
 def test_nothing_at_all(tmp_path, monkeypatch):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import dagster as dg
+from click.testing import CliRunner
 from report_place import COUNT, DAY, place
 from reporting_databases import empty_reporting_url, postgresql_server
 
@@ -12,6 +15,7 @@ from benchmarks import report_kills
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.jobs import daily_answers
+from text2sql.cli import cli
 
 __all__ = ["empty_reporting_url", "place", "postgresql_server"]
 
@@ -73,3 +77,18 @@ def test_a_process_that_answers_and_is_killed_leaves_whole_answers_once(
     for name in ("missing", "half", "twice", "lost", "rewritten"):
         assert found[name] == 0, found
     assert found["half_at_the_end"] == found["twice_at_the_end"] == 0
+
+
+def test_an_answer_is_traced_to_the_run_and_the_code_that_gave_it(place, monkeypatch):
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(place.root))
+    place.ask(shops=COUNT)
+    place.load()
+    place.answer()
+    done = CliRunner().invoke(cli, ["lineage", "1", "--json"])
+    found = json.loads(done.output)
+    ((run,),) = place.query("SELECT dagster_run_id FROM answers")
+    answer = found["links"][0]["facts"]
+    assert (answer["Dagster run"], answer["database now"]) == (run, "as it was")
+    assert answer["commit"]
+    (problem,) = found["problems"]  # the champion of this place was never trained
+    assert "nothing is known of this training run" in problem and done.exit_code == 3

@@ -15,6 +15,7 @@ from assets.bird_config import POCKET, BirdConfig, DatabasesConfig, GoldConfig, 
 from assets.checks_page import report_checks
 from assets.columns import DATA_TEAM, columns_of, named_columns
 from assets.expectations import EXAMPLES, merge, table
+from assets.failures import told
 from assets.gold import check_gold_determined, find_flags, time_by_database, with_flags
 from assets.sources import GOLDS, version_for
 from assets.split_checks import check_databases_apart, check_questions_apart
@@ -61,6 +62,7 @@ def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
     code_version=version_for("bird_archive"),
     kinds={"file"},
 )
+@told
 def bird_archive(
     context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
@@ -122,6 +124,7 @@ def _generate(config: BirdConfig, root: Path) -> Path:
         ("detail", "str", "More about the reason."),
     ),
 )
+@told
 def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
     """Every question of the splits; those that cannot be used are kept with the reason.
 
@@ -183,6 +186,7 @@ def _question_row(record: Record) -> dict[str, Any]:
     kinds={"sqlite", "parquet"},
     metadata=columns_of(DatabaseReport, split="str"),
 )
+@told
 def bird_databases(
     config: DatabasesConfig, root: ArtifactRoot, sandbox: SandboxResource
 ) -> dg.MaterializeResult:
@@ -233,6 +237,7 @@ def bird_databases(
     kinds={"jsonl"},
     metadata=columns_of(GoldResult),
 )
+@told
 def gold_results(
     context: dg.AssetExecutionContext,
     config: GoldConfig,

@@ -12,6 +12,7 @@ from assets.columns import MODEL_TEAM
 from assets.data import write_file
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import dev_scores, last_evaluated, read_scores
+from assets.failures import told
 from assets.partitions import training_run_of, training_runs
 from assets.plots import records
 from assets.sources import version_for
@@ -44,6 +45,7 @@ SHOWN = 20
     code_version=version_for("model_card"),
     kinds={"markdown"},
 )
+@told
 def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
     """What the trained policy is, how it was made and what it scored; also beside its weights."""
     run = context.partition_key
@@ -91,6 +93,7 @@ class ChampionConfig(Form):
     code_version=version_for("champion_policy"),
     kinds={"json"},
 )
+@told
 def champion_policy(
     context: dg.AssetExecutionContext,
     config: ChampionConfig,

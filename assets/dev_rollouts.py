@@ -9,6 +9,7 @@ from pydantic import Field
 
 from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_questions, write_json
+from assets.failures import told
 from assets.partitions import training_runs
 from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
 from assets.sampling import (
@@ -51,6 +52,7 @@ def dev_rollouts_config(config: DevRolloutsConfig) -> dict[str, Any]:
     ins={"gold_results": dg.In(dg.Nothing), "grpo_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "sets": dg.Out(dict)},
 )
+@told
 def plan_dev_rollouts(
     context: dg.OpExecutionContext,
     config: DevRolloutsConfig,
@@ -95,6 +97,7 @@ def choose(questions: Sequence[Question], each: int) -> list[Question]:
 
 
 @dg.op
+@told
 def collect_dev_rollouts(
     context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:

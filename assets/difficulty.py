@@ -12,6 +12,7 @@ from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_golds, load_questions, write_json
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
+from assets.failures import told
 from assets.partitions import require_training_run
 from assets.prompt_checks import check_prompts, check_ratings
 from assets.prompt_files import (
@@ -71,6 +72,7 @@ def base_rollouts_config(config: BaseRolloutsConfig) -> dict[str, Any]:
     ins={"gold_results": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
+@told
 def plan_base_rollouts(
     context: dg.OpExecutionContext,
     config: BaseRolloutsConfig,
@@ -95,6 +97,7 @@ def plan_base_rollouts(
 
 
 @dg.op
+@told
 def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
     """Say what was sampled, and point at it."""
     wanted = RolloutSet.from_dict(plan["set"])
@@ -162,6 +165,7 @@ class TrainingPromptsConfig(Form):
     kinds={"jsonl"},
     metadata=columns_of(Question),
 )
+@told
 def training_prompts(
     context: dg.AssetExecutionContext, config: TrainingPromptsConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
@@ -222,6 +226,7 @@ def _about(
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)
+@told
 def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     """There are enough prompts, each once, with a gold result, and solved neither never nor always.
 

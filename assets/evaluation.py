@@ -10,6 +10,7 @@ from assets.data import write_json
 from assets.dev_rollouts import dev_rollouts, evaluation_folder
 from assets.evaluating import Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
+from assets.failures import told
 from assets.known_issues import known_issues
 from assets.partitions import training_runs
 from assets.sources import version_for
@@ -41,6 +42,7 @@ def read_scores(root: ArtifactRoot, run: str) -> Scores:
     kinds={"json"},
     metadata=columns_of(Score),
 )
+@told
 def dev_scores(
     context: dg.AssetExecutionContext,
     config: ScoresConfig,

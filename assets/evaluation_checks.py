@@ -5,6 +5,7 @@ from pydantic import Field
 
 from assets.evaluation import dev_scores, last_evaluated, read_previous, read_scores
 from assets.evaluation_view import partial_settings
+from assets.failures import told
 from assets.partitions import PARTITION_TAG
 from resources.paths import ArtifactRoot
 from text2sql.scores import TRAINED
@@ -33,6 +34,7 @@ def _run(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) -> str:
 
 
 @dg.asset_check(asset=dev_scores)
+@told
 def scores_complete(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -50,6 +52,7 @@ def scores_complete(
 
 
 @dg.asset_check(asset=dev_scores)
+@told
 def little_infrastructure_lost(
     context: dg.AssetCheckExecutionContext, config: InfrastructureBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -66,6 +69,7 @@ def little_infrastructure_lost(
 
 
 @dg.asset_check(asset=dev_scores)
+@told
 def few_write_attempts(
     context: dg.AssetCheckExecutionContext, config: WriteBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -82,6 +86,7 @@ def few_write_attempts(
 
 
 @dg.asset_check(asset=dev_scores)
+@told
 def accuracy_as_before(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:

@@ -7,6 +7,7 @@ import dagster as dg
 from assets.back_test import BackTester
 from assets.champion import model_card
 from assets.evaluation import last_evaluated
+from assets.failures import told
 from assets.partitions import PARTITION_TAG
 from assets.plots import records
 from assets.report_questions import report_questions
@@ -43,6 +44,7 @@ def _candidate_of(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) ->
         for name, words in DESCRIPTIONS.items()
     ],
 )
+@told
 def promotion_gate(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot, gate: PromotionGate
 ) -> Iterator[dg.AssetCheckResult]:
@@ -68,6 +70,7 @@ def promotion_gate(
     pool=SAMPLING_POOL,
     op_tags=sampling_pod(),
 )
+@told
 def back_test(
     context: dg.AssetCheckExecutionContext,
     root: ArtifactRoot,

@@ -12,6 +12,7 @@ from assets.data import load_current, write_json
 from assets.dev_rollouts import DevRolloutsConfig, wanted_sets
 from assets.evaluating import POINTER, Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
+from assets.failures import told
 from assets.rollout_sets import RolloutSet, tally_rollouts
 from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
 from assets.sources import version_for
@@ -47,6 +48,7 @@ def held_out_config(config: HeldOutConfig) -> dict[str, Any]:
     ins={"gold_results": dg.In(dg.Nothing), "champion_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
+@told
 def plan_held_out(
     context: dg.OpExecutionContext,
     config: HeldOutConfig,
@@ -76,6 +78,7 @@ def plan_held_out(
 
 
 @dg.op
+@told
 def collect_held_out(
     context: dg.OpExecutionContext, plan: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
@@ -116,6 +119,7 @@ def held_out_rollouts(gold_results: Any, champion_policy: Any) -> Any:
     code_version=version_for("held_out_scores"),
     kinds={"json"},
 )
+@told
 def held_out_scores(
     context: dg.AssetExecutionContext,
     config: ScoresConfig,

@@ -12,6 +12,7 @@ from assets import data
 from assets.bird import gold_results
 from assets.columns import DATA_TEAM, named_columns
 from assets.expectations import table
+from assets.failures import told
 from assets.sources import version_for
 from assets.versions import fingerprint, read_json
 from resources.forms import Form
@@ -56,6 +57,7 @@ class KnownIssuesConfig(Form):
         ("golds", "list", "What each of those gold queries returns."),
     ),
 )
+@told
 def known_issues(
     config: KnownIssuesConfig, root: ArtifactRoot, sandbox: SandboxResource
 ) -> dg.MaterializeResult:

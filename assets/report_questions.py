@@ -11,6 +11,7 @@ from pydantic import Field
 from assets.answer_checks import check_databases_found
 from assets.columns import REPORTING_TEAM, columns_of_table
 from assets.expectations import check_result
+from assets.failures import told
 from assets.plots import records
 from assets.sources import version_for
 from assets.versions import fingerprint
@@ -48,6 +49,7 @@ class ReportQuestionsConfig(Form):
     kinds={"sql"},
     metadata=columns_of_table(questions_table),
 )
+@told
 def report_questions(
     context: dg.AssetExecutionContext,
     config: ReportQuestionsConfig,

@@ -14,6 +14,7 @@ from assets.champion import champion_policy, read_champion
 from assets.columns import REPORTING_TEAM, columns_of_table
 from assets.delivery import CHECK as DELIVERED
 from assets.delivery import deliver_day
+from assets.failures import told
 from assets.partitions import days
 from assets.report_config import ReportAnswersConfig
 from assets.report_questions import GROUP, report_questions
@@ -31,8 +32,9 @@ from text2sql.errors import Text2SqlError
 from text2sql.lineage.answers import run_note
 from text2sql.policy.base import Policy
 from text2sql.provenance import code_state, sealed
-from text2sql.reporting.answering import Answerer, Outcome, answer_day
+from text2sql.reporting.answering import Outcome, answer_day
 from text2sql.reporting.answers import AnswerStatus
+from text2sql.reporting.attempt import Answerer
 from text2sql.reporting.entries import Entry, entries
 from text2sql.reporting.finding import find_answers
 from text2sql.reporting.page import render_page
@@ -67,6 +69,7 @@ CODE_VERSION = version_for("report_answers")
     kinds={"sql"},
     metadata=columns_of_table(answers_table),
 )
+@told
 def report_answers(
     context: dg.AssetExecutionContext,
     config: ReportAnswersConfig,

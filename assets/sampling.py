@@ -10,6 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.data import load_golds, load_questions
+from assets.failures import told
 from assets.plots import records
 from assets.rollout_sets import RolloutSet, tally_rollouts
 from assets.versions import fingerprint
@@ -90,6 +91,7 @@ LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
 
 
 @dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
+@told
 def sample_shard(
     context: dg.OpExecutionContext,
     work: dict,

@@ -14,6 +14,7 @@ from pydantic import Field
 from assets import data
 from assets.bird import gold_results
 from assets.columns import DATA_TEAM, named_columns
+from assets.failures import told
 from assets.sources import JUDGE, version_for
 from assets.strength_view import describe_strength
 from assets.versions import code_version, fingerprint, read_json
@@ -56,6 +57,7 @@ class StrengthConfig(Form):
         ("near_misses", "list", "Each that was tried: its kind, change, SQL and outcome."),
     ),
 )
+@told
 def reward_strength(
     context: dg.AssetExecutionContext,
     config: StrengthConfig,

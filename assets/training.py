@@ -11,6 +11,7 @@ from assets.checks import require_passed
 from assets.columns import MODEL_TEAM
 from assets.data import write_json
 from assets.difficulty import training_prompts
+from assets.failures import told
 from assets.partitions import require_run_name, training_runs
 from assets.sources import version_for
 from assets.trainers import TrainerConfig, TrlConfig, make_program
@@ -78,6 +79,7 @@ def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
     op_tags=training_pod(),
     kinds={"pytorch"},
 )
+@told
 def grpo_policy(
     context: dg.AssetExecutionContext,
     config: GrpoConfig,

@@ -8,7 +8,7 @@ from report_place import COUNT, FINE, checks, place
 from reporting_databases import postgresql_server, reporting_url
 from scripted_server import fails, submits
 
-from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.errors import Text2SqlError
 from text2sql.reporting.database import Database
 from text2sql.reporting.location import URL_VARIABLE
 
@@ -109,7 +109,7 @@ def test_an_answer_edited_into_nonsense_is_named_and_the_others_are_answered(wee
 def test_a_column_of_another_name_is_named(week):
     week.ask(a="daily")
     week.change("ALTER TABLE answers RENAME COLUMN share TO portion")
-    with pytest.raises(InfrastructureError, match=r"reporting database .*share"):
+    with pytest.raises(Text2SqlError, match=r"reporting database .*share"):
         week.place.answer(MONDAY)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks import page
+
 
 def seconds(work: Callable[[], Any]) -> float:
     """Return how long one call takes, wall clock."""
@@ -64,9 +66,14 @@ def measure_parts(title: str, parts: Mapping[str, Callable[[Path], Any]]) -> Non
 
 
 def write(found: dict[str, Any], path: Path | None) -> None:
-    """Print what was measured, and write it as JSON where a path says so."""
+    """Print what was measured, and write it as JSON where a path says so.
+
+    A result that is kept also goes to the page of benchmarks.
+    """
     text = json.dumps(found, indent=2)
     print(text)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
+        if path.parent.resolve() == page.RESULTS:
+            page.main()

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
 from assets.checks_page import report_checks
 from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_golds, load_questions, write_json
+from assets.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.failures import told
@@ -26,7 +26,6 @@ from assets.prompt_files import (
 )
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
 from assets.sampling import (
-    SamplingConfig,
     describe_rollouts,
     plan_shards,
     require_valid,
@@ -35,31 +34,17 @@ from assets.sampling import (
 from assets.sources import version_for
 from assets.strength import require_strength, reward_strength
 from assets.versions import fingerprint, read_json
-from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.difficulty import Bounds, leave_out_weak, rate, select, usable
+from text2sql.difficulty import leave_out_weak, rate, select, usable
 from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
 from text2sql.provenance import code_state
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
-from text2sql.training.start import FROM_BASE, find_start
+from text2sql.training.start import find_start
 
 POINTER = "base_rollouts.json"
-
-
-class BaseRolloutsConfig(SamplingConfig):
-    """How the policy that training starts from is sampled on the training questions."""
-
-    max_questions: int = Field(
-        default=0, ge=0, description="The first so many usable questions; 0 means all of them."
-    )
-    start_from: str = Field(
-        default=FROM_BASE,
-        description="Whose rollouts say how hard a question is: base, champion, or a training "
-        "run's name. The same as grpo_policy starts from.",
-    )
 
 
 @dg.config_mapping
@@ -122,39 +107,6 @@ def base_rollouts(gold_results: Any) -> Any:
     """Sample the policy on the training questions, in shards."""
     shards, plan = plan_base_rollouts(gold_results=gold_results)
     return collect_base_rollouts(plan, shards.map(sample_shard).collect())
-
-
-class TrainingPromptsConfig(Form):
-    """What makes a question fit for training."""
-
-    least_solved: int = Field(
-        default=1, ge=1, le=128, description="Keep questions that are solved at least so often."
-    )
-    most_solved: int = Field(
-        default=0,
-        ge=0,
-        le=128,
-        description="And at most so often; 0 means all but always (1 to 7 of 8). "
-        "A question that is always solved is never kept.",
-    )
-    minimum_valid: int = Field(
-        default=6, ge=2, le=128, description="With fewer valid rollouts a question is unknown."
-    )
-    minimum_prompts: int = Field(
-        default=16, ge=1, description="With fewer questions there is nothing to train on."
-    )
-    minimum_strength: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description="Keep questions of at least this reward strength (docs/reward-strength.md); "
-        "0 keeps all. With a bound, questions without a score are left out.",
-    )
-    seed: int = Field(default=1, ge=0, description="Seed of the order of the prompts.")
-
-    def bounds(self) -> Bounds:
-        """Return the bounds of the filter."""
-        return Bounds(self.least_solved, self.most_solved or None, self.minimum_valid)
 
 
 @dg.asset(

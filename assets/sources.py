@@ -47,7 +47,7 @@ FLAGS = _library(
 
 SOURCES: dict[str, tuple[str, ...]] = {
     "bird_archive": (
-        *_assets("bird", "bird_config"),
+        *_assets("bird", "bird_config", "bird_splits"),
         *_library(
             *(f"datasets/{name}.py" for name in ("archives", "databases", "layout", "sources")),
             "datasets/pocket",
@@ -72,8 +72,11 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *JUDGE,
     ),
     "known_issues": (*_assets("known_issues"), *_library("known_issues.py"), *JUDGE),
-    "base_rollouts": (*_assets("difficulty"), *SAMPLING),
-    "training_prompts": (*_assets("difficulty", "prompt_files"), *_library("difficulty.py")),
+    "base_rollouts": (*_assets("difficulty", "difficulty_config"), *SAMPLING),
+    "training_prompts": (
+        *_assets("difficulty", "difficulty_config", "prompt_files"),
+        *_library("difficulty.py"),
+    ),
     "grpo_policy": (
         *_assets("trainers", "training", "training_plan"),
         *_library("training", "environment.py"),

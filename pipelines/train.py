@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
+from dataclasses import asdict
 from typing import Any
 
 import yaml
@@ -16,6 +18,7 @@ from assets.data import write_file
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
 from assets.partitions import require_run_name
+from assets.training import read_training
 from pipelines.home import open_instance
 from pipelines.launch import run_job
 from pipelines.partitions import add_training_run
@@ -45,14 +48,27 @@ def main(arguments: list[str]) -> None:
     config = training_config(request)
     trainer, start = trainer_of(config), find_start(root.path, start_of(config))
     require_free(root.path, request.name, trainer, start)
-    print(f"training run  {request.name}")
-    print(f"starts from   {_told(start)}")
-    print(f"trainer       {describe(trainer)}", flush=True)
-    if request.dry_run:
-        print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
-        return
-    _run(root, request.name, config)
-    _show(root, request.name)
+    about = {
+        "training_run": request.name,
+        "starts_from": _told(start),
+        "trainer": describe(trainer),
+        "config": config,
+    }
+    with redirect_stdout(sys.stderr if request.as_json else sys.stdout):
+        _say(about)
+        if request.dry_run:
+            print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
+        else:
+            about |= _run(root, request.name, config)
+            _show(root, request.name)
+    if request.as_json:
+        print(json.dumps(about))
+
+
+def _say(about: dict[str, Any]) -> None:
+    """Say what is going to be trained."""
+    for label in ("training_run", "starts_from", "trainer"):
+        print(f"{label.replace('_', ' '):<14}{about[label]}", flush=True)
 
 
 def _told(start: Start) -> str:
@@ -60,15 +76,22 @@ def _told(start: Start) -> str:
     return f"{start.name}{run if start.training_run else ''}"
 
 
-def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> None:
-    """Register the training run and execute the job for it to its end."""
+def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any]:
+    """Register the training run and execute the job for it to its end; return what came of it."""
     logs, screen = root.folder("logs"), Screen()
     text = yaml.safe_dump(config)
     file = write_file(logs / f"training-{name}.yaml", lambda part: part.write_text(text))
     with open_instance() as instance:
         add_training_run(instance, name)
         log = logs / f"training-{name}.log"
-        run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
+        progress = run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
+    trained = read_training(root, name)
+    return {
+        "dagster_run": progress.run_id,
+        "policy": trained["policy"],
+        "policy_revision": trained["policy_revision"],
+        "scores": [asdict(score) for score in read_scores(root, name).scores],
+    }
 
 
 def _show(root: ArtifactRoot, name: str) -> None:

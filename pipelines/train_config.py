@@ -39,6 +39,7 @@ class Request:
     backend: str = ""
     config: str = ""
     dry_run: bool = False
+    as_json: bool = False
 
 
 def training_config(request: Request) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_the_page_of_exit_statuses_has_all_that_the_helps_have():
 
 def test_every_command_that_prints_results_can_print_json():
     acknowledge = {"questions add", "questions edit", "questions enable", "questions disable"}
-    other_form = {"questions export", "serve", "train"}  # YAML; what a server or a run says
+    other_form = {"questions export", "serve"}  # YAML; what a server says
     for path, context in command_contexts():
         own = " ".join(path[1:])
         if hasattr(context.command, "commands") or hasattr(context.command, "list_commands"):

@@ -39,6 +39,7 @@ from text2sql.errors import Text2SqlError
     help="A run config, as the launchpad takes it, for everything else.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything, show the run config, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def command(
     name: str,
     settings: tuple[str, ...],
@@ -46,6 +47,7 @@ def command(
     backend: str,
     config: Path | None,
     dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Start the training run NAME: filter the prompts, train, and evaluate, as a Dagster run.
 
@@ -66,6 +68,7 @@ def command(
         "backend": backend,
         "config": str(config.resolve()) if config else "",
         "dry_run": dry_run,
+        "as_json": as_json,
     }
     root, checkout = local_root(), Path(text2sql.__file__).resolve().parent.parent
     _require_dagster(checkout)

@@ -36,6 +36,7 @@ def describe_prompts(
     by_database = kept_by(questions, ratings, lambda question: question.db_id)
     by_difficulty = kept_by(questions, ratings, lambda question: question.difficulty or "none")
     return {
+        "what happened": _summary(ratings, about, most),
         "prompts": about["kept"],
         "kinds": records(_kinds(ratings, len(questions), unusable)),
         "solved": plot(folder / "solved.png", histogram),
@@ -45,6 +46,16 @@ def describe_prompts(
         "policy revision": about["policy_revision"],
         "path": dg.MetadataValue.path(folder),
     }
+
+
+def _summary(ratings: Sequence[Difficulty], about: Mapping[str, Any], most: int) -> str:
+    """Say how many questions were kept, why, and what became of the others."""
+    kinds = Counter(rating.kind for rating in ratings)
+    return (
+        f"{about['kept']:,} of {len(ratings):,} questions are kept: those solved "
+        f"{about['least_solved']} to {most} times in {about['samples']}. "
+        f"{kinds[Kind.TOO_HARD]:,} are too hard, {kinds[Kind.TOO_EASY]:,} too easy."
+    )
 
 
 def kept_by(

@@ -8,16 +8,17 @@ import dagster as dg
 
 from assets.plots import draw_curves, draw_scores, plot, records
 from text2sql.evaluation_report.files import PAGE
+from text2sql.evaluation_report.words import difference, interval
 from text2sql.parts import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
 from text2sql.score_table import score_rows
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores
 
 DRAWN = (ALL, CORRECTED, GOLD, SUBSET)
-MOST_DATABASES = 16
+MOST_DATABASES = 12
 """Databases that a picture shows at most: those with the most questions."""
 SHOWN = 60
 """Rows of a table that metadata shows at most."""
-PICTURE = 14_000
+PICTURE = 15_000
 """Bytes of one picture; three of them leave room for the tables within 64 KB."""
 
 
@@ -25,6 +26,7 @@ def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
     """Return the metadata of an evaluation whose files lie in ``folder``."""
     greedy, base = (scores.find(policy, "greedy") for policy in (TRAINED, BASE))
     return {
+        "what happened": _summary(scores),
         "trained greedy": greedy.value if greedy else 0.0,
         "base greedy": base.value if base else 0.0,
         "what the numbers are": scores.metric,
@@ -38,6 +40,18 @@ def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
         "path": dg.MetadataValue.path(folder / "scores.json"),
         "report": dg.MetadataValue.url((folder / PAGE).resolve().as_uri()),
     }
+
+
+def _summary(scores: Scores) -> str:
+    """Say how good the trained policy is, how sure that is, and whether it beats the base."""
+    greedy = scores.find(TRAINED, "greedy")
+    found = [f"Greedy: {interval(greedy)}."] if greedy else []
+    found += [
+        difference(one, "the base")
+        for one in scores.comparisons
+        if (one.setting, one.part) == ("greedy", ALL)
+    ]
+    return " ".join(found)
 
 
 def _single_turn(scores: Scores) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from assets.answer_checks import check_databases_found
+from assets.check_specs import check_specs
 from assets.columns import REPORTING_TEAM, columns_of_table
 from assets.expectations import check_result
 from assets.failures import told
@@ -43,7 +44,7 @@ class ReportQuestionsConfig(Form):
 
 @dg.asset(
     group_name=GROUP,
-    check_specs=[dg.AssetCheckSpec("databases_found", asset="report_questions")],
+    check_specs=check_specs("report_questions", databases_found=False),
     owners=REPORTING_TEAM,
     code_version=version_for("report_questions"),
     kinds={"sql"},

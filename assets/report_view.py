@@ -42,6 +42,7 @@ def describe_day(
     frame = answers_frame(answers, unreadable, warnings)
     return dg.MaterializeResult(
         metadata={
+            "what happened": _summary(statuses, len(answers)),
             "questions": len(answers),
             **{status.value: statuses[status] for status in AnswerStatus},
             "unreadable": len(unreadable),
@@ -61,6 +62,17 @@ def describe_day(
             fingerprint(answers=[[a.question_id, a.status, a.digest, a.sql] for a in answers])
         ),
     )
+
+
+def _summary(statuses: Mapping[AnswerStatus, int], asked: int) -> str:
+    """Say how many questions were answered, and what became of the others."""
+    others = [
+        f"{statuses[status]} {status.replace('_', ' ')}"
+        for status in AnswerStatus
+        if status is not AnswerStatus.ANSWERED and statuses[status]
+    ]
+    words = f"{statuses[AnswerStatus.ANSWERED]} of {asked} questions are answered"
+    return f"{words}; not to trust: {', '.join(others)}." if others else f"{words}."
 
 
 def _answer_row(outcome: Outcome) -> dict[str, Any]:

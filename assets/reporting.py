@@ -11,8 +11,8 @@ import dagster as dg
 
 from assets import data
 from assets.champion import champion_policy, read_champion
+from assets.check_specs import check_specs
 from assets.columns import REPORTING_TEAM, columns_of_table
-from assets.delivery import CHECK as DELIVERED
 from assets.delivery import deliver_day
 from assets.failures import told
 from assets.partitions import days
@@ -51,14 +51,15 @@ CODE_VERSION = version_for("report_answers")
     group_name=GROUP,
     partitions_def=days,
     deps=[report_questions, champion_policy],
-    check_specs=[
-        dg.AssetCheckSpec("published_sound", asset="report_answers"),
-        dg.AssetCheckSpec("questions_answered", asset="report_answers"),
-        dg.AssetCheckSpec("candidates_agree", asset="report_answers"),
-        dg.AssetCheckSpec("answers_steady", asset="report_answers"),
-        dg.AssetCheckSpec("verified_hold", asset="report_answers"),
-        dg.AssetCheckSpec(DELIVERED, asset="report_answers"),
-    ],
+    check_specs=check_specs(
+        "report_answers",
+        published_sound=False,
+        questions_answered=False,
+        candidates_agree=False,
+        answers_steady=False,
+        verified_hold=False,
+        delivered=False,
+    ),
     owners=REPORTING_TEAM,
     code_version=CODE_VERSION,
     freshness_policy=dg.FreshnessPolicy.time_window(

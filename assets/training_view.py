@@ -58,6 +58,7 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
     """Return the metadata of a trained policy: how it went, and all that it was made from."""
     metrics = read_metrics(folder)
     return {
+        "what happened": _summary(record, metrics, reused),
         **record.get("reported", {}),
         "reused": reused,
         "training": plot(folder / "training.png", draw_training(metrics)),
@@ -77,6 +78,19 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
         "seconds": record["seconds"],
         "log": dg.MetadataValue.path(folder / "train.log"),
     }
+
+
+def _summary(record: dict[str, Any], metrics: Sequence[Metrics], reused: bool) -> str:
+    """Say how long the training was, from what, and what became of its reward."""
+    if reused:
+        return "Nothing has changed: the policy that was trained before is used again."
+    changed = ", ".join(f"{name} {value}" for name, value in record["changed_settings"].items())
+    ends = [line["reward"] for line in metrics if _is_number(line.get("reward"))]
+    reward = f" The reward went from {ends[0]:.2f} to {ends[-1]:.2f}." if ends else ""
+    return (
+        f"{len(metrics):,} steps on {record['prompts']:,} prompts in {record['seconds']:,.0f} s"
+        f"{f', with {changed}' if changed else ''}.{reward}"
+    )
 
 
 def _started_from(record: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from assets.data import load_golds, load_questions, write_json, write_rows
-from assets.prompt_files import prompts_folder
 from resources.forms import Form
 from resources.paths import CHECKOUT, ArtifactRoot
 from resources.policy import PolicyResource
@@ -71,6 +70,8 @@ class PrimeRlSlurmConfig(Form, SlurmNodes):
 
 
 TrainerConfig = TrlConfig | PrimeRlConfig | PrimeRlLoraConfig | PrimeRlSlurmConfig
+KEPT = "prompts"
+"""The folder below a run's with the prompts that it learns from."""
 PRESET_OF = {"prime_rl": "8gpu", "prime_rl_lora": "2gpu-lora", "prime_rl_slurm": "slurm"}
 """The presets of prime-rl's backends."""
 
@@ -107,8 +108,8 @@ def make_program(
     """Write the child's configuration into ``folder``; return how it is started.
 
     Every program reads the directory of the policy ``start`` (None: the base policy) and the
-    prompts with their gold results, appends to ``metrics.jsonl`` and leaves the trained policy
-    in ``policy``.
+    prompts with their gold results that are kept in ``folder``, appends to ``metrics.jsonl`` and
+    leaves the trained policy in ``policy``.
     """
     base = policy.directory(start)
     if base is None:
@@ -116,7 +117,7 @@ def make_program(
             f"The policy {start or policy.base} is a server or on the hub: training needs its "
             "model's directory; fetch it with hf download and name the directory."
         )
-    prompts = prompts_folder(root).resolve()
+    prompts = (folder / KEPT).resolve()
     paths = {
         "policy_dir": str(base.resolve()),
         "prompts": str(prompts / "prompts.jsonl"),

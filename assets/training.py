@@ -104,7 +104,7 @@ def grpo_policy(
     reused = is_reusable(record, planned, config.trainer, policy)
     if not reused:
         write_json(training_folder(root, run) / PLAN, sealed(planned))
-        keep_prompts(root, folder)
+        keep_prompts(root, folder, planned)
         record = _train(context, config, root, policy, trainer, planned, folder)
         write_json(folder / "record.json", record)
     write_json(training_folder(root, run) / RECORD, record)

@@ -8,7 +8,7 @@ from typing import Any
 from assets.data import write_file
 from assets.prompt_files import ABOUT, GOLDS, PROMPTS, prompts_folder
 from assets.sources import training_version
-from assets.trainers import TrainerConfig, TrlConfig, chosen, lasting
+from assets.trainers import KEPT, TrainerConfig, TrlConfig, chosen, lasting
 from assets.versions import file_version, fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -70,14 +70,20 @@ def _prompt_files(root: ArtifactRoot) -> tuple[tuple[Path, Path], Record]:
     return files, read_record(folder / ABOUT)
 
 
-def keep_prompts(root: ArtifactRoot, folder: Path) -> None:
-    """Copy the prompts that a run learns from beside it: the next filter replaces them."""
-    for file in (*_prompt_files(root)[0], prompts_folder(root) / ABOUT):
+def keep_prompts(root: ArtifactRoot, folder: Path, planned: Record) -> None:
+    """Copy the prompts that a run learns from beside it: the next filter replaces them.
+
+    Raises Text2SqlError where they were replaced since the run was planned.
+    """
+    files, _ = _prompt_files(root)
+    for file in (*files, prompts_folder(root) / ABOUT):
         if file.is_file():
             content = file.read_bytes()
-            write_file(
-                folder / "prompts" / file.name, lambda part, held=content: part.write_bytes(held)
-            )
+            write_file(folder / KEPT / file.name, lambda part, held=content: part.write_bytes(held))
+    if file_version(*(folder / KEPT / file.name for file in files)) != planned["prompts_version"]:
+        raise Text2SqlError(
+            "The training prompts were replaced while the run began: start it again."
+        )
 
 
 def _lines(file: Path) -> int:

@@ -24,7 +24,7 @@ def render_card(name: str, scores: Scores, training: Mapping[str, Any]) -> str:
     """Return the card as Markdown.
 
     ``training`` says what the policy was trained from and with: ``base``, ``base_revision``,
-    ``policy_revision``, ``prompts``, ``seconds``, ``settings``.
+    ``policy_revision``, ``prompts``, ``seconds``, ``settings``; of a second round also ``start``.
     """
     settings = "\n".join(f"- {key}: {value}" for key, value in training["settings"].items())
     rows = markdown_table(score_rows(scores))
@@ -42,7 +42,7 @@ tags: [text-to-sql, grpo]
 # {name}
 
 A text-to-SQL agent for SQLite: `{training["base"]}` (revision {training["base_revision"]}) after
-GRPO on execution reward. Revision {training["policy_revision"]}.
+GRPO on execution reward{_earlier_round(training)}. Revision {training["policy_revision"]}.
 
 ## Training
 
@@ -76,6 +76,12 @@ equal queries: a wrong operator that returns the same rows counts as right.
 
 {named}
 """
+
+
+def _earlier_round(training: Mapping[str, Any]) -> str:
+    """Say which training run's policy it was trained from, where it was not the base's."""
+    run = training.get("start", {}).get("training_run")
+    return f", trained on from the run {run} (revision {training['start_revision']})" if run else ""
 
 
 def _model_index(name: str, scores: Scores) -> str:

@@ -51,7 +51,11 @@ def _kubernetes() -> dg.ExecutorDefinition:
     from dagster_k8s import k8s_job_executor
 
     def settings(config: Mapping[str, Any]) -> dict[str, Any]:
-        return {"max_concurrent": config["max_concurrent"], "service_account_name": STEP_ACCOUNT}
+        return {
+            "max_concurrent": config["max_concurrent"],
+            "service_account_name": STEP_ACCOUNT,
+            "step_k8s_config": {"pod_spec_config": {"automount_service_account_token": False}},
+        }
 
     return k8s_job_executor.configured(settings, config_schema=_steps())
 

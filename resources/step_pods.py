@@ -15,12 +15,22 @@ CONFIG_TAG = "dagster-k8s/config"
 TRAINING_VARIABLE = "TEXT2SQL_TRAINING_GPUS"
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_GPUS"
 IMAGE_VARIABLE = "TEXT2SQL_GPU_IMAGE"
+ACCOUNT_VARIABLE = "TEXT2SQL_TRAINING_ACCOUNT"
 GPU = "nvidia.com/gpu"
+GIB_PER_GPU = 64
+"""Memory of the pod for each of its GPUs: weights and checkpoints pass through it."""
 
 
 def training_pod() -> dict[str, Any]:
-    """Return the op tags of the training step: as many GPUs as ``TEXT2SQL_TRAINING_GPUS`` says."""
-    return gpu_pod(TRAINING_VARIABLE)
+    """Return the op tags of the training step: as many GPUs as ``TEXT2SQL_TRAINING_GPUS`` says.
+
+    Where training has a pod of its own instead, which the step starts, the step needs no GPU but
+    the service account that ``TEXT2SQL_TRAINING_ACCOUNT`` names.
+    """
+    if not (account := os.environ.get(ACCOUNT_VARIABLE)):
+        return gpu_pod(TRAINING_VARIABLE)
+    pod = {"service_account_name": account, "automount_service_account_token": True}
+    return {CONFIG_TAG: {"pod_spec_config": pod, "merge_behavior": "DEEP"}}
 
 
 def sampling_pod() -> dict[str, Any]:
@@ -40,8 +50,9 @@ def gpu_pod(variable: str) -> dict[str, Any]:
         raise Text2SqlError(f"{variable} is {text!r}: give a number of GPUs.")
     if not int(text):
         return {}
+    memory = f"{GIB_PER_GPU * int(text)}Gi"
     container: dict[str, Any] = {
-        "resources": {"limits": {GPU: text}},
+        "resources": {"limits": {GPU: text, "memory": memory}, "requests": {"memory": memory}},
         "volume_mounts": [{"name": "shared-memory", "mount_path": "/dev/shm"}],
     }
     if image := os.environ.get(IMAGE_VARIABLE):

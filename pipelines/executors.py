@@ -13,8 +13,11 @@ from text2sql.errors import Text2SqlError
 
 EXECUTOR_VARIABLE = "TEXT2SQL_EXECUTOR"
 STEPS_VARIABLE = "TEXT2SQL_STEPS"
-STEP_ACCOUNT = "text2sql-steps"
-"""The service account of step pods, which may do nothing in the cluster."""
+STEP_PODS = {
+    "service_account_name": "text2sql-steps",
+    "step_k8s_config": {"pod_spec_config": {"automount_service_account_token": False}},
+}
+"""Step pods run what a model wrote: they may do nothing in the cluster, and have no token."""
 
 MAX_CONCURRENT = 4
 """Steps of one run side by side: more would wait for each other's locks in SQLite storage."""
@@ -51,11 +54,7 @@ def _kubernetes() -> dg.ExecutorDefinition:
     from dagster_k8s import k8s_job_executor
 
     def settings(config: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "max_concurrent": config["max_concurrent"],
-            "service_account_name": STEP_ACCOUNT,
-            "step_k8s_config": {"pod_spec_config": {"automount_service_account_token": False}},
-        }
+        return STEP_PODS | {"max_concurrent": config["max_concurrent"]}
 
     return k8s_job_executor.configured(settings, config_schema=_steps())
 

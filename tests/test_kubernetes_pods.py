@@ -14,7 +14,7 @@ from kubernetes_tools import PROFILE, confined, validate
 from lifecycle_tools import CORPUS, answering, wait_until
 
 from pipelines.definitions import defs
-from pipelines.executors import EXECUTOR_VARIABLE
+from pipelines.executors import EXECUTOR_VARIABLE, STEP_PODS
 from pipelines.partitions import add_training_run
 from resources.step_pods import TRAINING_VARIABLE, training_pod
 
@@ -72,9 +72,8 @@ def normalized(job: dict, run: str) -> dict:
     found = json.loads(re.sub(r"dagster-step-[0-9a-f]{32}", "dagster-step-STEP", text))
     (container,) = found["spec"]["template"]["spec"]["containers"]
     container["args"] = container["args"][:3]
-    container["env"] = [
-        one for one in container["env"] if not one["name"].startswith("DAGSTER_RUN")
-    ]
+    same = ("DAGSTER_HOME", "DAGSTER_PG_PASSWORD")
+    container["env"] = [one for one in container["env"] if one["name"] in same]
     for metadata in (found["metadata"], found["spec"]["template"]["metadata"]):
         metadata["labels"].pop("app.kubernetes.io/version")
     return found
@@ -148,7 +147,11 @@ def logs(folder: Path) -> str:
 def test_training_asks_for_its_gpus_in_a_pod(cluster, monkeypatch):
     from dagster_k8s import K8sRunLauncher
     from dagster_k8s.container_context import K8sContainerContext
-    from dagster_k8s.job import construct_dagster_k8s_job, get_user_defined_k8s_config
+    from dagster_k8s.job import (
+        UserDefinedDagsterK8sConfig,
+        construct_dagster_k8s_job,
+        get_user_defined_k8s_config,
+    )
     from kubernetes.client import ApiClient
 
     monkeypatch.setenv(TRAINING_VARIABLE, "8")
@@ -158,8 +161,13 @@ def test_training_asks_for_its_gpus_in_a_pod(cluster, monkeypatch):
         assert isinstance(launcher, K8sRunLauncher)
         run = dg.DagsterRun(job_name="lifecycle")
         context = K8sContainerContext.create_for_run(run, launcher, include_run_tags=False)
-        wanted = K8sContainerContext(run_k8s_config=get_user_defined_k8s_config(tags))
-        context = context.merge(wanted)
+        steps = UserDefinedDagsterK8sConfig.from_dict(STEP_PODS["step_k8s_config"])
+        account = STEP_PODS["service_account_name"]
+        for wanted in (
+            K8sContainerContext(service_account_name=account, run_k8s_config=steps),
+            K8sContainerContext(run_k8s_config=get_user_defined_k8s_config(tags)),
+        ):
+            context = context.merge(wanted)
         settings = context.get_k8s_job_config("registry.example.org/text2sql:1", launcher)
         made = construct_dagster_k8s_job(
             settings,

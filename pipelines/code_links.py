@@ -7,9 +7,11 @@ it the links name the files of this checkout, which Dagster's UI opens in an edi
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -29,8 +31,26 @@ def with_code_links(assets: Sequence[Any]) -> Sequence[Any]:
     url = os.environ.get(URL_VARIABLE, "").rstrip("/")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        linked = dg.with_source_code_references(assets)
+        linked = [_linked(asset) for asset in assets]
         return _on_git_host(linked, url) if url else linked
+
+
+def _linked(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
+    """Return an asset with a link to its function, also where a decorator wraps that.
+
+    Dagster's own ``with_source_code_references`` would name the decorator's file.
+    """
+    function = inspect.unwrap(_function(asset.node_def))
+    file, line = inspect.getsourcefile(function), inspect.getsourcelines(function)[1]
+    link = dg.LocalFileCodeReference(file_path=str(Path(str(file)).resolve()), line_number=line)
+    links = {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[link])}
+    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=links))
+
+
+def _function(node: Any) -> Callable[..., Any]:
+    """Return the function that an asset, or the graph behind it, was written as."""
+    function = node.compute_fn if isinstance(node, dg.OpDefinition) else node.composition_fn
+    return getattr(function, "decorated_fn", function)
 
 
 def _on_git_host(linked: Sequence[Any], url: str) -> Sequence[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets.plots import draw_curves, draw_scores, plot, records
+from assets.plots import MOST_FLAT, draw_curves, draw_scores, plot, records
 from text2sql.evaluation_report.files import PAGE
 from text2sql.evaluation_report.words import difference, interval
 from text2sql.parts import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
@@ -127,5 +127,6 @@ def _bars(scores: Scores, shown: Sequence[Score]) -> Any:
         ]
         for policy in (BASE, TRAINED)
     }
-    labels = [(score.name or "all").replace("_", "\n") for score in shown]
-    return draw_scores(labels, series)
+    names = [score.name or "all" for score in shown]
+    flat = len(names) > MOST_FLAT
+    return draw_scores(names if flat else [name.replace("_", "\n") for name in names], series)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def draw_training(lines: Sequence[dict[str, Any]]) -> Callable[[Axes], None]:
     def draw(axes: Axes) -> None:
         steps = [line["step"] for line in lines]
         for name, label in (("reward", "reward"), ("exact_match", "exact match")):
-            axes.plot(steps, [line.get(name) for line in lines], marker=".", label=label)
+            axes.plot(steps, [line.get(name, nan) for line in lines], marker=".", label=label)
         axes.set_xlabel("step")
         axes.set_ylim(-0.05, 1.05)
         axes.grid(alpha=0.3)
@@ -125,8 +126,8 @@ def draw_curves(curves: Sequence[Curve]) -> Callable[[Axes], None]:
         for curve in curves:
             ks = [point.k for point in curve.points]
             colour = COLOURS.get(curve.policy)
-            bands = [[getattr(p, end) for p in curve.points] for end in ("vote_low", "vote_high")]
-            axes.fill_between(ks, *bands, color=colour, alpha=0.15)
+            low, high = ([getattr(p, f"vote_{end}") for p in curve.points] for end in _ENDS)
+            axes.fill_between(ks, low, high, color=colour, alpha=0.15)
             for name, style in (("vote", "-"), ("ceiling", "--")):
                 label = f"{curve.policy} {'vote@k' if name == 'vote' else 'pass@k'}"
                 values = [getattr(point, name) for point in curve.points]
@@ -139,6 +140,7 @@ def draw_curves(curves: Sequence[Curve]) -> Callable[[Axes], None]:
     return draw
 
 
+_ENDS = ("low", "high")
 MOST_FLAT = 6
 """More labels below an axis than this are turned, so that none lies over another."""
 
@@ -155,13 +157,14 @@ def draw_scores(
             below = [value - low for value, low, _ in values]
             above = [high - value for value, _, high in values]
             heights = [value for value, _, _ in values]
-            style = {"color": COLOURS.get(name), "hatch": "//" if name == BASE else None}
-            axes.bar(x, heights, width, yerr=[below, above], capsize=2, label=name, **style)
+            colour, hatch = COLOURS.get(name), "//" if name == BASE else None
+            axes.bar(x, heights, width, label=name, color=colour, hatch=hatch)
+            axes.errorbar(x, heights, yerr=[below, above], fmt="none", ecolor="black", capsize=2)
         turned = 60 if len(labels) > MOST_FLAT else 0
         ends = "right" if turned else "center"
         axes.set_xticks(range(len(labels)), labels, fontsize=8, rotation=turned, ha=ends)
         axes.set_ylim(0, 1)
         axes.set_ylabel("execution accuracy")
-        axes.legend(loc="upper left", fontsize=8)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, frameon=False)
 
     return draw

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -13,16 +14,18 @@ from click.testing import CliRunner
 
 from assets.evaluation import dev_scores
 from resources.paths import ArtifactRoot
+from resources.sandbox import SandboxResource
 from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.evaluation_report.details import Before, Evaluated, details_of
-from text2sql.evaluation_report.files import PAGE, TRACE, read_details, write_report
+from text2sql.evaluation_report.files import PAGE, TABLE, TRACE, read_details, write_report
 from text2sql.evaluation_report.page import render_report
 from text2sql.evaluation_report.reference import BIRD_DEV, is_bird_dev
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located
 from text2sql.rollout_store import Rollout, RolloutStore
+from text2sql.rule_scores import RuleResults
 from text2sql.scores import BASE, TRAINED, compare
 
 GOLD = "SELECT name FROM shop WHERE id = 1"
@@ -36,7 +39,7 @@ def question(number: int) -> Question:
     return Question(f"dev/{number}", f"db<{number % 2}>", Path("x"), text, "", GOLD, "simple")
 
 
-def rollout(number: int, letter: str, sample: int) -> Rollout:
+def rollout(number: int, letter: str, sample: int, mode: str = "agentic") -> Rollout:
     """Make a rollout from a letter: m match, w wrong, e error."""
     call = {"name": "run_sql", "arguments": "{}", "seconds": 0.1, "status": "ok"}
     return Rollout(
@@ -45,7 +48,7 @@ def rollout(number: int, letter: str, sample: int) -> Rollout:
         policy="p",
         policy_revision="1",
         prompt_revision="1",
-        mode="agentic",
+        mode=mode,
         sampling={},
         messages=[{"role": "user", "content": "<img src=x> " + "long " * 900}],
         calls=[call],
@@ -65,17 +68,18 @@ def rollout(number: int, letter: str, sample: int) -> Rollout:
     )
 
 
-def stored(root: Path, name: str, greedy: str, sampled: dict[int, str]) -> Evaluated:
+def stored(root: Path, name: str, greedy: str, sampled: dict[int, str], once: str) -> Evaluated:
     """Write a policy's rollouts into real stores and read them back with their places."""
-    groups = {"greedy": [(n, x, 0) for n, x in enumerate(greedy)]}
+    groups: dict[str, list] = {"greedy": [(n, x, 0) for n, x in enumerate(greedy)]}
     groups["sampled"] = [(n, x, s) for n, row in sampled.items() for s, x in enumerate(row)]
+    groups["single-turn"] = [(n, x, 0, "single_turn") for n, x in enumerate(once)]
     found = []
     for kind, rows in groups.items():
         store = RolloutStore(root / "rollouts" / f"{name}-{kind}.jsonl")
         for row in rows:
             store.append(rollout(*row))
         store.close()
-        keys = {f"dev/{number}" for number, _, _ in rows}
+        keys = {f"dev/{row[0]}" for row in rows}
         found.append(read_located([store.path], keys, 8))
     return Evaluated(name, *found)
 
@@ -84,17 +88,22 @@ def stored(root: Path, name: str, greedy: str, sampled: dict[int, str]) -> Evalu
 def made(tmp_path):
     """A report of two policies on four questions, written below a root."""
     asked = [question(number) for number in range(4)]
-    base = stored(tmp_path, BASE, "mwwe", {0: "mmww", 1: "wwww", 2: "mwww", 3: "eeee"})
-    trained = stored(tmp_path, TRAINED, "mmew", {0: "mmmm", 1: "mmww", 2: "mwww"})
+    base = stored(tmp_path, BASE, "mwwe", {0: "mmww", 1: "wwww", 2: "mwww", 3: "eeee"}, "wwww")
+    trained = stored(tmp_path, TRAINED, "mmew", {0: "mmmm", 1: "mmww", 2: "mwww"}, "wmww")
     policies = [
-        PolicyRollouts(p.name, "1", [x.rollout for x in p.greedy], [x.rollout for x in p.sampled])
+        PolicyRollouts(
+            p.name, "1", p.greedy.rollouts, p.sampled.rollouts, "", p.single_turn.rollouts
+        )
         for p in (base, trained)
     ]
-    scores = score_policies(asked, *policies, 4, {"dataset": "abc"})
+    scores = score_policies(asked, *policies, 4, {"dataset": "abc"}, empty={"dev/3"})
+    values = {"dev/1": {"official": 0.0, "multiset": 0.0, "soft_f1": 0.5, "r_ves": 1.25**0.5}}
+    rules = RuleResults({BASE: {}, TRAINED: values}, {BASE: [], TRAINED: ["dev/1"]}, 3)
+    scores = replace(scores, scores=[*scores.scores, *rules.scores()])
     old, new = {"dev/0": 1.0, "dev/2": 1.0}, {"dev/0": 1.0, "dev/2": 0.0}
     before = Before("june", compare("greedy", "all", "", old, new, old), [], ["dev/2"])
-    details = details_of("july", asked, scores, [base, trained], tmp_path, before)
-    page = write_report(tmp_path / "july", details, [base, trained], asked, tmp_path)
+    details = details_of("july", asked, scores, [base, trained], tmp_path, before, rules)
+    page = write_report(tmp_path / "july", details, [base, trained], asked, tmp_path, rules)
     return page.read_text(), details
 
 
@@ -107,7 +116,9 @@ def test_the_page_answers_the_four_questions(made):
     assert (
         "Questions without a match: 2. Most often: no such column 1; wrong filter value 1" in page
     )
-    assert "trained vote@4 is partial: 3 of 4 questions" in page
+    assert "trained vote@4, trained pass@4, trained mean@4: partial: 3 of 4 questions" in page
+    beside = "voting of 4 66.7 %, single-turn 25.0 %, the base, greedy 25.0 %."
+    assert f"Trained, greedy; beside it {beside}" in page
     assert '<td>db&lt;1&gt;</td><td class="number">1</td>' in page  # its curve
     assert "development metric" in page and "Published" not in page
 
@@ -125,7 +136,15 @@ def test_every_number_can_be_counted_from_lines(made, tmp_path):
     rows = list(csv.DictReader(io.StringIO((tmp_path / "july" / TRACE).read_text())))
     greedy = [r for r in rows if (r["policy"], r["set"]) == (TRAINED, "greedy")]
     assert sum(r["verdict"] == "match" for r in greedy) / len(greedy) == 0.5
-    assert len(rows) == 4 + 4 + 16 + 12
+    assert len(rows) == 4 + 4 + 16 + 12 + 4 + 4
+    once = [r["verdict"] for r in rows if (r["policy"], r["set"]) == (TRAINED, "single-turn")]
+    assert once == ["wrong", "match", "wrong", "wrong"]
+    (judged,) = [r for r in rows if r["soft_f1"]]
+    assert (judged["set"], judged["key"], judged["soft_f1"]) == ("greedy", "dev/1", "0.5")
+    shares = list(csv.DictReader((tmp_path / "july" / TABLE).open()))
+    assert {"policy": TRAINED, "setting": "greedy", "part": "all", "name": "", "value": "0.5"} in (
+        [{n: row[n] for n in ("policy", "setting", "part", "name", "value")} for row in shares]
+    )
     file, line = rows[1]["place"].rsplit(":", 1)
     assert f'"key": "{rows[1]["key"]}"' in (tmp_path / file).read_text().splitlines()[int(line) - 1]
     assert rows[1]["place"] in page
@@ -171,10 +190,22 @@ def test_the_command_writes_the_page_again(made, tmp_path, monkeypatch):
     assert (folder / PAGE).read_text() == page
 
 
+def test_other_rules_stand_beside_the_official_one(made):
+    page, details = made
+    assert "<td>Soft-F1</td>" in page and "evaluation_f1.py" in page and "<td>ordered" not in page
+    assert "111.8 [0.0, 111.8] n=1" in page  # of R-VES
+    assert "Of the trained policy 1 verdicts came out differently" in page
+    assert "medians of 3 runs" in page
+    assert "By other rules" not in render_report(details | {"rules": None})
+    assert "<td>gold without rows</td>" in page
+
+
 def test_published_figures_stand_only_beside_the_same_questions(made):
     _, details = made
     page = render_report(details | {"same_as_published": True})
-    assert "published trained" in page and "49.7" in page and "58.2" in page
+    assert "published trained" in page and "49.7" in page and "67.4" in page
+    (row,) = re.findall("<tr><td>single-turn</td>.*?</tr>", page)
+    assert "25.0 [4.6, 69.9] n=4" in row and row.endswith('<td class="number">58.2</td></tr>')
     names = sorted(BIRD_DEV)
     asked = [Question(f"dev/{n}", names[n % 11], Path("x"), "?") for n in range(1534)]
     assert is_bird_dev(asked)
@@ -198,7 +229,7 @@ def test_rollouts_of_another_dataset_end_the_asset(tmp_path):
             [dev_scores],
             partition_key="july",
             instance=instance,
-            resources={"root": ArtifactRoot(root=str(tmp_path))},
+            resources={"root": ArtifactRoot(root=str(tmp_path)), "sandbox": SandboxResource()},
             raise_on_error=False,
         )
     (failure,) = result.filter_events(lambda event: event.is_step_failure)

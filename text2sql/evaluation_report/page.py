@@ -12,7 +12,8 @@ from text2sql.evaluation_report import charts, failed, html, rules, tables
 from text2sql.evaluation_report.reference import SOURCE
 from text2sql.evaluation_report.words import difference, interval, percent
 from text2sql.page_style import document
-from text2sql.scores import BASE, TRAINED, Comparison, Scores
+from text2sql.parts import CORRECTED
+from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
 
 _STYLE = f"""
 body {{ max-width: 72rem }} td:first-child {{ white-space: nowrap }}
@@ -62,13 +63,14 @@ def _about(scores: Scores) -> str:
 
 
 def _partial(scores: Scores) -> str:
-    found = [
-        f"{policy} {setting} is {words}"
-        for policy in (BASE, TRAINED)
-        for setting in tables.settings_of(scores)
-        if (words := scores.partial(policy, setting))
-    ]
-    return f'<p class="note">{html.text("; ".join(found))}.</p>' if found else ""
+    """Say which settings lack questions, those that lack as many together."""
+    found: dict[str, list[str]] = {}
+    for policy in (BASE, TRAINED):
+        for setting in tables.settings_of(scores):
+            if words := scores.partial(policy, setting):
+                found.setdefault(words, []).append(f"{policy} {setting}")
+    told = "; ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
+    return f'<p class="note">{html.text(told)}.</p>' if told else ""
 
 
 def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
@@ -76,20 +78,35 @@ def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
     greedy = scores.find(TRAINED, "greedy")
     voted = scores.find(TRAINED, f"vote@{scores.k}")
     good = f'<p class="big">{percent(greedy.value) if greedy else "nothing"}</p>'
-    also = f"<p>Greedy. Voting of {scores.k}: {percent(voted.value)}.</p>" if voted else ""
     sure = "".join(
         f"<p>{html.text(name)}: {html.text(interval(one))}</p>"
         for name, one in (("Greedy", greedy), (f"vote@{scores.k}", voted))
         if one
     )
     boxes = {
-        "How good?": good + also,
+        "How good?": good + f"<p>{html.text(_also(scores))}</p>",
         "How sure?": f"{sure}<p>95 % intervals over the questions.</p>",
         "Better than before?": "".join(f"<p>{html.text(s)}</p>" for s in _better(scores, details)),
         "Where does it fail?": failed.summary(details),
     }
     sections = "".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in boxes.items())
     return f'<div class="answers">{sections}</div>'
+
+
+def _also(scores: Scores) -> str:
+    """Name the setting of the first number, and say what stands beside it."""
+    others = {
+        f"voting of {scores.k}": scores.find(TRAINED, f"vote@{scores.k}"),
+        SINGLE_TURN: scores.find(TRAINED, SINGLE_TURN),
+        "the base, greedy": scores.find(BASE, "greedy"),
+    }
+    told = [f"{name} {percent(one.value)}" for name, one in others.items() if one and one.n]
+    text = "Trained, greedy" + (f"; beside it {', '.join(told)}." if told else ".")
+    official = scores.find(TRAINED, "greedy")
+    corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
+    if official is None or corrected is None:
+        return text
+    return f"{text} Official n = {official.n:,}; corrected {interval(corrected)}."
 
 
 def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ def describe_day(
     config: ReportAnswersConfig,
     page: Path,
     delivered: dg.AssetCheckResult,
+    champion: Mapping[str, Any],
 ) -> dg.MaterializeResult:
     """Return a day's answers as Dagster shows them, with the verdicts of its checks."""
     warnings = {e.answer.question_id: e.difference.warning for e in told if e.difference}
@@ -47,6 +48,7 @@ def describe_day(
             **{status.value: statuses[status] for status in AnswerStatus},
             "unreadable": len(unreadable),
             "reused": sum(outcome.reused for outcome in outcomes),
+            "champion": _champion(champion),
             "answers": records([_answer_row(outcome) for outcome in outcomes[:SHOWN]]),
             "page": dg.MetadataValue.path(page),
         },
@@ -75,6 +77,14 @@ def _summary(statuses: Mapping[AnswerStatus, int], asked: int) -> str:
     return f"{words}; not to trust: {', '.join(others)}." if others else f"{words}."
 
 
+def _champion(champion: Mapping[str, Any]) -> str:
+    """Say which policy answers now, and on which data it was judged."""
+    return (
+        f"training run {champion['training_run']}, revision {champion['revision']}, "
+        f"judged on dataset {champion.get('dataset', 'unknown')}"
+    )
+
+
 def _answer_row(outcome: Outcome) -> dict[str, Any]:
     answer = outcome.answer
     return {
@@ -83,6 +93,9 @@ def _answer_row(outcome: Outcome) -> dict[str, Any]:
         "agreement": "" if answer.share is None else f"{answer.votes} of {answer.candidates}",
         "rows": "" if answer.row_count is None else str(answer.row_count),
         "change": answer.change.value if answer.change else "",
+        "answered by": answer.training_run or "",
+        "database": Path(answer.database).stem,
+        "data": (answer.database_fingerprint or "")[:16],
         "SQL": (answer.sql or answer.error or "")[:500],
     }
 

@@ -96,12 +96,12 @@ def report_answers(
         _finish_run(context, store, outcomes)
         shown = list(entries(store, find_answers(store, date.fromisoformat(day))))
         page = _write_page(root, day, shown, unreadable)
-        mine = {outcome.question.id for outcome in outcomes}
-        told = [entry for entry in shown if entry.answer.question_id in mine]
-        delivered = deliver_day(context.run, delivery, store, day, told)
+        asked = {outcome.question.id for outcome in outcomes}
+        mine = [entry for entry in shown if entry.answer.question_id in asked]
+        delivered = deliver_day(context.run, delivery, store, day, mine)
         context.log.info(f"delivery: {delivered.description}")
     _raise_if_all_failed(outcomes)
-    return describe_day(outcomes, unreadable, told, config, page, delivered)
+    return describe_day(outcomes, unreadable, mine, config, page, delivered, champion)
 
 
 def _due(

@@ -171,7 +171,7 @@ def _require_champion(policy: Policy, champion: dict[str, Any]) -> None:
         raise Text2SqlError(
             f"The weights in {champion['policy']} are not those that were promoted "
             f"({policy.info.revision} instead of {champion['revision']}): "
-            "materialize champion_policy again."
+            "put those back, or go back to another champion with text2sql champion rollback."
         )
 
 

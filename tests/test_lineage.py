@@ -92,17 +92,20 @@ def trained(root: Path, run: str, dataset: str, start: dict | None = None, **mor
     return record
 
 
-def evaluated(root: Path, run: str, value: float, revision: str, dataset: str) -> None:
+def evaluated(
+    root: Path, run: str, value: float, revision: str, dataset: str, part: str = "all"
+) -> None:
     """Write what dev_scores writes of a training run."""
     folder = root / "evaluation" / run
     rows = [("base", 0.4), ("trained", value)]
-    scores = [Score(policy, "greedy", "all", "", share, 0.0, 1.0, 1000) for policy, share in rows]
+    scores = [Score(policy, "greedy", part, "", share, 0.0, 1.0, 1000) for policy, share in rows]
     told = {"dataset": dataset, "prompt_revision": "p" * 12, "dagster_run": f"scored-{run}"}
     revisions = {"base": BASE_REVISION, "trained": revision}
     rates = {"base": 0.0, "trained": 0.0}
     found = Scores(8, 1000, revisions, scores, [], {}, rates, {"base": 0, "trained": 0}, told)
     write(folder / "scores.json", found.to_dict())
     write(folder / "outcomes.json", {"greedy": {}})
+    write(folder / "rollouts.json", {})
     write(folder / NOTE, sealed({"code": COMMIT, "files": noted_files(folder)}))
 
 
@@ -217,6 +220,22 @@ def test_an_answer_is_traced_to_who_answered_and_from_which_data(root):
     assert "was changed since: its fingerprint is" in problem
 
 
+def test_a_figure_on_a_held_out_split_and_parts_that_read_alike(root):
+    july = json.loads((root / "training/july/training.json").read_text())
+    evaluated(root, "june", 0.5, july["policy_revision"], "d" * 16, part="database")
+    folder = shutil.copytree(root / "evaluation/july", root / "held_out/test-1")
+    scores = json.loads((folder / "scores.json").read_text())
+    scores["scores"][1]["value"] = 0.5
+    write(folder / "scores.json", scores)
+    note = {"training_run": "july", "code": COMMIT, "files": noted_files(folder)}
+    write(folder / NOTE, sealed(note))
+    links, problems = chain("50.0")
+    assert problems == []
+    assert names(links)[1:3] == [("evaluation", "test-1"), ("training run", "july")]
+    evaluations = [link["name"] for link in chain("july")[0] if link["kind"] == "evaluation"]
+    assert evaluations == ["july", "test-1"]
+
+
 def test_text_for_people(root):
     done = ask("july")
     assert done.exit_code == 0
@@ -264,6 +283,10 @@ def lose_evaluation(root: Path) -> None:
     (root / "evaluation/july" / NOTE).unlink()
 
 
+def lose_scores(root: Path) -> None:
+    (root / "evaluation/july/scores.json").unlink()
+
+
 def spoil_archive(root: Path) -> None:
     (file,) = (root / "bird").glob("*/archive.json")
     file.write_text("{")
@@ -280,6 +303,7 @@ def spoil_archive(root: Path) -> None:
         (lose_start, "june is missing: nothing is known of this training run"),
         (lose_dataset, "dev.json"),
         (lose_evaluation, f"{NOTE} is missing"),
+        (lose_scores, "evaluation/july/scores.json is missing"),
         (spoil_archive, "archive.json cannot be read as JSON"),
     ],
 )

@@ -12,6 +12,7 @@ from text2sql.lineage.chain import Chain, Link
 from text2sql.lineage.runs import known_runs, run_links
 from text2sql.lineage.scores import (
     Reported,
+    evaluations,
     find_reported,
     greedy_of,
     percent_of,
@@ -80,10 +81,10 @@ def _there_is(root: Path) -> str:
 
 
 def _run_links(root: Path, run: str) -> list[Link]:
-    evaluation, revision = scores_link(root, run)
-    if not evaluation.facts and not (root / "evaluation" / run).is_dir():
-        return run_links(root, run)
-    return [evaluation, *run_links(root, run, revision)]
+    """Return a run's evaluations, and the chain of the policy that was evaluated on dev."""
+    found = [scores_link(folder) for folder, of in evaluations(root) if of == run]
+    revision = found[0][1] if found else ""
+    return [*(link for link, _ in found), *run_links(root, run, revision)]
 
 
 def _accuracy_links(root: Path, value: str) -> list[Link]:
@@ -96,7 +97,9 @@ def _accuracy_links(root: Path, value: str) -> list[Link]:
         told = "; ".join(f"run:{run} ({_first(found, run)})" for run in runs)
         raise Text2SqlError(f"{len(runs)} training runs reported {number} percent: say {told}.")
     places = {str(index): str(one) for index, one in enumerate(found, start=1)}
-    return [Link("accuracy", f"{number} percent", places), *_run_links(root, runs[0])]
+    evaluation, revision = scores_link(found[0].folder)
+    reported = Link("accuracy", f"{number} percent", places)
+    return [reported, evaluation, *run_links(root, runs[0], revision)]
 
 
 def _first(found: Sequence[Reported], run: str) -> str:

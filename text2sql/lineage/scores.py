@@ -12,7 +12,8 @@ from text2sql.comparison import EVALUATIONS
 from text2sql.errors import Text2SqlError
 from text2sql.lineage.chain import Link
 from text2sql.lineage.runs import commit_of
-from text2sql.provenance import file_version, read_record
+from text2sql.parts import ALL
+from text2sql.provenance import file_version, parse_record, read_record
 from text2sql.scores import BASE, TRAINED, Score, Scores
 
 NOTE = "lineage.json"
@@ -21,11 +22,16 @@ NOTED = ("rollouts.json", "scores.json", "outcomes.json")
 ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
 
 
+HELD_OUT = "held_out"
+"""The folder below the artifact root with a folder for each evaluation on a held-out split."""
+
+
 @dataclass(frozen=True)
 class Reported:
-    """A score that an evaluation of a training run reported."""
+    """A score that an evaluation of a training run reported; ``folder`` is the evaluation's."""
 
     run: str
+    folder: Path
     score: Score
 
     def __str__(self) -> str:
@@ -47,17 +53,31 @@ def percent_of(text: str) -> str | None:
 
 
 def find_reported(root: Path, number: str) -> list[Reported]:
-    """Return the scores that read ``number`` when they are shown in percent with its digits."""
+    """Return the scores that read ``number`` when they are shown in percent with its digits.
+
+    Those of whole splits, where there are any; otherwise those of parts.
+    """
     digits = len(number.partition(".")[2])
     wanted = f"{float(number):.{digits}f}"
-    return [one for one in _reported(root) if f"{100 * one.score.value:.{digits}f}" == wanted]
+    found = [one for one in _reported(root) if f"{100 * one.score.value:.{digits}f}" == wanted]
+    return [one for one in found if one.score.part == ALL] or found
 
 
 def _reported(root: Path) -> Iterator[Reported]:
-    for file in sorted((root / EVALUATIONS).glob("*/scores.json")):
-        for score in read_scores(file).scores:
+    for folder, run in evaluations(root):
+        file = folder / "scores.json"
+        for score in read_scores(file).scores if file.exists() else ():
             if score.n:
-                yield Reported(file.parent.name, score)
+                yield Reported(run, folder, score)
+
+
+def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each evaluation that was begun, and the training run it is of."""
+    for file in sorted((root / EVALUATIONS).glob("*/rollouts.json")):
+        yield file.parent, file.parent.name
+    for file in sorted((root / HELD_OUT).glob("*/rollouts.json")):
+        run = parse_record(file.parent / NOTE).get("training_run")
+        yield file.parent, str(run or file.parent.name)
 
 
 def read_scores(file: Path) -> Scores:
@@ -80,9 +100,9 @@ def greedy_of(root: Path, run: str) -> str:
     return f"{100 * score.value:.1f}" if score else ""
 
 
-def scores_link(root: Path, run: str) -> tuple[Link, str]:
-    """Return a run's evaluation, and the revision of the policy that was evaluated."""
-    folder, link = root / EVALUATIONS / run, Link("evaluation", run)
+def scores_link(folder: Path) -> tuple[Link, str]:
+    """Return an evaluation, and the revision of the policy that was evaluated."""
+    link = Link("evaluation", folder.name)
     scores: Scores | None = None
     with link.noting():
         scores = read_scores(folder / "scores.json")
@@ -104,6 +124,7 @@ def _check_file(link: Link, file: Path, version: str) -> None:
 def _facts(scores: Scores, note: Mapping[str, Any]) -> dict[str, Any]:
     named = scores.provenance
     return {
+        "split": named.get("split"),
         "greedy": _pair(scores, "greedy"),
         f"vote@{scores.k}": _pair(scores, f"vote@{scores.k}"),
         "policy revision": scores.revisions.get(TRAINED),

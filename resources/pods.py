@@ -67,7 +67,8 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
     manifest = _template(pod.settings.template_file)
     meta, spec = dict(manifest.get("metadata") or {}), dict(manifest["spec"])
     meta["labels"] = {**(meta.get("labels") or {}), LABEL: pod.label}
-    meta.pop("name", None)
+    for own in ("name", "namespace"):
+        meta.pop(own, None)
     container = dict(spec["containers"][0])
     container["resources"] = _resources(container.get("resources") or {}, pod.gpus)
     spec["containers"] = [container]
@@ -153,6 +154,7 @@ def _run(
     progress: Progress,
 ) -> Sequence[dg.PipesExecutionResult]:
     from dagster_k8s.client import DagsterK8sError
+    from kubernetes.client import ApiException
 
     from resources.pipes_client import PatientClient
 
@@ -170,7 +172,7 @@ def _run(
                 pod_wait_timeout=0,
                 delete_pod_on_completion=False,
             )
-        except DagsterK8sError as error:
+        except (DagsterK8sError, ApiException) as error:
             ended.set()
             stalled = watching.result()
             raise TrainingFailed(stalled or _why(pods, pod, error)) from error

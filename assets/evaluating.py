@@ -173,12 +173,13 @@ def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated)
 
 
 def _before(root: ArtifactRoot, scores: Scores, greedy: Outcomes) -> Before | None:
-    """Compare with the champion as it is now, where it is another one on the same data."""
+    """Compare with the champion as it is now, where it is another one that was asked the same."""
     champion = champion_record(root.path)
-    same_data = champion.get("dataset") == scores.provenance["dataset"]
-    if not same_data or champion["revision"] == scores.revisions[TRAINED]:
+    asked = ("dataset", "prompt_revision")
+    same = all(champion.get(name) == scores.provenance[name] for name in asked)
+    if not same or champion["revision"] == scores.revisions[TRAINED]:
         return None
-    old = champion["outcomes"]
+    old = champion.get("outcomes", {})
     both = [key for key in greedy if key in old]
     return Before(
         champion["training_run"],

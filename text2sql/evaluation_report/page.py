@@ -117,7 +117,7 @@ def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
     ]
     before = details["before"]
     if before is None:
-        return [*found, "There was no other champion on the same data to compare with."]
+        return [*found, "There was no other champion with the same data and prompts."]
     against = Comparison(**before["comparison"])
     return [*found, difference(against, f"the champion (run {before['training_run']})")]
 

@@ -2,8 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,21 @@ import dagster as dg
 import pandas as pd
 
 from assets import data
-from assets.bird_config import POCKET, BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
+from assets.bird_config import BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
+from assets.bird_splits import count_values, find_splits, question_frame
+from assets.check_specs import check_specs
 from assets.checks_page import report_checks
 from assets.columns import DATA_TEAM, columns_of, named_columns
 from assets.expectations import EXAMPLES, merge, table
 from assets.failures import told
-from assets.gold import check_gold_determined, find_flags, time_by_database, with_flags
+from assets.gold import (
+    check_gold_determined,
+    find_flags,
+    gold_frame,
+    run_all_golds,
+    time_by_database,
+    with_flags,
+)
 from assets.sources import GOLDS, version_for
 from assets.split_checks import check_databases_apart, check_questions_apart
 from assets.suites import (
@@ -32,16 +40,14 @@ from assets.versions import code_version
 from assets.versions import fingerprint as version_of
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.bird import Record, load_records
-from text2sql.datasets.checks import DatabaseReport, run_golds
+from text2sql.datasets.bird import load_records
+from text2sql.datasets.checks import DatabaseReport
 from text2sql.datasets.digests import Digests, combine_digests
-from text2sql.datasets.layout import SplitLayout, fingerprint
-from text2sql.datasets.pocket.corpus import FORMAT, CorpusSizes, generate
+from text2sql.datasets.layout import fingerprint
 from text2sql.datasets.reports import Reports
 from text2sql.datasets.sources import Sources
-from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
-from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox import Limits
 
 GROUP = "bird"
 DIGESTS = "digests.json"
@@ -50,17 +56,8 @@ DATABASES_CODE = code_version(
 )
 
 
-def _checks(asset: str, **blocking: bool) -> list[dg.AssetCheckSpec]:
-    return [
-        dg.AssetCheckSpec(name, asset=asset, blocking=blocks) for name, blocks in blocking.items()
-    ]
-
-
 @dg.asset(
-    group_name=GROUP,
-    owners=DATA_TEAM,
-    code_version=version_for("bird_archive"),
-    kinds={"file"},
+    group_name=GROUP, owners=DATA_TEAM, code_version=version_for("bird_archive"), kinds={"file"}
 )
 @told
 def bird_archive(
@@ -68,7 +65,7 @@ def bird_archive(
 ) -> dg.MaterializeResult:
     """A dataset on disk: generated, found, unpacked or downloaded. Its version is its content's."""
     digests = Digests(root.path / "bird" / DIGESTS)
-    splits = _find_splits(config, Sources(root.path, digests, context.log.info), root.path)
+    splits = find_splits(config, Sources(root.path, digests, context.log.info), root.path)
     versions = {split: fingerprint(layout, digests) for split, layout in splits.items()}
     digests.save()
     folder = Path(os.path.commonpath([layout.questions.parent for layout in splits.values()]))
@@ -82,32 +79,10 @@ def bird_archive(
     return dg.MaterializeResult(data_version=dg.DataVersion(archive.fingerprint), metadata=metadata)
 
 
-def _find_splits(config: BirdConfig, sources: Sources, root: Path) -> dict[str, SplitLayout]:
-    """Return where each split lies; what is not there yet is generated or brought first."""
-    if not config.splits:
-        raise Text2SqlError("There is no split to ingest: name train, dev or both.")
-    places = {split: config.source_of(split) for split in config.splits}
-    pocket = any(source.place == POCKET for source in places.values())
-    folder = _generate(config, root) if pocket else root
-    return {
-        split: sources.find(replace(source, place=str(folder)), split)
-        if source.place == POCKET
-        else sources.find(source, split)
-        for split, source in places.items()
-    }
-
-
-def _generate(config: BirdConfig, root: Path) -> Path:
-    """Return the folder of the pocket corpus."""
-    sizes = config.sizes.model_dump()
-    version = version_of(format=FORMAT, seed=config.seed, sizes=sizes)
-    return generate(root / "corpus" / version, config.seed, CorpusSizes(**sizes))
-
-
 @dg.asset(
     group_name=GROUP,
     deps=[bird_archive],
-    check_specs=_checks(
+    check_specs=check_specs(
         "bird_questions",
         questions_valid=True,
         db_ids_resolve=True,
@@ -137,9 +112,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         questions[split] = [record.question for record in records]
         file = data.split_folder(root.path, archive, split) / data.QUESTIONS
         data.write_rows(file, (data.record_row(record) for record in records))
-        frames[split] = pd.DataFrame(
-            [_question_row(record) for record in records], columns=_COLUMNS
-        )
+        frames[split] = question_frame(records)
     everything = pd.concat(frames.values(), ignore_index=True)
     folder = data.dataset_folder(root.path, archive)
     data.write_json(folder / data.ARCHIVE, archive.to_dict())
@@ -160,25 +133,16 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         metadata={
             "folder": str(folder),
             "questions by split": {split: len(frame) for split, frame in frames.items()},
-            "rows by status": _counts(everything["status"]),
+            "rows by status": count_values(everything["status"]),
         },
         check_results=report_checks(root, folder, "bird_questions", outcomes),
     )
 
 
-_COLUMNS = ["key", "db_id", "question", "evidence", "sql", "difficulty", "status", "detail"]
-
-
-def _question_row(record: Record) -> dict[str, Any]:
-    """Return what the suites look at; an empty text is a null there."""
-    texts = {name: getattr(record.question, name) or None for name in _COLUMNS[:6]}
-    return texts | {"status": record.reason or "ok", "detail": record.detail}
-
-
 @dg.asset(
     group_name=GROUP,
     deps=[bird_archive],
-    check_specs=_checks(
+    check_specs=check_specs(
         "bird_databases", databases_sound=True, descriptions_match=False, databases_apart=False
     ),
     owners=DATA_TEAM,
@@ -206,10 +170,7 @@ def bird_databases(
     digests.save()
     frame = pd.DataFrame(rows)
     folder = data.dataset_folder(root.path, archive)
-    data.write_file(
-        folder / data.DATABASES,
-        lambda part: frame.to_parquet(part, index=False),
-    )
+    data.write_file(folder / data.DATABASES, lambda part: frame.to_parquet(part, index=False))
     outcomes = {
         "databases_sound": check_databases(frame),
         "descriptions_match": check_descriptions(frame),
@@ -231,7 +192,9 @@ def bird_databases(
 @dg.asset(
     group_name=GROUP,
     deps=[bird_questions, bird_databases],
-    check_specs=_checks("gold_results", gold_runs=True, gold_answers=False, gold_determined=False),
+    check_specs=check_specs(
+        "gold_results", gold_runs=True, gold_answers=False, gold_determined=False
+    ),
     owners=DATA_TEAM,
     code_version=version_for("gold_results"),
     kinds={"jsonl"},
@@ -259,11 +222,11 @@ def gold_results(
     with sandbox.open() as box:
         golds = data.stored_golds(root.path, archive, version)
         if golds is None:
-            golds = _run_golds(context, root.path, archive, box, limits)
+            golds = run_all_golds(context, root.path, archive, box, limits)
         else:
             context.log.info("Reused the gold results of an earlier run: nothing has changed.")
         flags = find_flags(root.path, archive, golds, box, limits)
-    frame = with_flags(_gold_frame(root.path, archive, golds), flags)
+    frame = with_flags(gold_frame(root.path, archive, golds), flags)
     outcomes = {
         "gold_runs": check_gold_runs(frame, config.failing),
         "gold_answers": check_gold_answers(frame),
@@ -276,41 +239,10 @@ def gold_results(
         data_version=dg.DataVersion(version_of(results=results)),
         metadata={
             "queries": len(frame),
-            "by status": _counts(frame["status"]),
-            "flags": _counts(pd.Series([flag.flag.value for flag in flags], dtype=object)),
+            "by status": count_values(frame["status"]),
+            "flags": count_values(pd.Series([flag.flag.value for flag in flags], dtype=object)),
             "time by database": time_by_database(frame),
             "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
         },
         check_results=report_checks(root, folder, "gold_results", outcomes),
     )
-
-
-def _run_golds(
-    context: dg.AssetExecutionContext,
-    root: Path,
-    archive: data.Archive,
-    box: Sandbox,
-    limits: Limits,
-) -> dict[str, GoldResult]:
-    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
-
-    def tell(ended: int, of: int) -> None:
-        if ended == of or ended % 500 == 0:
-            context.log.info(f"{ended:,} of {of:,} gold queries have run.")
-
-    return run_golds(questions, box, limits, tell)
-
-
-def _gold_frame(root: Path, archive: data.Archive, golds: Mapping[str, GoldResult]) -> pd.DataFrame:
-    """Return the gold results beside their questions, as the suites look at them."""
-    rows = [
-        golds[question.key].to_dict() | {"db_id": question.db_id, "sql": question.sql}
-        for split in archive.splits
-        for question in data.load_questions(root, split)
-    ]
-    columns = [field.name for field in fields(GoldResult)]
-    return pd.DataFrame(rows, columns=[*columns, "db_id", "sql"])
-
-
-def _counts(column: pd.Series) -> dict[str, int]:
-    return {str(name): int(count) for name, count in column.value_counts().items()}

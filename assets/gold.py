@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from assets.expectations import Outcome, great_expectations, validate
 from assets.plots import records
 from assets.sources import FLAGS as FLAGS_CODE
 from assets.versions import code_version, fingerprint, read_json
+from text2sql.datasets.checks import run_golds
 from text2sql.datasets.gold_findings import Flag
 from text2sql.datasets.gold_flags import GoldFlag, flag_golds
 from text2sql.judge import GoldResult
@@ -102,3 +104,31 @@ def time_by_database(frame: pd.DataFrame) -> dg.MetadataValue:
         )
     rows.sort(key=lambda row: -row["slowest"])
     return records(rows[:SHOWN_DATABASES])
+
+
+def run_all_golds(
+    context: dg.AssetExecutionContext,
+    root: Path,
+    archive: data.Archive,
+    box: Sandbox,
+    limits: Limits,
+) -> dict[str, GoldResult]:
+    """Run the gold query of every question, and tell now and then how far it is."""
+    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
+
+    def tell(ended: int, of: int) -> None:
+        if ended == of or ended % 500 == 0:
+            context.log.info(f"{ended:,} of {of:,} gold queries have run.")
+
+    return run_golds(questions, box, limits, tell)
+
+
+def gold_frame(root: Path, archive: data.Archive, golds: Mapping[str, GoldResult]) -> pd.DataFrame:
+    """Return the gold results beside their questions, as the suites look at them."""
+    rows = [
+        golds[question.key].to_dict() | {"db_id": question.db_id, "sql": question.sql}
+        for split in archive.splits
+        for question in data.load_questions(root, split)
+    ]
+    columns = [field.name for field in fields(GoldResult)]
+    return pd.DataFrame(rows, columns=[*columns, "db_id", "sql"])

@@ -54,7 +54,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
         ),
     ),
     "bird_questions": (
-        *_assets("bird", "bird_config", "data"),
+        *_assets("bird", "bird_config", "bird_splits", "data"),
         *_library(*(f"datasets/{name}.py" for name in ("bird", "databases", "gold_file", "rows"))),
         *EXPECTATIONS,
     ),

@@ -1,0 +1,184 @@
+"""What Dagster costs: loading, an idle web interface, a lifecycle beside a script, locks, cancels.
+
+``python -m benchmarks.operations`` measures all of it; ``cancels`` also shows that no process of a
+cancelled run stays, whatever stage it was in, and that the next run goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.cancelling import cancels
+from benchmarks.lifecycle_setting import run_config
+from benchmarks.measuring import measure_parts, seconds
+
+REPO = Path(__file__).resolve().parents[1]
+_LOCKED = ("database is locked", "unable to open database file")
+_LOAD = "from pipelines.definitions import defs; defs.get_repository_def().load_all_definitions()"
+
+
+def load_time(folder: Path, times: int = 5) -> dict[str, Any]:
+    """Load the code location in a new process, again and again; beside a bare Dagster."""
+    command = [sys.executable, "-c"]
+    bare = [seconds(lambda: _run([*command, "import dagster"], folder)) for _ in range(times)]
+    found = [seconds(lambda: _run([*command, _LOAD], folder)) for _ in range(times)]
+    return {
+        "times": times,
+        "median_s": round(statistics.median(found), 2),
+        "fastest_s": round(min(found), 2),
+        "slowest_s": round(max(found), 2),
+        "import_dagster_alone_s": round(statistics.median(bare), 2),
+    }
+
+
+def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
+    """Start the web interface with its daemon, and see what it holds when nothing happens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "pipelines.ui", "--port", str(port)]
+    started = time.perf_counter()
+    with (folder / "ui.log").open("w") as log:
+        child = subprocess.Popen(
+            command, cwd=REPO, env=_environment(folder), stdout=log, stderr=log
+        )
+    try:
+        while not _listens(port):
+            time.sleep(0.1)
+        ready = time.perf_counter() - started
+        time.sleep(settled)
+        sizes = {pid: _memory(pid) for pid in (child.pid, *_below(child.pid))}
+    finally:
+        child.terminate()
+        child.wait(60)
+    return {
+        "ready_s": round(ready, 1),
+        "processes": len(sizes),
+        "private_mb": round(sum(private for private, _ in sizes.values()), 1),
+        "shared_counted_once_mb": round(sum(share for _, share in sizes.values()), 1),
+    }
+
+
+def overhead(folder: Path, times: int = 2) -> dict[str, Any]:
+    """Run a small lifecycle and a day's answers by a script and by Dagster, in turn."""
+    rows: dict[str, list[dict[str, Any]]] = {"script": [], "dagster": []}
+    for number in range(times):
+        root = folder / f"script-{number}"
+        script = [sys.executable, "-m", "benchmarks.lifecycle_script", str(root)]
+        rows["script"].append(_timed(script, root))
+        root = folder / f"dagster-{number}"
+        rows["dagster"].append(_timed(_demo(folder), root))
+    wall = {name: statistics.median(row["wall_s"] for row in rows[name]) for name in rows}
+    cpu = {name: statistics.median(row["cpu_s"] for row in rows[name]) for name in rows}
+    return {
+        "times": times,
+        **rows,
+        "more_wall_s": round(wall["dagster"] - wall["script"], 1),
+        "more_wall_percent": round(100 * (wall["dagster"] / wall["script"] - 1), 1),
+        "more_cpu_s": round(cpu["dagster"] - cpu["script"], 1),
+        "more_cpu_percent": round(100 * (cpu["dagster"] / cpu["script"] - 1), 1),
+    }
+
+
+def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
+    """Run the whole lifecycle and a day's answers again and again with SQLite storage.
+
+    Each run has a training run of its own, so that its policy is trained and evaluated anew.
+    """
+    rows = [_timed([*_demo(folder), "--run", f"run-{n}", "--seed", str(n)], folder / "root")
+            for n in range(count)]  # fmt: skip
+    logs = [log.read_text(errors="replace") for log in (folder / "root" / "logs").glob("*.log")]
+    words = " ".join([*logs, *(row["output"] for row in rows)])
+    return {
+        "runs": count,
+        "failed": sum(row["status"] != 0 for row in rows),
+        "lock_errors": sum(words.count(lock) for lock in _LOCKED),
+        "wall_s": [row["wall_s"] for row in rows],
+        "home_mb": round(_size(folder / "root" / "dagster_home") / 1e6, 1),
+    }
+
+
+def _demo(folder: Path) -> list[str]:
+    config = folder / "config.yaml"
+    config.write_text(yaml.safe_dump(run_config()))
+    return [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
+
+
+def _timed(command: list[str], root: Path) -> dict[str, Any]:
+    """Run a command on an artifact root; return its seconds, by the clock and of the CPUs."""
+    started = time.perf_counter()
+    child = subprocess.Popen(
+        command,
+        cwd=REPO,
+        env=_environment(root),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    output = child.stdout.read() if child.stdout else ""
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        print(output[-2000:], file=sys.stderr)
+    return {
+        "status": os.waitstatus_to_exitcode(status),
+        "wall_s": round(time.perf_counter() - started, 1),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+        "output": output[-2000:] if status else "",
+    }
+
+
+def _run(command: list[str], root: Path) -> None:
+    subprocess.run(command, cwd=REPO, env=_environment(root), check=True, capture_output=True)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    root.mkdir(parents=True, exist_ok=True)
+    return os.environ | {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""}
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _below(pid: int) -> list[int]:
+    """Return the processes that a process started, and those that they did."""
+    from text2sql.guard import descendants
+
+    return list(descendants(pid))
+
+
+def _memory(pid: int) -> tuple[float, float]:
+    """Return the MB that a process holds alone, and its part of what it shares."""
+    values: dict[str, int] = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, _, size = line.partition(":")
+        values[name] = int(size.split()[0])
+    alone = values["Private_Clean"] + values["Private_Dirty"]
+    return alone / 1024, (values["Pss"] - alone) / 1024
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+if __name__ == "__main__":
+    measure_parts(
+        "What Dagster costs",
+        {
+            "load_time": load_time,
+            "idle_memory": idle_memory,
+            "overhead": overhead,
+            "cancels": cancels,
+            "runs_in_a_row": runs_in_a_row,
+        },
+    )

@@ -24,6 +24,13 @@ def notice_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Notice:
     )
 
 
+def is_ours(repository: dg.RepositoryDefinition, run: dg.DagsterRun) -> bool:
+    """Say whether a run is of this project's jobs or assets, wherever it was started."""
+    if run.asset_selection:
+        return run.asset_selection <= repository.asset_graph.get_all_asset_keys()
+    return repository.has_job(run.job_name)
+
+
 def run_name(run: dg.DagsterRun) -> str:
     """Return what a run is called: its job, or its assets, and its partition."""
     name = run.job_name

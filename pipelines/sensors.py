@@ -13,7 +13,7 @@ import dagster as dg
 from assets.data import load_current
 from assets.partitions import training_runs
 from pipelines.automation import evaluation, retraining
-from pipelines.notify import notice_of, tell
+from pipelines.notify import is_ours, notice_of, tell
 from pipelines.partitions import today
 from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
@@ -140,6 +140,7 @@ def declining_answers(
 
 
 @dg.run_failure_sensor(
+    monitor_all_code_locations=True,
     minimum_interval_seconds=30,
     default_status=OFF,
     description="Tells people about each run that failed, and why, on the channels of the resource "
@@ -148,7 +149,12 @@ def declining_answers(
 def failed_runs(
     context: dg.RunFailureSensorContext, delivery: DeliveryResource
 ) -> dg.SkipReason | None:
-    """Tell about a run that failed; Dagster notes in the run that this was done."""
+    """Tell about a run that failed; Dagster notes in the run that this was done.
+
+    All code locations are watched, since a run of the command line belongs to none.
+    """
+    if not is_ours(context.repository_def, context.dagster_run):
+        return dg.SkipReason(f"{context.dagster_run.job_name} is no job of this project.")
     notice = notice_of(context.instance, context.dagster_run)
     told, words = tell(delivery, notice, context.log)
     context.log.info(words)

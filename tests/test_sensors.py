@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, timedelta
-from email.message import EmailMessage
 
 import dagster as dg
 import pytest
@@ -22,9 +21,11 @@ from resources.automation import CONFIG_VARIABLE
 from resources.delivery import FROM_VARIABLE, SMTP_VARIABLE, TO_VARIABLE, WEBHOOK_VARIABLE
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.location import URL_VARIABLE
+from text2sql.reporting.notice import Notice
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.tables import answers
+from text2sql.reporting.webhook import Webhook
 
 NAMES = {"conditions", "declining_answers", "failed_runs", "finished_training", "new_training_data"}
 REPOSITORY = defs.get_repository_def()
@@ -256,58 +257,81 @@ def test_verified_answers_that_got_worse_are_a_decline(root, instance, store):
 @dg.op
 def breaks() -> None:
     """Fail as a stage does."""
-    raise Text2SqlError("The disk `is` full: <http://x.example> @here.")
+    raise Text2SqlError("No.")
 
 
 @dg.job
-def breaking():
-    """A job that fails."""
+def somebody_elses():
+    """A job of another project on the same instance."""
     breaks()
 
 
 def failed(instance: dg.DagsterInstance, cursor: str | None):
-    """Let a run fail and tick."""
-    breaking.execute_in_process(instance=instance, raise_on_error=False)
+    """Let a run fail, for it has no reason to go back to another champion, and tick."""
+    job = defs.resolve_job_def("champion_rollback")
+    job.execute_in_process(instance=instance, raise_on_error=False)
     return tick("failed_runs", instance, cursor)
 
 
-def test_people_are_told_of_a_failed_run_once(root, instance, monkeypatch):
-    start = tick("failed_runs", instance)
-    nobody = failed(instance, start.cursor)
-    assert nobody.skip_message.startswith("Nobody is told: neither a webhook nor mail")
-    with ScriptedServer([replay({})]) as chat, MailServer() as post:
-        monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
+@pytest.fixture
+def post(monkeypatch):
+    """A mail server that the project is to use."""
+    with MailServer() as post:
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp+plain://127.0.0.1:{post.port}")
         monkeypatch.setenv(FROM_VARIABLE, "reports@example.org")
         monkeypatch.setenv(TO_VARIABLE, "ana@example.org")
-        told = failed(instance, nobody.cursor)
-        assert len(told.dagster_run_reactions) == 1
+        yield post
+
+
+def test_people_are_told_of_a_failed_run_once(root, instance, post, monkeypatch):
+    start = tick("failed_runs", instance)
+    with ScriptedServer([replay({})]) as chat:
+        monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
+        told = failed(instance, start.cursor)
+        (reaction,) = told.dagster_run_reactions
         again = tick("failed_runs", instance, told.cursor)
         assert not again.dagster_run_reactions
     (message,), ((_, _, mail),) = chat.requests, post.mails
-    run = told.dagster_run_reactions[0].dagster_run.run_id
-    assert (message["dagster_run"], message["job"]) == (run, "breaking")
-    lines = message["text"].splitlines()
-    assert lines[0] == "**Run failed: breaking**"
-    assert lines[1].startswith("`` breaks failed: ") or lines[1].startswith("``breaks failed: ")
-    assert isinstance(mail, EmailMessage)
-    assert mail["Subject"] == "Run failed: breaking" and run in mail.get_content()
-    assert "The disk `is` full" in mail.get_content()
+    run = reaction.dagster_run.run_id
+    assert (message["dagster_run"], message["job"]) == (run, "champion_rollback")
+    name, reason, place = message["text"].splitlines()
+    assert name == "**`Run failed: champion_rollback`**"
+    assert reason.lstrip("`").startswith("champion_policy failed: Say why in 1 to 1,000 characters")
+    assert run in place
+    assert mail["Subject"] == "Run failed: champion_rollback"
+    assert run in mail.get_content() and "Say why" in mail.get_content()
+    assert mail["Message-ID"] == f"<notice-{run}@example.org>"
 
 
-def test_a_message_that_is_not_taken_fails_nothing(root, instance, monkeypatch):
+def test_a_message_that_is_not_taken_fails_nothing(root, instance, post, monkeypatch):
     start = tick("failed_runs", instance)
-    with ScriptedServer([fails(400, "no"), fails(400, "no")]) as chat, MailServer() as post:
+    with ScriptedServer([fails(400, "no")]) as chat:
         monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
-        monkeypatch.setenv(SMTP_VARIABLE, f"smtp+plain://127.0.0.1:{post.port}")
-        monkeypatch.setenv(FROM_VARIABLE, "reports@example.org")
-        monkeypatch.setenv(TO_VARIABLE, "ana@example.org")
         found = failed(instance, start.cursor)
-        assert len(post.mails) == 1, "the other channel has it"
-    assert "answered with status 400" in found.skip_message
-    assert not tick("failed_runs", instance, found.cursor).run_requests
+    assert len(post.mails) == 1, "the other channel has it"
+    assert "answered with status 400; mail: sent" in found.skip_message
     monkeypatch.setenv(SMTP_VARIABLE, "mail.example.org")
-    assert "Nobody was told: the mail server must be" in failed(instance, found.cursor).skip_message
+    found = failed(instance, found.cursor)
+    assert found.skip_message.startswith("Nobody was told: the mail server must be")
+    for variable in (SMTP_VARIABLE, WEBHOOK_VARIABLE):
+        monkeypatch.delenv(variable)
+    found = failed(instance, found.cursor)
+    assert found.skip_message.startswith("Nobody is told: neither a webhook nor mail")
+    somebody_elses.execute_in_process(instance=instance, raise_on_error=False)
+    found = tick("failed_runs", instance, found.cursor)
+    assert found.skip_message == "somebody_elses is no job of this project."
+
+
+def test_what_a_notice_says_is_no_markup():
+    with ScriptedServer([replay({})]) as chat:
+        notice = Notice("A [link](http://x.example)", "- <!here> `x` *b*\n@all", "k", {"a": "b"})
+        Webhook(chat.url).tell(notice)
+    assert chat.requests[0]["text"].splitlines() == [
+        "**`A [link](http://x.example)`**",
+        "``- <!here> `x` *b*``",
+        "`@all`",
+    ]
+    assert chat.requests[0]["a"] == "b"
 
 
 def made(

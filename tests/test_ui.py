@@ -33,7 +33,8 @@ def test_launched_and_cancelled_from_the_interface(root, tmp_path):
         assert wait_until(interface.repositories, 90), (tmp_path / "ui.log").read_text()
         (repository,) = interface.repositories()
         assert {job["name"] for job in repository["jobs"]} >= {"lifecycle", "daily_answers"}
-        assert [one["name"] for one in repository["schedules"]] == ["daily_answers_schedule"]
+        names = {one["name"] for one in repository["schedules"]}
+        assert names == {"daily_answers_schedule", "remove_old_runs_schedule"}
         with answering(root, 0.5, seconds=0.2) as server:
             config = {"ops": CORPUS, "resources": {"policy": {"config": {"base": server.url}}}}
             run = interface.launch("lifecycle", "demo", config)

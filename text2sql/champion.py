@@ -112,7 +112,8 @@ def _wrong_fields(record: dict[str, Any]) -> list[str]:
     """Name the fields of a record that make no sense."""
     wrong = [name for name in _REQUIRED if not _is_text(record.get(name))]
     wrong += [name for name in _TEXTS if not isinstance(record.get(name, ""), str)]
-    wrong += [name for name in ("number",) if not isinstance(record.get(name, 1), int)]
+    if not isinstance(record.get("number", 1), int):
+        wrong.append("number")
     outcomes = record.get("outcomes", {})
     if not isinstance(outcomes, dict) or not all(map(_is_number, outcomes.values())):
         wrong.append("outcomes")

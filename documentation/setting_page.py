@@ -87,9 +87,16 @@ def _type(field: FieldInfo) -> str:
         f"{sign} {getattr(bound, name):,}"
         for bound in field.metadata
         for name, sign in _SIGNS.items()
-        if hasattr(bound, name)
+        if hasattr(bound, name) and not _tells_bounds(field)
     ]
     return " ".join([shown, *bounds])
+
+
+def _tells_bounds(field: FieldInfo) -> bool:
+    """Say whether the description ends with the bounds, as those of the launchpad do."""
+    return bool(
+        re.search(r"\((?:at|more|less) (?:least|most|than) [^)]*\)$", field.description or "")
+    )
 
 
 def _plain(text: str) -> str:

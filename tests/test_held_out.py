@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from text2sql.candidate import read_candidate
 from text2sql.errors import Text2SqlError
+from text2sql.evaluation import PolicyRollouts, score_policies
 from text2sql.held_out import LOG, Use, metric, note_use, require_selection, uses_of
+from text2sql.scores import BASE, TRAINED
 
 
 def use(revision: str = "r1", run: str = "a", split: str = "test") -> Use:
@@ -43,6 +46,23 @@ def test_a_gate_is_kept_from_choosing_by_it(tmp_path):
     note_use(tmp_path, use())
     with pytest.raises(Text2SqlError, match=r"final figure of the training run training r1 at 20"):
         require_selection(tmp_path, "test", "data")
+
+
+def test_a_candidate_that_was_scored_on_it_is_refused(tmp_path):
+    policies = [PolicyRollouts(name, "r1", []) for name in (BASE, TRAINED)]
+    scores = score_policies([], *policies, 1, {"split": "test", "dataset": "data"})
+    training = {"policy": "p", "policy_revision": "r1", "base_revision": "b"}
+    for place, row in (
+        ("training/june/training.json", training),
+        ("evaluation/june/scores.json", scores.to_dict()),
+        ("evaluation/june/outcomes.json", {"greedy": {}}),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(json.dumps(row))
+    assert read_candidate(tmp_path, "june").policy == "p"
+    note_use(tmp_path, use())
+    with pytest.raises(Text2SqlError, match="Choose policies by another split"):
+        read_candidate(tmp_path, "june")
 
 
 @pytest.mark.parametrize("line", ["{", "[]", json.dumps({"split": "test"})])

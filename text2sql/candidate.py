@@ -10,6 +10,7 @@ from typing import Any
 
 from text2sql.comparison import run_folder
 from text2sql.errors import Text2SqlError
+from text2sql.held_out import require_selection
 from text2sql.scores import TRAINED, Outcomes, Scores
 
 SETTING = "greedy"
@@ -61,7 +62,8 @@ def read_candidate(root: Path, run: str) -> Candidate:
     """Read a training run's policy and evaluation below an artifact root.
 
     Raises Text2SqlError where it was not trained or not evaluated, where a file cannot be read,
-    and where the evaluation is of other weights than those that the run has now.
+    where the evaluation is of other weights than those that the run has now, and where it is of
+    a split that is held out.
     """
     folder = run_folder(root, run)
     training = _read(root / "training" / run / "training.json")
@@ -80,6 +82,7 @@ def read_candidate(root: Path, run: str) -> Candidate:
             f"The scores of the training run {run} are of other weights ({evaluated}) than it has "
             f"now ({revision}): materialize dev_rollouts and dev_scores for it again."
         )
+    require_selection(root, scores.split, scores.provenance.get("dataset", ""))
     return Candidate(run, policy, revision, base, scores, outcomes)
 
 

@@ -14,6 +14,8 @@ from text2sql.sampling_cost import PACE
 
 BIRD = "bird"
 ARCHIVE = "archive.json"
+MANIFEST = "pocket.json"
+"""What the pocket corpus was generated with, beside its splits."""
 
 
 def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
@@ -57,6 +59,8 @@ def dataset_link(root: Path, dataset: str) -> Link:
         link.problems.append(f"{place} is no record of a dataset: it lacks {error}.")
         return link
     link.facts = {"source": archive.get("source"), "folder": archive.get("folder")}
+    made = link.record(Path(str(archive.get("folder"))) / MANIFEST, needed=False)
+    link.facts["generated with seed"] = made.get("seed")
     for name, layout in splits.items():
         link.facts[f"{name} questions"] = str(layout.questions)
         link.facts[f"{name} databases"] = len(layout.databases)

@@ -49,11 +49,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A check that did not pass, and what it says."""
+    """A check that did not pass, what it says, and the step that held it."""
 
     asset: str
     name: str
     description: str
+    step: str
 
     def __str__(self) -> str:
         """Return a sentence."""
@@ -82,7 +83,7 @@ class Progress:
         if event.event_type is Event.ASSET_OBSERVATION:
             stage.latest = _values(event.asset_observation_data.asset_observation.metadata)
         elif event.event_type is Event.ASSET_CHECK_EVALUATION:
-            self._take_check(event.asset_check_evaluation_data)
+            self._take_check(event.asset_check_evaluation_data, str(event.step_key))
         elif event.event_type is Event.STEP_FAILURE and event.step_failure_data.error:
             self.failures.setdefault(stage.name, _sentence(event.step_failure_data.error))
         return None
@@ -93,16 +94,16 @@ class Progress:
             name = event.asset_key.to_user_string()
         return self.stages.setdefault(name, Stage(name, timestamp))
 
-    def _take_check(self, check: Any) -> None:
+    def _take_check(self, check: Any, step: str) -> None:
         if not check.passed and check.severity is dg.AssetCheckSeverity.ERROR:
             asset = check.asset_key.to_user_string()
-            failed = FailedCheck(asset, check.check_name, check.description or "")
+            failed = FailedCheck(asset, check.check_name, check.description or "", step)
             self.failed_checks.append(failed)
 
     def reason(self) -> str:
         """Return why the run failed, in a sentence: the check that stopped it, or the error."""
         for check in self.failed_checks:
-            if {check.asset, f"{check.asset}_{check.name}"} & set(self.failures):
+            if {check.asset, check.step.partition(".")[0]} & set(self.failures):
                 return f"A check failed. {check}"
         for stage, sentence in self.failures.items():
             return f"{stage} failed: {sentence}"

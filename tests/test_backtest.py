@@ -19,6 +19,7 @@ from assets.data import write_json
 from assets.dev_rollouts import evaluation_folder
 from assets.gate import back_test, promotion_gate
 from assets.report_questions import shipped_questions
+from pipelines.notify import reason_of
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -101,9 +102,9 @@ class Place:
     def test(self) -> Verdict:
         return self.tester.verdict(RUN, "d1")
 
-    def promote(self) -> dg.ExecuteInProcessResult:
+    def promote(self, right: int = 30) -> dg.ExecuteInProcessResult:
         """Run card, gates and promotion as the lifecycle does; Dagster decides what stops."""
-        evaluate(self.root.path, RUN, 30)
+        evaluate(self.root.path, RUN, right)
         return dg.materialize(
             [model_card, promotion_gate, back_test, champion_policy],
             selection=dg.AssetSelection.assets("model_card", "champion_policy"),
@@ -251,3 +252,17 @@ def test_dagster_promotes_nothing_that_failed_the_back_test(place):
         place.verified(a=None)
         assert place.promote().success
     assert json.loads((place.root.path / "champion.json").read_text())["training_run"] == RUN
+
+
+def test_a_run_that_the_gate_stopped_says_what_the_check_says(place):
+    place.champion(a=COUNT)
+    place.candidate(a=COUNT)
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("training_run", [RUN])
+        place.instance = instance
+        result = place.promote(right=2)
+        assert not result.success
+        passed = {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
+        assert [name for name, fine in passed.items() if not fine] == ["accuracy_holds"]
+        reason = reason_of(instance, result.dagster_run)
+    assert reason.startswith("A check failed. model_card: accuracy_holds: Worse beyond noise than")

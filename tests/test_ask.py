@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import socketserver
 import subprocess
 import sys
@@ -194,6 +195,23 @@ def test_the_trace(shop, votes):
         assert f"[{number}reasoning] Hm." in result.stderr
         assert f"[{number}end] submit" in result.stderr
     assert result.stderr.count('-> run_sql {"sql": "SELECT name') == votes
+
+
+def test_the_trace_shows_broken_arguments_as_they_were_written(shop):
+    broken = '{"sql": "SELECT name FR'
+    result, server = run([calls(("run_sql", broken)), submits(QUERY)], shop, "Which?", "--trace")
+    assert result.exit_code == 0
+    assert f"-> run_sql {broken}" in result.stderr
+    sent = [m for m in server.requests[-1]["messages"] if m.get("tool_calls")]
+    assert sent[0]["tool_calls"][0]["function"]["arguments"] == "{}"  # a server takes no other
+
+
+def test_the_cost_tells_opening_apart(shop):
+    result, _ = run([submits(QUERY)], shop, "Which?")
+    assert re.search(r"^Cost: 1 turns, .* tokens, [\d.]+ s, after [\d.]+ s to open the policy$",
+                     result.stdout, re.MULTILINE)  # fmt: skip
+    result, _ = run([submits(QUERY)], shop, "Which?", "--json")
+    assert json.loads(result.stdout)["opening_seconds"] >= 0
 
 
 def test_steps_appear_on_a_terminal_while_it_works(shop):

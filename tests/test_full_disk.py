@@ -58,3 +58,16 @@ def test_a_full_disk_is_recognised_in_what_failed(tmp_path, reason):
 
 def test_another_reason_says_nothing_of_the_disk(tmp_path):
     assert disk_full("gold_results failed: no such table: disk", tmp_path / "log") == ""
+
+
+def test_a_vllm_log_that_cannot_be_written_names_the_disk(tmp_path):
+    if not has_own_disks(tmp_path):
+        pytest.skip("this user may not mount a disk of its own")
+    script = 'mount -t tmpfs -o size=1m tmpfs "$0"; cat /dev/zero > "$0/rest" 2>&- || true; '
+    script += '"$1" -c "$2" "$0"'
+    ask = "import sys, pathlib; from text2sql.policy.vllm_log import failure; "
+    ask += "print(failure(pathlib.Path(sys.argv[1]) / 'vllm.log'))"
+    command = [*OWN_DISK, script, str(tmp_path), sys.executable, ask]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    told = f"The disk of its log is full (0 MB free at {tmp_path}): make room and start it again.\n"
+    assert done.stdout == told

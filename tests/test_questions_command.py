@@ -103,6 +103,16 @@ def test_a_question_is_added_edited_and_shown(desk):
     assert "Asia/Tokyo" in desk.type("questions", "show", "shops").stdout
 
 
+def test_a_question_is_shown_in_words(desk):
+    desk.add("shops", "--most-rows", "5", "--not-empty", "--columns", "n")
+    lines = desk.type("questions", "show", "shops").stdout.splitlines()
+    shown = dict(line.split("  ", 1) for line in lines)
+    words = "the columns n; at most 5 rows; a value that is not NULL"
+    assert shown["expectations"].strip() == words
+    assert shown["enabled"].strip() == "yes"
+    assert "{" not in "".join(lines)
+
+
 def test_questions_are_listed_disabled_and_enabled(desk):
     desk.add("a")
     desk.add("b", "--group", "weekly")

@@ -384,3 +384,11 @@ def test_a_log_is_read_from_where_its_server_began(tmp_path):
     assert said.endswith("fine\nthe end")
     assert len(said) < 2000
     assert "(it wrote nothing)" in vllm_log.failure(tmp_path / "none")
+
+
+def test_a_full_disk_is_named_first(tmp_path):
+    log = tmp_path / "vllm.log"
+    log.write_text("ValueError: x\nOSError: [Errno 28] No space left on device: 'cache'\n")
+    said = vllm_log.failure(log)
+    assert said.startswith("vLLM found a disk full (")
+    assert said.endswith(f"MB free at {tmp_path}): make room and start it again.")

@@ -86,7 +86,8 @@ class Trainer:
 def body(definition: Any) -> Callable[..., Any]:
     """Return the plain function of an asset, a check or an op."""
     op = getattr(definition, "op", definition)
-    return op.compute_fn.decorated_fn  # type: ignore[no-any-return]
+    function: Callable[..., Any] = op.compute_fn.decorated_fn
+    return function
 
 
 def _settings(name: str, config: type | None) -> dict[str, Any]:

@@ -17,8 +17,20 @@ OPS: dict[str, dict[str, Any]] = {
 }
 """The settings of the stages that have others than their own."""
 
+TINY: dict[str, dict[str, Any]] = {
+    "bird_archive": {
+        "sizes": {"train": 48, "new_databases": 8, "unseen_words": 4, "general": 0},
+    },
+    "training_prompts": {"minimum_prompts": 4},
+    "grpo_policy": {
+        "trainer": {"trl": {"steps": 2, "groups_per_step": 4, "group_size": 4, "save_every": 1}},
+    },
+}
+"""What is smaller where many runs are made."""
 
-def run_config(only: list[str] | None = None) -> dict[str, Any]:
+
+def run_config(only: list[str] | None = None, tiny: bool = False) -> dict[str, Any]:
     """Return the run config of the lifecycle, or of some of its assets."""
-    ops = {name: {"config": own} for name, own in OPS.items() if only is None or name in only}
+    every = OPS | (TINY if tiny else {})
+    ops = {name: {"config": own} for name, own in every.items() if only is None or name in only}
     return {"ops": ops}

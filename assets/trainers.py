@@ -36,7 +36,10 @@ class TrlConfig(Form):
     groups_per_step: int = Field(default=16, ge=1, le=4096, description="Prompts in each step.")
     group_size: int = Field(default=8, ge=2, le=128, description="Rollouts of each prompt.")
     learning_rate: float = Field(
-        default=1.5e-4, gt=0, le=1e-2, description="Learning rate after the warm-up."
+        default=1.5e-4,
+        gt=0,
+        le=1e-2,
+        description="Learning rate after the warm-up. In YAML, 1e-4 is a text: write 0.0001.",
     )
     seed: int = Field(
         default=1, ge=0, description="Seed of the order of prompts and of the sampling."

@@ -1,0 +1,98 @@
+"""What the tests in a browser share: one small project, one ``dagster dev``, one Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from interface import Interface
+from lifecycle_tools import SIZES, processes_below, wait_until
+from screen import SCREENSHOTS
+from small_project import PICTURED, SmallProject
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NEUTRAL_ROOT = Path("/srv/text2sql")
+"""Where the project lies while screenshots are made: pictures show paths."""
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+SIZE = {"width": 1440, "height": 900}
+SECONDS = 60
+"""How long a text may take to appear."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> str:
+    """The program; skips where it is not."""
+    pytest.importorskip("playwright", reason="playwright is not installed: make setup")
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("there is no Chromium on this machine: make browser")
+    return found
+
+
+@pytest.fixture(scope="package")
+def root(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An artifact root of its own, at a neutral place where screenshots are made."""
+    if not os.environ.get(SCREENSHOTS):
+        yield tmp_path_factory.mktemp("browser") / "text2sql"
+        return
+    NEUTRAL_ROOT.mkdir(parents=True)
+    yield NEUTRAL_ROOT
+    shutil.rmtree(NEUTRAL_ROOT)
+
+
+@pytest.fixture(scope="package")
+def project(root: Path) -> Iterator[SmallProject]:
+    """A small project, and ``make ui`` on it; no process of it is left."""
+    log = root.with_name(f"{root.name}-ui.log")
+    interface = Interface(log, {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""})
+    try:
+        with SmallProject(root, interface) as project:
+            project.make(PICTURED if os.environ.get(SCREENSHOTS) else SIZES)
+            assert wait_until(interface.repositories, 90), log.read_text()
+            yield project
+    finally:
+        interface.stop()
+    assert wait_until(lambda: not processes_below(root), 30)
+
+
+@pytest.fixture(scope="package")
+def browser(chromium: str, project: SmallProject) -> Iterator[Browser]:
+    """Chromium, which reaches this machine only."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, project: SmallProject) -> Iterator[Page]:
+    """A new window on the UI."""
+    url = f"http://127.0.0.1:{project.interface.port}"
+    context = browser.new_context(base_url=url, viewport=SIZE)
+    context.set_default_timeout(SECONDS * 1000)
+    yield context.new_page()
+    context.close()

@@ -1,0 +1,48 @@
+"""Retraining in Dagster's web interface alone: is it better, who is champion, where from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from screen import (
+    RUN_SECONDS,
+    add_partition,
+    change,
+    launch,
+    materialize_button,
+    open_job_launchpad,
+    picture,
+    watch,
+)
+from small_project import FIRST_RUN, SmallProject
+
+from text2sql.champion import champion_record
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+TINY = {"steps": 2, "groups_per_step": 2, "group_size": 4, "save_every": 1}
+FEW = {"shards": 1, "minimum_prompts": 1}
+
+
+def test_retrained_policy_is_judged_and_the_champion_stays(
+    page: Page, project: SmallProject
+) -> None:
+    open_job_launchpad(page, "training")
+    add_partition(page, "slower")
+    change(page, learning_rate="0.00005", single_turn="false", **TINY, **FEW)
+    launch(page)
+    page.get_by_text("exact_match").last.wait_for(timeout=RUN_SECONDS * 1000)
+    picture(page, "run")
+    watch(page, "Success")
+    page.goto("/assets/grpo_policy?view=events")
+    page.get_by_text("learning_rate 5e-05").first.wait_for()
+    page.goto("/assets/dev_scores?view=events")
+    page.get_by_text("The difference to the base is inside the noise").first.wait_for()
+    materialize_button(page, "champion_policy").click()
+    page.get_by_role("button", name="View").click()
+    watch(page, "Success")
+    page.goto("/assets/champion_policy?view=events")
+    page.get_by_text("stays champion").first.wait_for()
+    picture(page, "champion")
+    assert champion_record(project.root)["training_run"] == FIRST_RUN

@@ -1,0 +1,109 @@
+"""What a person sees in Dagster's web interface: the graph, the forms, what checks found."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lifecycle_tools import wait_until
+from screen import help_on, open_launchpad, picture
+from small_project import SmallProject, instance_of, run_assets
+
+from pipelines.definitions import defs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+STORY = ("bird", "difficulty", "training", "evaluation", "reporting")
+"""The groups, as the README tells what runs."""
+
+WIDE = {"width": 1600, "height": 640}
+"""A window for the whole graph."""
+
+SCHEDULE = "/locations/pipelines.definitions/schedules/daily_answers_schedule"
+STATE = """{scheduleOrError(scheduleSelector: {scheduleName: "daily_answers_schedule",
+  repositoryName: "__repository__", repositoryLocationName: "pipelines.definitions"}) {
+  ... on Schedule {scheduleState {status}}}}"""
+
+
+def test_graph_reads_as_the_story(page: Page) -> None:
+    page.set_viewport_size(WIDE)
+    page.goto("/asset-groups")
+    places = []
+    for group in STORY:
+        box = page.locator("foreignObject").get_by_text(group, exact=True)
+        box.wait_for()
+        places.append(box.bounding_box()["x"])
+    assert places == sorted(places)
+    page.get_by_text("Hide navigation").click()
+    page.locator("input[placeholder^=Jump]").locator("xpath=following::button[1]").click()
+    page.keyboard.press("Alt+KeyE")
+    for key in defs.resolve_asset_graph().get_all_asset_keys():
+        page.locator("foreignObject").get_by_text(key.to_user_string(), exact=True).wait_for()
+    picture(page, "graph")
+
+
+def test_launchpad_shows_defaults_bounds_and_help(page: Page) -> None:
+    offered = open_launchpad(page, "training_prompts")
+    assert "least_solved: 1" in offered and "most_solved: 0" in offered
+    words = help_on(page, "least_solved")
+    assert "Keep questions that are solved at least so often." in words
+    assert "(at least 1, at most 128)" in words
+    offered = open_launchpad(page, "grpo_policy")
+    assert "learning_rate: 0.00015" in offered
+    words = help_on(page, "learning_rate")
+    assert (
+        "Learning rate after the warm-up. In YAML, 1e-4 is a text: write 0.0001. (more than 0,"
+        in words
+    )
+    picture(page, "launchpad")
+
+
+def test_check_shows_its_failing_rows(page: Page, project: SmallProject, tmp_path: Path) -> None:
+    with instance_of(project.root) as instance:
+        source = {"source": str(doubtful_dataset(tmp_path)), "splits": ["dev"]}
+        names = ("bird_archive", "bird_questions")
+        assert not run_assets(instance, names, bird_archive=source).success
+    page.goto("/assets/bird_questions?view=checks")
+    page.get_by_text("questions_valid").first.click()
+    for text in (
+        "Failed",
+        "no two questions share an id",
+        "How many stores are open?",
+        "failing rows",
+    ):
+        page.get_by_text(text).first.wait_for()
+    picture(page, "check")
+
+
+def doubtful_dataset(folder: Path) -> Path:
+    """Write a dataset in which two questions share an id and one has no SQL."""
+    database = folder / "dev_databases" / "stores" / "stores.sqlite"
+    database.parent.mkdir(parents=True)
+    database.touch()
+    asked = ("How many stores are open?", "How many stores are closed?", "Which is the largest?")
+    rows = [
+        {"question_id": max(1, number), "db_id": "stores", "question": question, "evidence": ""}
+        | {"SQL": "" if number == 2 else "SELECT 1", "difficulty": "simple"}
+        for number, question in enumerate(asked)
+    ]
+    (folder / "dev.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_schedule_is_turned_on_and_off(page: Page, project: SmallProject) -> None:
+    def status() -> str:
+        found = project.interface.ask(STATE)["scheduleOrError"]["scheduleState"]
+        return found["status"]
+
+    page.goto(SCHEDULE)
+    switch = page.locator("table input[type=checkbox]").first
+    switch.wait_for(state="attached")
+    assert status() == "STOPPED"
+    switch.dispatch_event("click")
+    page.get_by_text("Next tick").first.wait_for()
+    assert wait_until(lambda: status() == "RUNNING")
+    switch.dispatch_event("click")
+    assert wait_until(lambda: status() == "STOPPED")

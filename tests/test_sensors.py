@@ -350,7 +350,15 @@ def made(
                 instance.report_runless_asset_event(evaluation)
 
 
-def test_conditions_follow_what_an_asset_was_made_from(root, instance):
+@pytest.fixture
+def in_memory():
+    """An instance that keeps nothing on disk: for many events."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+def test_conditions_follow_what_an_asset_was_made_from(root, in_memory):
+    instance = in_memory
     instance.add_dynamic_partitions("training_run", ["june", "july"])
     made(instance, "bird_questions", "bird_databases", "gold_results", "known_issues")
     made(instance, "reward_strength")

@@ -120,6 +120,11 @@ def make_program(
             f"The policy {start or policy.base} is a server or on the hub: training needs its "
             "model's directory; fetch it with hf download and name the directory."
         )
+    if isinstance(config, PrimeRlLoraConfig) and policy.server != "vllm":
+        raise Text2SqlError(
+            "An adapter can only be evaluated through vLLM: set the policy's server to vllm, or "
+            "choose prime_rl, which trains all weights."
+        )
     prompts = (folder / KEPT).resolve()
     paths = {
         "policy_dir": str(base.resolve()),

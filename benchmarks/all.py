@@ -40,6 +40,7 @@ BENCHMARKS = {
     "strength": Benchmark("strength"),
     "evaluation_report": Benchmark("evaluation_report", quick=None),
     "reports": Benchmark("reports", quick=("--only", "memory")),
+    "training_kills": Benchmark("training_kills", quick=("--only", "memory")),
     "pocket_gain": Benchmark("pocket_gain", quick=None),
     "pocket_gain_control": Benchmark("pocket_gain", ("--control", "--seeds", "1"), None),
 }

@@ -137,6 +137,22 @@ SECTIONS = (
         ),
     ),
     Section(
+        "training_kills",
+        "Training",
+        (
+            Row("random moments at which a run was stopped", "kills/moments"),
+            Row("something left 20 s after the grace", "kills/left"),
+            Row("cancelled, until all is gone, at most", "kills/seconds/cancel/most", "s"),
+            Row(
+                "the same, where nothing heeds SIGTERM",
+                "kills/seconds/cancel one that ignores it/most",
+                "s",
+            ),
+            Row("from prime-rl's row to Dagster's line, at most", "progress/seconds/most", "s"),
+            Row("memory of following 10,000 steps", "memory/10000_steps_mib", "MiB"),
+        ),
+    ),
+    Section(
         "strength",
         "Reward strength",
         (

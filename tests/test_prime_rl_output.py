@@ -7,7 +7,9 @@ import tracemalloc
 import pytest
 
 from text2sql.errors import Text2SqlError
-from text2sql.policy.open import policy_directory
+from text2sql.policy.adapter import read_adapter
+from text2sql.policy.open import open_policy, policy_directory
+from text2sql.policy.revision import directory_revision
 from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import progress
 from text2sql.training.prime_rl.assemble import assemble, tensors, verify_weights
@@ -188,6 +190,22 @@ def test_an_adapter_is_no_model_by_itself(tmp_path):
     record = assemble(folder, policy_directory("pocket"), target, AgentSettings())
     assert record["vllm_arguments"][1:3] == ["--max-lora-rank", "32"]
     assert not (target / "config.json").exists()
+    assert read_adapter(target).base == policy_directory("pocket")
+    revision = directory_revision(target)
+    assert record["revision"] == revision
+    for name, change in (
+        ("training.json", lambda text: text.replace(record["base_revision"], "0" * 16)),
+        ("adapter_config.json", lambda text: text.replace("32", "16")),
+    ):
+        text = (target / name).read_text()
+        (target / name).write_text(change(text))
+        assert directory_revision(target) != revision
+        (target / name).write_text(text)
+    with pytest.raises(Text2SqlError, match="is an adapter, which vLLM serves beside its base"):
+        open_policy(str(target))
+    (target / "training.json").write_text("{}")
+    with pytest.raises(Text2SqlError, match="is an adapter without its base model"):
+        directory_revision(target)
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,13 @@ def sandbox():
         yield box
 
 
-def draw(spec: str, questions, sandbox: Sandbox, folder: Path, sampling: Sampling, samples=1):
+def draw(
+    spec: str, questions, sandbox: Sandbox, folder: Path, sampling: Sampling, samples=1, model=None
+):
     """Draw rollouts of every question and judge them."""
     golds = run_golds(questions, sandbox, Limits())
     store = RolloutStore(folder / "rollouts.jsonl")
-    policy = open_policy(spec)
+    policy = open_policy(spec, model)
     return golds, collect(
         questions, golds, policy, sandbox, SETTINGS, sampling, samples, store, concurrency=16
     )

@@ -172,3 +172,10 @@ def test_a_single_turn_prompt_of_a_large_schema_fits(tmp_path, sandbox):
     text = render_full(describe(database, sandbox), schema_budget(AgentSettings()))
     assert len(text) <= 2 * CHARS
     assert "customer_table_299" in text
+
+
+def test_views_that_take_long_to_compile_do_not_hold_up_the_schema(inspect, monkeypatch):
+    monkeypatch.setattr("text2sql.schema._VIEW_SECONDS", -1.0)
+    (overview,) = inspect("CREATE TABLE t (a); CREATE VIEW v AS SELECT a FROM t;", None)
+    broken = "v broken: not looked at; the views before it took too long"
+    assert sorted(overview.splitlines()) == ["t(a) 0 rows", broken]

@@ -21,11 +21,13 @@ _KEYWORDS = frozenset(_KEYWORD_TEXT.split())
 _CONTROL = re.compile(r"<(?=[|\uff5c]|/?(?:tool_|function|parameter|think))")
 _LONGEST_MARKER = 16
 _LINE_BREAKS = {"\r": "\\r", "\n": "\\n", "\x00": "\\0"}
-# Control characters, which could also steer a terminal, and halves of surrogate pairs, which
-# no encoder takes, are shown as escapes; a tab may stay.
+# Control characters, which could also steer a terminal, marks that turn the direction of what
+# follows, and halves of surrogate pairs, which no encoder takes, are shown as escapes; a tab may
+# stay.
 _ESCAPES = str.maketrans(
     {chr(code): f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
-    | {chr(code): f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0xD800, 0xE000))}
+    | {chr(code): f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+    | {chr(code): f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
     | _LINE_BREAKS
 )
 _COUNT_LINE = 80

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from time import monotonic, time_ns
 
-from text2sql.sandbox.files import odd_companion
+from text2sql.sandbox.files import odd_file
 from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
 from text2sql.sandbox.locks import is_being_written
 from text2sql.sandbox.statements import pragma_reads
@@ -94,7 +94,7 @@ class Database:
         """
         if self._recent or not self.is_current():
             return False
-        return self.immutable or not odd_companion(self._real)
+        return self.immutable or not odd_file(self._real)
 
     def compile_error(self, statement: str) -> str:
         """Return SQLite's complaint if a statement is not well formed, else nothing.
@@ -220,7 +220,7 @@ class DatabaseCache:
 
 
 def _open_database(path: str) -> Database:
-    if odd := odd_companion(os.path.realpath(path)):
+    if odd := odd_file(os.path.realpath(path)):
         raise UnusableDatabase(f"{path} cannot be read: {odd}.")
     try:
         return Database(path)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from text2sql.sandbox.channel import Progress
 from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache, replacing
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
+from text2sql.sandbox.misspelt import misspelt
 from text2sql.sandbox.results import (
     QueryResult,
     ResultDigest,
@@ -17,7 +18,7 @@ from text2sql.sandbox.results import (
     refused,
     timeout_message,
 )
-from text2sql.sandbox.statements import Statement, classify, tokens_of
+from text2sql.sandbox.statements import Statement, classify
 
 
 class Job(NamedTuple):
@@ -41,7 +42,7 @@ def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResu
         statements = classify(job.sql)
         if not statements:
             return QueryResult(Status.NO_STATEMENT, error="there is no SQL statement to run")
-        return _run(job, statements, databases, deadline, progress)
+        return _run_on_one_state(job, statements, databases, deadline, progress)
     except MemoryError:
         databases.clear()
         error = f"the query needed more than {job.memory_mb} MB of memory and was stopped"
@@ -54,25 +55,35 @@ def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResu
         return QueryResult(Status.ERROR, error=_unicode_message(error))
 
 
-def _run(
+_ATTEMPTS = 3
+
+
+def _run_on_one_state(
     job: Job,
     statements: list[Statement],
     databases: DatabaseCache,
     deadline: float,
     progress: Progress,
 ) -> QueryResult:
-    database = databases.get(job.path)
-    database.deadline = deadline
-    refusal = _refusal(job.sql, statements, database, progress)
-    if refusal is not None:
-        return refusal
-    result = _read(job, statements[0], database)
-    if database.immutable and not database.is_current():
-        # The file changed under an unlocked reader: what was read may be torn.
+    """Run a text; again where the file changed under it, as what was read may be torn."""
+    for _ in range(_ATTEMPTS):
         database = databases.get(job.path)
         database.deadline = deadline
-        result = _read(job, statements[0], database)
-    return result
+        result = _run(job, statements, database, progress)
+        locked = not database.immutable
+        if locked or result.status is Status.TIMEOUT or database.is_current():
+            return result
+    return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file changes all the time")
+
+
+def _run(
+    job: Job, statements: list[Statement], database: Database, progress: Progress
+) -> QueryResult:
+    try:
+        refusal = _refusal(job.sql, statements, database, progress)
+        return refusal or _read(job, statements[0], database)
+    except sqlite3.Error as error:
+        return _failed(job, error)
 
 
 def _refusal(
@@ -113,7 +124,7 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
         cursor.close()
     if result.status is not Status.OK or job.strict_text or '"' not in statement.text:
         return result
-    return _with_warnings(result, _misspelt(statement.text, database))
+    return _with_warnings(result, misspelt(statement.text, database))
 
 
 def _names(columns: list[str]) -> tuple[str, ...]:
@@ -202,35 +213,6 @@ def _unicode_message(error: Exception) -> str:
     return f"the statement holds a character that SQLite cannot read: {error}"
 
 
-_CHECKED_NAMES = 50
-
-
 def _with_warnings(result: QueryResult, names: list[str]) -> QueryResult:
     warnings = tuple(f'"{name}" is not a column; SQLite read it as text' for name in names)
     return QueryResult(**(vars(result) | {"warnings": warnings}))
-
-
-def _misspelt(statement: str, database: Database) -> list[str]:
-    """Find double-quoted names that SQLite, knowing no such column, took for text.
-
-    Each is written with backticks, which SQLite never takes for text, and compiled.
-    """
-    quoted = [t for t in tokens_of(statement) if t.kind == "quoted" and t.text[0] == '"']
-    suspects: list[str] = []
-    for token in quoted[:_CHECKED_NAMES]:
-        name = token.text[1:-1].replace('""', '"')
-        if not name or name in suspects:
-            continue
-        tick = "`" + name.replace("`", "``") + "`"
-        text = f"EXPLAIN {statement[: token.start]}{tick}{statement[token.end :]}"
-        if f"no such column: {name}" == _compile(text, database):
-            suspects.append(name)
-    return suspects
-
-
-def _compile(text: str, database: Database) -> str:
-    try:
-        database.handle.execute(text).close()
-    except sqlite3.Error as error:
-        return str(error)
-    return ""

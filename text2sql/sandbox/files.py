@@ -12,7 +12,7 @@ from pathlib import Path
 
 from text2sql.errors import Text2SqlError
 
-_COMPANIONS = ("-journal", "-wal", "-shm")
+_FILES = ("", "-journal", "-wal", "-shm")
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -45,14 +45,18 @@ def check_database(path: Path | str) -> Path:
     return absolute
 
 
-def odd_companion(path: str) -> str:
-    """Say which file beside a database is none, as reading it might never end; else nothing."""
-    for end in _COMPANIONS:
+def odd_file(path: str) -> str:
+    """Say which part of a database is no file, as opening it might never end, or that the
+    database is empty; nothing where all is well.
+    """
+    for end in _FILES:
         try:
-            mode = os.stat(path + end).st_mode
+            found = os.stat(path + end)
         except OSError:
             continue
-        if not stat.S_ISREG(mode):
-            kind = _KINDS.get(stat.S_IFMT(mode), "no file")
+        if not stat.S_ISREG(found.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
             return f"{path}{end} is {kind} where SQLite keeps a file; move it away"
+        if not end and not found.st_size:
+            return f"{path} is empty (0 bytes); get a fresh copy"
     return ""

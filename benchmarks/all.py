@@ -41,6 +41,7 @@ BENCHMARKS = {
     "evaluation_report": Benchmark("evaluation_report", quick=None),
     "reports": Benchmark("reports", quick=("--only", "memory")),
     "training_kills": Benchmark("training_kills", quick=("--only", "memory")),
+    "operations": Benchmark("operations", quick=("--only", "load_time")),
     "pocket_gain": Benchmark("pocket_gain", quick=None),
     "pocket_gain_control": Benchmark("pocket_gain", ("--control", "--seeds", "1"), None),
 }

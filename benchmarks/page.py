@@ -153,6 +153,22 @@ SECTIONS = (
         ),
     ),
     Section(
+        "operations",
+        "Dagster",
+        (
+            Row("loading the code location, median", "load_time/median_s", "s"),
+            Row("of which importing dagster", "load_time/import_dagster_alone_s", "s"),
+            Row("memory of an idle web interface and daemon", "idle_memory/private_mb", "MB"),
+            Row("processor, beside a script that does the same", "overhead/more_cpu_percent", "%"),
+            Row("clock, beside a script that does the same", "overhead/more_wall_percent", "%"),
+            Row("cancelled in every stage, processes left", "cancels/processes_left"),
+            Row("run again after that, failed", "cancels/reruns_failed"),
+            Row("lifecycles in a row on SQLite", "runs_in_a_row/runs"),
+            Row("of which failed", "runs_in_a_row/failed"),
+            Row("lock errors", "runs_in_a_row/lock_errors"),
+        ),
+    ),
+    Section(
         "strength",
         "Reward strength",
         (

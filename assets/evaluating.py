@@ -13,6 +13,7 @@ from assets.rollout_sets import RolloutSet
 from assets.sources import SAMPLING, SOURCES
 from assets.strength import load_strength
 from assets.versions import code_version, fingerprint, read_json
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
@@ -35,7 +36,7 @@ POINTER = "rollouts.json"
 SETTINGS = ("greedy", "sampled", SINGLE_TURN)
 
 
-class ScoresConfig(dg.Config):
+class ScoresConfig(Form):
     """Which parts of the questions are scored apart, and by which rules."""
 
     strong: float = Field(

@@ -7,13 +7,14 @@ from assets.evaluation import dev_scores, last_evaluated, read_previous, read_sc
 from assets.evaluation_view import partial_settings
 from assets.failures import told
 from assets.partitions import PARTITION_TAG
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from text2sql.scores import TRAINED
 
 WARN = dg.AssetCheckSeverity.WARN
 
 
-class InfrastructureBound(dg.Config):
+class InfrastructureBound(Form):
     """How much the infrastructure may spoil."""
 
     most: float = Field(
@@ -21,7 +22,7 @@ class InfrastructureBound(dg.Config):
     )
 
 
-class WriteBound(dg.Config):
+class WriteBound(Form):
     """How often a policy may try to write."""
 
     most: float = Field(

@@ -20,6 +20,7 @@ from text2sql.known_results import KnownResults, execute_known
 from text2sql.parts import EMPTY, WITH_ROWS
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
+from text2sql.statistics import wilson
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class PredictionScores:
         return {
             "rule": self.rule,
             **_share(self.scored),
+            "interval": list(self.interval),
             **({} if self.corrected is None else {"corrected": _share(self.corrected)}),
             **self._by_gold(),
             "by_difficulty": self._by(lambda question: question.difficulty or "unknown"),
@@ -60,6 +62,13 @@ class PredictionScores:
                 for item in self.scored
             ],
         }
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The accuracy's 95 % interval (Wilson's) over the questions with a verdict."""
+        verdicts = [item.verdict for item in self.scored]
+        n = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE)
+        return wilson(verdicts.count(Verdict.MATCH), n)
 
     def _by_gold(self) -> dict[str, Any]:
         """Return the questions whose gold returns no row apart, where there are any."""

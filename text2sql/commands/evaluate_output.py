@@ -56,7 +56,9 @@ def print_scores(scores: PredictionScores) -> None:
     """Print accuracies and verdicts."""
     found = scores.to_dict()
     total = _percent(accuracy(scores.scored))
-    click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule})")
+    low, high = scores.interval
+    sure = f"95 % interval {low:.2%} to {high:.2%}"
+    click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule}; {sure})")
     if corrected := found.get("corrected"):
         share = _percent(corrected["execution_accuracy"])
         click.echo(f"  {'corrected':<24} {share:>7} of {_count(corrected)} (known issues)")

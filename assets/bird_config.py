@@ -15,10 +15,27 @@ POCKET = "pocket"
 class PocketSizes(Form):
     """How many questions each part of the pocket corpus has."""
 
-    train: int = Field(default=CorpusSizes.train, ge=1, le=100_000)
-    new_databases: int = Field(default=CorpusSizes.new_databases, ge=0, le=100_000)
-    unseen_words: int = Field(default=CorpusSizes.unseen_words, ge=0, le=100_000)
-    general: int = Field(default=CorpusSizes.general, ge=0, le=100_000)
+    train: int = Field(
+        default=CorpusSizes.train, ge=1, le=100_000, description="Questions to train on."
+    )
+    new_databases: int = Field(
+        default=CorpusSizes.new_databases,
+        ge=0,
+        le=100_000,
+        description="Dev questions on databases that training has not.",
+    )
+    unseen_words: int = Field(
+        default=CorpusSizes.unseen_words,
+        ge=0,
+        le=100_000,
+        description="Dev questions in words that training has not.",
+    )
+    general: int = Field(
+        default=CorpusSizes.general,
+        ge=0,
+        le=100_000,
+        description="Dev questions in the general phrasing, to show what training forgets.",
+    )
 
 
 class SplitConfig(Form):

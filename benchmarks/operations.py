@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks.cancelling import cancels
 from benchmarks.lifecycle_setting import run_config
-from benchmarks.measuring import measure_parts, seconds
+from benchmarks.measuring import measure_parts
 
 REPO = Path(__file__).resolve().parents[1]
 _LOCKED = ("database is locked", "unable to open database file")
@@ -28,16 +28,19 @@ _LOAD = "from pipelines.definitions import defs; defs.get_repository_def().load_
 
 def load_time(folder: Path, times: int = 5) -> dict[str, Any]:
     """Load the code location in a new process, again and again; beside a bare Dagster."""
-    command = [sys.executable, "-c"]
-    bare = [seconds(lambda: _run([*command, "import dagster"], folder)) for _ in range(times)]
-    found = [seconds(lambda: _run([*command, _LOAD], folder)) for _ in range(times)]
+    bare = [_timed([sys.executable, "-c", "import dagster"], folder) for _ in range(times)]
+    rows = [_timed([sys.executable, "-c", _LOAD], folder) for _ in range(times)]
     return {
         "times": times,
-        "median_s": round(statistics.median(found), 2),
-        "fastest_s": round(min(found), 2),
-        "slowest_s": round(max(found), 2),
-        "import_dagster_alone_s": round(statistics.median(bare), 2),
+        "median_s": _median(rows, "wall_s"),
+        "processor_s": _median(rows, "cpu_s"),
+        "import_dagster_alone_s": _median(bare, "wall_s"),
+        "import_dagster_alone_processor_s": _median(bare, "cpu_s"),
     }
+
+
+def _median(rows: list[dict[str, Any]], name: str) -> float:
+    return round(statistics.median(row[name] for row in rows), 2)
 
 
 def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
@@ -77,8 +80,8 @@ def overhead(folder: Path, times: int = 2) -> dict[str, Any]:
         rows["script"].append(_timed(script, root))
         root = folder / f"dagster-{number}"
         rows["dagster"].append(_timed(_demo(folder), root))
-    wall = {name: statistics.median(row["wall_s"] for row in rows[name]) for name in rows}
-    cpu = {name: statistics.median(row["cpu_s"] for row in rows[name]) for name in rows}
+    wall = {name: _median(rows[name], "wall_s") for name in rows}
+    cpu = {name: _median(rows[name], "cpu_s") for name in rows}
     return {
         "times": times,
         **rows,
@@ -132,14 +135,10 @@ def _timed(command: list[str], root: Path) -> dict[str, Any]:
         print(output[-2000:], file=sys.stderr)
     return {
         "status": os.waitstatus_to_exitcode(status),
-        "wall_s": round(time.perf_counter() - started, 1),
-        "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+        "wall_s": round(time.perf_counter() - started, 2),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
         "output": output[-2000:] if status else "",
     }
-
-
-def _run(command: list[str], root: Path) -> None:
-    subprocess.run(command, cwd=REPO, env=_environment(root), check=True, capture_output=True)
 
 
 def _environment(root: Path) -> dict[str, str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 from dagster import DagsterEventType
-from dagster._core.storage.event_log import SqliteEventLogStorage
 from pydantic import Field
 
 MATERIALIZED = DagsterEventType.ASSET_MATERIALIZATION
@@ -76,6 +75,8 @@ def runs_in_force(instance: dg.DagsterInstance) -> set[str]:
 
 def remove_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Remove a run, its events, its output and the small values that its steps passed on."""
+    from dagster._core.storage.event_log import SqliteEventLogStorage
+
     instance.delete_run(run_id)
     storage = instance.event_log_storage
     if isinstance(storage, SqliteEventLogStorage):

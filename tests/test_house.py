@@ -45,6 +45,7 @@ NEEDS_EXTRA = {
 """Modules that only make sense with an extra, and what of it they import at once."""
 
 LONGEST = 250
+LONGEST_BODY = 50
 LONGER: dict[str, str] = {}
 """Modules that may have more lines, and why: none as yet."""
 
@@ -146,6 +147,18 @@ def test_modules_are_short():
     lengths = {name_of(file): len(file.read_text().splitlines()) for file in PRODUCT}
     long = {name: count for name, count in lengths.items() if count > LONGEST}
     assert {name: count for name, count in long.items() if name not in LONGER} == {}
+
+
+def test_functions_are_short():
+    """About a dozen lines, says the house; this is where it surely ends."""
+    long = []
+    for file in PRODUCT:
+        for node in ast.walk(tree(file)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                long += [f"{name_of(file)}: {node.name} ({lines})"] if lines > LONGEST_BODY else []
+    assert long == []
 
 
 def public(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:

@@ -122,6 +122,7 @@ def _launcher(folder: Path) -> Iterator[Launcher]:
         target = WorkspaceFileTarget([str(CHECKOUT / "workspace.yaml")])
         with WorkspaceProcessContext(instance, target) as process:
             yield Launcher(instance, process.create_request_context(), folder)
+    _wait(lambda: not _processes(folder), 120.0)  # the code server ends by itself
 
 
 def _wait(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:

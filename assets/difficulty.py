@@ -13,7 +13,7 @@ from assets.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.failures import told
-from assets.partitions import require_training_run
+from assets.partitions import require_training_run, training_run_of
 from assets.prompt_checks import check_prompts, check_ratings
 from assets.prompt_files import (
     GOLDS,
@@ -73,6 +73,7 @@ def plan_base_rollouts(
     wanted = rollout_set(
         policy, start.policy, dataset, "train", questions, config.sampled(), config.samples
     )
+    start.require_other(training_run_of(context))
     start.require_revision(wanted.policy_revision)
     cost = estimate_cost(root.path, wanted)
     context.log.info(f"Base rollouts: {cost}")

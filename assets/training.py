@@ -97,6 +97,7 @@ def grpo_policy(
     run = context.partition_key
     require_run_name(run)
     start = find_start(root.path, config.start_from)
+    start.require_other(run)
     planned = plan_training(config.trainer, start, policy, root)
     _warn_of_other_filter(context, planned)
     folder = training_folder(root, run) / planned["version"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from assets.data import write_file
+from assets.data import load_current, write_file
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
 from assets.partitions import require_run_name
@@ -45,8 +45,10 @@ def main(arguments: list[str]) -> None:
     request = Request(**json.loads(arguments[0]))
     root = ArtifactRoot()
     require_run_name(request.name)
+    load_current(root.path)
     config = training_config(request)
     trainer, start = trainer_of(config), find_start(root.path, start_of(config))
+    start.require_other(request.name)
     require_free(root.path, request.name, trainer, start)
     about = {
         "training_run": request.name,

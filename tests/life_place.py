@@ -26,7 +26,7 @@ from text2sql.promoting import promote_by_hand
 from text2sql.promotion import GateRules
 
 FIRST, SECOND = "first", "second"
-SIZES = {"train": 24, "new_databases": 4, "unseen_words": 2, "general": 0}
+SIZES = {"train": 16, "new_databases": 4, "unseen_words": 2, "general": 0}
 SAMPLED = {"shards": 1, "samples": 4}
 OPS: dict[str, Any] = {
     "bird_archive": {"config": {"sizes": SIZES}},

@@ -166,6 +166,7 @@ def chain(asked: str, status: int = 0) -> tuple[list[dict], list[str]]:
 
 
 OF_RUN = "dev_scores of july"
+RUNS = ("june", "july")
 WHOLE = [
     ("training run", "july"),
     ("config", "trl"),
@@ -267,6 +268,18 @@ def break_weights(root: Path) -> None:
     edit(root / "training/july/v1/policy/config.json", "{}", '{"a": 1}')
 
 
+def make_circle(root: Path) -> None:
+    file = root / "training/june/training.json"
+    june, july = (json.loads((root / f"training/{n}/training.json").read_text()) for n in RUNS)
+    start = {"from": "july", "policy": july["policy"], "training_run": "july"}
+    write(file, sealed(june | {"start": start, "start_revision": july["policy_revision"]}))
+
+
+def write_nonsense(root: Path) -> None:
+    july = json.loads((root / "training/july/training.json").read_text())
+    write(root / "training/july/training.json", sealed(july | {"start": [], "settings": 5}))
+
+
 def lose_weights(root: Path) -> None:
     shutil.rmtree(root / "training/july/v1/policy")
 
@@ -299,6 +312,8 @@ def spoil_archive(root: Path) -> None:
         (break_scores, "scores.json was changed after the evaluation"),
         (break_prompts, "prompts are not those of the run"),
         (break_weights, "have the revision"),
+        (make_circle, "would have been trained from itself"),
+        (write_nonsense, "What is recorded of july makes no sense"),
         (lose_weights, "The weights are gone from"),
         (lose_start, "june is missing: nothing is known of this training run"),
         (lose_dataset, "dev.json"),

@@ -166,6 +166,7 @@ def test_a_run_is_shown_before_it_is_started(life, capsys):
         ("x" * 65, {}, "use up to 64 letters"),
         ("champion", {}, "it stands for a policy to start from"),
         ("third", {"start_from": "nobody"}, r"cannot start from 'nobody': .* \(first, second\)"),
+        (SECOND, {"start_from": SECOND}, "second cannot start from its own policy"),
         ("third", {"settings": {"speed": "1"}}, "trl has no setting 'speed': it has steps"),
         ("third", {"settings": {"steps": "0"}}, "trl: steps is 0"),
         ("third", {"backend": "tpu"}, "no trainer 'tpu': use trl, prime_rl"),

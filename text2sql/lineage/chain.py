@@ -43,6 +43,8 @@ class Link:
             yield
         except Text2SqlError as error:
             self.problems.append(f"{error}" if str(error).endswith(".") else f"{error}.")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            self.problems.append(f"What is recorded of {self.name} makes no sense: {error!r}.")
         except OSError as error:
             self.problems.append(f"{error.filename} cannot be read: {error.strerror}.")
 

@@ -18,19 +18,26 @@ _STEP = re.compile(r"(?:checkpoint-|step_)(\d+)")
 Record = dict[str, Any]
 
 
-def run_links(root: Path, run: str, revision: str = "") -> list[Link]:
+def run_links(
+    root: Path, run: str, revision: str = "", later: frozenset[str] = frozenset()
+) -> list[Link]:
     """Return the links from a training run down to its data and the base policy.
 
     With ``revision`` it is the version of the run that made this policy: a run that was trained
-    again under its name has several.
+    again under its name has several. ``later`` are the policies that were trained from it.
     """
     link = Link("training run", run)
     record = _record_of(link, root, run, revision)
     links = [link]
-    if record:
-        link.facts = _facts(record)
-        _check(link, record)
-        links += [_settings_link(record), *_data_links(root, record), *_start_links(root, record)]
+    made = str(record.get("policy_revision"))
+    if record and made in later:
+        link.problems.append(f"The policy {made} would have been trained from itself.")
+    elif record:
+        with link.noting():
+            link.facts = _facts(record)
+            _check(link, record)
+            links += [_settings_link(record), *_data_links(root, record)]
+            links += _start_links(root, record, later | {made})
     return links
 
 
@@ -117,7 +124,7 @@ def _settings_link(record: Record) -> Link:
     return Link("config", str(record.get("backend", "")), facts)
 
 
-def _start_links(root: Path, record: Record) -> list[Link]:
+def _start_links(root: Path, record: Record, later: frozenset[str]) -> list[Link]:
     """Return where the run started from, and where that run did."""
     start = record.get("start") or {"from": "base", "policy": record.get("base")}
     revision = record.get("start_revision") or record.get("base_revision")
@@ -126,7 +133,7 @@ def _start_links(root: Path, record: Record) -> list[Link]:
     if not (run := start.get("training_run")):
         return [link]
     link.facts["training run"] = run
-    return [link, *run_links(root, run, str(revision))]
+    return [link, *run_links(root, run, str(revision), later)]
 
 
 def _data_links(root: Path, record: Record) -> list[Link]:

@@ -39,6 +39,14 @@ class Start:
                 "again."
             )
 
+    def require_other(self, run: str | None) -> None:
+        """Raise Text2SqlError where a training run would start from its own policy."""
+        if run and self.training_run == run:
+            raise Text2SqlError(
+                f"The training run {run} cannot start from its own policy ({self.name}): choose "
+                "another name for the next round."
+            )
+
 
 def training_runs_below(root: Path) -> list[str]:
     """Return the names of the training runs that have a record below an artifact root."""

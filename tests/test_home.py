@@ -14,6 +14,7 @@ import dagster as dg
 import pytest
 from dagster._core.launcher.base import WorkerStatus
 
+from pipelines import pools
 from pipelines.home import CONFIG_VARIABLE, open_instance, prepare_home
 from pipelines.launcher import LocalRunLauncher
 from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, owner
@@ -79,6 +80,13 @@ def test_sampling_pool_is_as_large_as_the_machine_until_a_person_says_otherwise(
     monkeypatch.setenv(SAMPLING_VARIABLE, "many")
     with pytest.raises(Text2SqlError, match="TEXT2SQL_SAMPLING_SLOTS is 'many'"):
         open_instance()
+
+
+def test_a_deployment_sets_the_pools_of_its_instance(root, monkeypatch, capsys):
+    prepare_home()
+    monkeypatch.setenv(SAMPLING_VARIABLE, "12")
+    pools.main()
+    assert capsys.readouterr().out == "pool sampling: 12 at once\n"
 
 
 def test_one_step_at_a_time_uses_the_gpu_in_a_fresh_instance(root):

@@ -7,6 +7,8 @@ assets whose own work it shapes, and not at those that only read their results.
 
 from __future__ import annotations
 
+from functools import cache
+
 from assets.versions import behaviour_version, code_version
 
 
@@ -126,11 +128,16 @@ def version_for(asset: str) -> str:
     return code_version(*SOURCES[asset])
 
 
+@cache
 def rollout_version() -> str:
-    """Return what rollouts must have in common beside policy, prompts, data and sampling."""
+    """Return what rollouts must have in common beside policy, prompts, data and sampling.
+
+    It is looked up once: a process goes on with the code that it has loaded.
+    """
     return behaviour_version(*ROLLOUT_BEHAVIOUR)
 
 
+@cache
 def training_version(backend: str) -> str:
     """Return a version of the code that shapes a training run with this backend."""
     kind = "trl" if backend == "trl" else "prime_rl"

@@ -45,5 +45,4 @@ def test_retrained_policy_is_judged_and_the_champion_stays(
     page.get_by_role("button", name="View", exact=True).click()
     watch(page, "Failure")
     page.get_by_text("slower cannot take over. Not better beyond noise").first.wait_for()
-    picture(page, "champion")
     assert champion_record(project.root)["training_run"] == FIRST_RUN

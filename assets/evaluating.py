@@ -83,17 +83,8 @@ def evaluate(
     policies = [_policy_rollouts(sets, found) for found in located]
     drawn = sets[f"{TRAINED} sampled"]
     questions = load_questions(root.path, what.split)
-    strength = load_strength(root.path, what.split)
-    golds = load_golds(root.path, what.split)
-    scores = score_policies(
-        questions,
-        *policies,
-        drawn.samples,
-        _provenance(context, what, drawn) | _issues_list(root),
-        Strengths(strength, config.strong) if strength else None,
-        load_corrections(root.path, what.split),
-        {key for key, gold in golds.items() if gold.empty},
-    )
+    provenance = _provenance(context, what, drawn) | _issues_list(root)
+    scores = _scored(root, what.split, questions, policies, drawn.samples, provenance, config)
     rules = _rules(questions, policies, config, sandbox)
     scores = replace(scores, scores=[*scores.scores, *(rules.scores() if rules else ())])
     write_json(what.folder / "scores.json", scores.to_dict())
@@ -105,6 +96,31 @@ def evaluate(
     _write_note(context, what)
     _write_submissions(root, what, located[1])
     return scores
+
+
+def _scored(
+    root: ArtifactRoot,
+    split: str,
+    questions: list[Question],
+    policies: list[PolicyRollouts],
+    k: int,
+    provenance: dict[str, str],
+    config: ScoresConfig,
+) -> Scores:
+    """Score base and trained policy with what is known of the split's questions."""
+    strength = load_strength(root.path, split)
+    golds = load_golds(root.path, split)
+    base, trained = policies
+    return score_policies(
+        questions,
+        base,
+        trained,
+        k,
+        provenance,
+        strengths=Strengths(strength, config.strong) if strength else None,
+        corrections=load_corrections(root.path, split),
+        empty={key for key, gold in golds.items() if gold.empty},
+    )
 
 
 def _write_note(context: dg.AssetExecutionContext, what: Evaluation) -> None:

@@ -141,7 +141,8 @@ SECTIONS = (
         "Training",
         (
             Row("random moments at which a run was stopped", "kills/moments"),
-            Row("something left 20 s after the grace", "kills/left"),
+            Row("prime-rl's programs ran at", "kills/running"),
+            Row("something left 20 s after the grace of 10 s", "kills/left"),
             Row("cancelled, until all is gone, at most", "kills/seconds/cancel/most", "s"),
             Row(
                 "the same, where nothing heeds SIGTERM",

@@ -1,10 +1,11 @@
 """A GRPO run with prime-rl, stopped at random moments: what is left of it, and for how long.
 
 ``python -m benchmarks.training_kills`` starts the launcher as a Dagster step does, with stand-ins
-for prime-rl's programs and for ``nvidia-smi``, and stops it in one of five ways at a random moment
-of its first seconds. ``seconds`` is how long it then takes until no process of the run is there and
-none of its ports is held; ``left`` counts the moments at which something was there after the
-grace and 20 s more. Progress and memory are of a run that is watched to its end.
+for prime-rl's programs and for ``nvidia-smi``, and stops it in one of five ways at a random moment:
+of its first seconds for one in five, of the first seconds after all ports are held for the others.
+``running`` counts the moments at which ports were held; ``seconds`` is how long it then takes until
+no process of the run is there and no port is held; ``left`` counts the moments at which something
+was there after the grace and 20 s more. Progress and memory are of a run that is watched to its end.
 """
 
 from __future__ import annotations
@@ -36,22 +37,27 @@ def kills(folder: Path, seed: int = 6) -> dict[str, Any]:
     """Stop a run at so many random moments, each in the next of the ways."""
     chance = random.Random(seed)
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
-    left = 0
+    left = running = 0
     for number in range(MOMENTS):
-        way = WAYS[number % len(WAYS)]
-        found = _stop_once(folder / str(number), way, chance.uniform(0.0, 6.0))
+        way, early = WAYS[number % len(WAYS)], chance.random() < 0.2
+        held, found = _stop_once(folder / str(number), way, chance.uniform(0.0, 4.0), early)
         taken[way].append(found)
         left += found > GRACE_SECONDS + ALLOWED_SECONDS
+        running += held
     return {
         "moments": MOMENTS,
+        "running": running,
         "grace_seconds": GRACE_SECONDS,
         "left": left,
         "seconds": {way: _spread(each) for way, each in taken.items()},
     }
 
 
-def _stop_once(folder: Path, way: str, moment: float) -> float:
-    """Start a run, stop it after so many seconds, return how long anything of it was there."""
+def _stop_once(folder: Path, way: str, moment: float, early: bool) -> tuple[bool, float]:
+    """Start a run and stop it after so many seconds.
+
+    Returns whether it held ports then, and how long anything of it was there afterwards.
+    """
     folder.mkdir(parents=True)
     place = _place(folder)
     behaviour: dict[str, Any] = {"step_seconds": 0.3, "stubborn": way.endswith("ignores it")}
@@ -61,6 +67,9 @@ def _stop_once(folder: Path, way: str, moment: float) -> float:
     environment = place.environment | {"PYTHONPATH": str(REPO)}
     command = place.command(steps=100)
     with GuardedProcess(command, folder / "log", environment, GRACE_SECONDS) as run:
+        while not early and len(place.busy_ports()) < 3 and run.wait(0.05) is None:
+            pass
+        held = bool(place.busy_ports())
         if way == "crash":
             run.wait(120)
         else:
@@ -71,7 +80,7 @@ def _stop_once(folder: Path, way: str, moment: float) -> float:
             if time.monotonic() - begun > GRACE_SECONDS + 2 * ALLOWED_SECONDS:
                 break
             time.sleep(0.05)
-        return time.monotonic() - begun
+        return held, time.monotonic() - begun
 
 
 def _end(place: Any, run: GuardedProcess, way: str) -> None:

@@ -1,6 +1,7 @@
 """prime-rl's configuration: what is written, and what is refused before anything starts."""
 
 import json
+import subprocess
 import sys
 import tomllib
 from dataclasses import replace
@@ -15,7 +16,13 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge import run_gold
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
-from text2sql.training.prime_rl.dry_run import check_config, dry_run, prime_rl_directory
+from text2sql.training.prime_rl.dry_run import (
+    check_config,
+    dry_run,
+    prime_rl_directory,
+    rl_environment,
+    rl_program,
+)
 from text2sql.training.prime_rl.files import check_prompts
 from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
 from text2sql.training.prime_rl.settings import (
@@ -26,6 +33,7 @@ from text2sql.training.prime_rl.settings import (
     TwoGpusLora,
     read_settings,
 )
+from text2sql.training.prime_rl.slurm_job import SCRIPT
 from text2sql.training.prime_rl.toml import rl_config, toml_text, write_toml
 
 
@@ -257,3 +265,19 @@ def test_prime_rl_accepts_every_preset(preset, tmp_path):
     files = replace(FILES, output_dir=tmp_path, prime_rl_dir=directory)
     config = rl_config(read_settings(preset, {}), files)
     assert dry_run(config, directory)
+
+
+@pytest.mark.slow
+def test_prime_rl_writes_the_job_that_is_submitted(tmp_path):
+    directory = prime_rl_directory()
+    if directory is None:
+        pytest.skip("PRIME_RL_DIR does not name prime-rl's checkout")
+    files = replace(FILES, name="run", output_dir=tmp_path, prime_rl_dir=directory)
+    settings = read_settings("slurm", {"partition": "gpu", "failure_wait_seconds": 77})
+    write_toml(rl_config(settings, files), tmp_path / "rl.toml")
+    command = [str(rl_program(directory)), "@", str(tmp_path / "rl.toml"), "--clean", "--dry-run"]
+    subprocess.run(command, cwd=directory, env=rl_environment(directory), check=True)
+    script = (tmp_path / "run" / SCRIPT).read_text()
+    for words in ("--nodes=4", "--partition=gpu", "--time=24:00:00", "sleep 77",
+                  "uv pip install --no-deps /srv/text2sql"):  # fmt: skip
+        assert words in script

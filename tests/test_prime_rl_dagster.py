@@ -120,8 +120,8 @@ def test_a_crashed_run_is_continued_and_described(place):
 def test_a_stalled_run_is_ended_and_kept(place):
     place.behave(hang_at=2)
     begun = time.monotonic()
-    said = failure_of(train(place, stall_seconds=8, steps=50))
-    assert "no progress for 8 s and was ended; the last step was 2" in said
+    said = failure_of(train(place, stall_seconds=12, steps=50))
+    assert "no progress for 12 s and was ended; the last step was 2" in said
     assert time.monotonic() - begun < 90
     assert not place.processes() and not place.busy_ports()
 

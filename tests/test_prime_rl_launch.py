@@ -1,11 +1,15 @@
 """The launcher of prime-rl, with stand-ins for its programs: real processes, signals and files."""
 
+import hashlib
+import json
+
 import pytest
 from prime_rl_place import FULL, Place
 
 from text2sql.policy.loading import load_model
 from text2sql.policy.open import policy_directory
 from text2sql.policy.revision import directory_revision
+from text2sql.training.prime_rl.installed import package
 
 
 @pytest.fixture
@@ -23,7 +27,14 @@ def test_a_run_ends_with_a_policy_that_can_be_loaded(place):
     original, _ = load_model(base, 1)
     for name, weights in original.state_dict().items():
         assert trained.state_dict()[name].equal(weights)
-    assert f'"revision": "{directory_revision(policy)}"' in (policy / "training.json").read_text()
+    record = json.loads((policy / "training.json").read_text())
+    assert record["revision"] == directory_revision(policy)
+    facts = record["prime_rl"]
+    assert len(facts["prime-rl commit"]) == 40 and facts["environment"].startswith("text2sql ")
+    assert facts["environment code"] == package()["code"]
+    config, prompts = (place.output / "rl.toml").read_bytes(), place.prompts.read_bytes()
+    assert facts["rl.toml sha256"] == hashlib.sha256(config).hexdigest()
+    assert facts["prompts sha256"] == hashlib.sha256(prompts).hexdigest()
     assert place.is_clear()
 
 

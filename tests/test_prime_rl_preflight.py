@@ -7,6 +7,7 @@ from prime_rl_place import FULL, Place
 
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import policy_directory
+from text2sql.training.prime_rl import installed
 from text2sql.training.prime_rl.plan import LaunchPlan
 from text2sql.training.prime_rl.preflight import disk_bytes, preflight
 from text2sql.training.prime_rl.settings import read_settings
@@ -39,7 +40,7 @@ def test_preflight_says_what_it_found(place, monkeypatch):
 
 
 def test_too_few_gpus_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(Text2SqlError, match="2 GPUs are asked for and 1 can be seen"):
+    with pytest.raises(Text2SqlError, match="2 GPUs are asked for and 1 can be seen: set train_"):
         check(Place(tmp_path, gpus=1), monkeypatch)
 
 
@@ -66,6 +67,15 @@ def test_fewer_prompts_than_a_step_needs(place, monkeypatch, count):
 def test_an_environment_that_is_not_installed(place, monkeypatch):
     (place.site / "text2sql_env.py").write_text("import nowhere_to_be_found")
     with pytest.raises(Text2SqlError, match=r"No module named 'nowhere_to_be_found'.*uv pip"):
+        check(place, monkeypatch)
+
+
+def test_an_environment_with_other_code_is_refused(place, monkeypatch):
+    here = installed.package() | {"code": "0123456789abcdef"}
+    monkeypatch.setattr(installed, "package", lambda: here)
+    with pytest.raises(
+        Text2SqlError, match=r"other code of text2sql .*this project \(0123456789ab"
+    ):
         check(place, monkeypatch)
 
 

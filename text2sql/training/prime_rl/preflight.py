@@ -62,8 +62,14 @@ def preflight(
 def _check_machine(settings: SingleNode) -> str:
     """Say which GPUs this machine has, once its ports and its GPUs' memory are free."""
     _check_ports(settings)
-    gpus = visible_gpus()
-    require_memory(gpus, settings.inference_gpus + settings.train_gpus, settings.gpu_memory)
+    gpus, wanted = visible_gpus(), settings.inference_gpus + settings.train_gpus
+    if len(gpus) < wanted:
+        raise Text2SqlError(
+            f"{wanted} GPUs are asked for and {len(gpus)} can be seen: set train_gpus and "
+            "inference_gpus lower, choose the preset for 2 GPUs, or let CUDA_VISIBLE_DEVICES show "
+            "more."
+        )
+    require_memory(gpus, wanted, settings.gpu_memory)
     return f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}."
 
 

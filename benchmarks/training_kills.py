@@ -5,7 +5,7 @@ for prime-rl's programs and for ``nvidia-smi``, and stops it in one of five ways
 of its first seconds for one in five, of the first seconds after all ports are held for the others.
 ``running`` counts the moments at which ports were held; ``seconds`` is how long it then takes until
 no process of the run is there and no port is held; ``left`` counts the moments at which something
-was there after the grace and 20 s more. Progress and memory are of a run that is watched to its end.
+was there after the grace and 20 s more. Progress is of a run that is watched to its end.
 """
 
 from __future__ import annotations

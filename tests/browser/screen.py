@@ -21,6 +21,7 @@ LARGEST = 200_000
 
 EDITOR = "[...document.querySelectorAll('.CodeMirror')].at(-1).CodeMirror"
 """The launchpad's: a field that filters a graph is an editor, too."""
+RUN_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RUN_SECONDS = 600
 """How long a run may take on a busy machine."""
 
@@ -79,7 +80,7 @@ def change(page: Page, **values: object) -> None:
         assert places, f"there is no {name} in the launchpad"
         for place in places:
             lines[place] = f"{lines[place].partition(':')[0]}: {value}"
-    with page.expect_response(lambda answer: "PreviewConfigQuery" in answer.url + _body(answer)):
+    with page.expect_response(lambda answer: "PreviewConfigQuery" in _body(answer)):
         page.evaluate(f"text => {EDITOR}.setValue(text)", "\n".join(lines))
     page.get_by_text("No errors").wait_for()
 
@@ -102,12 +103,14 @@ def launch(page: Page) -> None:
     page.wait_for_url(lambda url: "/runs/" in url)
 
 
-def follow_run(page: Page) -> str:
-    """Go to the run that was just launched here; return its id."""
-    page.get_by_text("Launching").wait_for(state="detached")
-    page.locator("a[href*='/runs/']").first.click()
-    page.wait_for_url(lambda url: "/runs/" in url)
-    return page.url.rpartition("/")[2]
+def launch_by(page: Page, button: Locator) -> str:
+    """Click what launches a run where one stays; go to the run's page, and return its id."""
+    with page.expect_response(lambda answer: "mutation Launch" in _body(answer)) as answered:
+        button.click()
+    found = RUN_ID.search(answered.value.text())
+    assert found, answered.value.text()
+    page.goto(f"/runs/{found[0]}")
+    return found[0]
 
 
 def steps_of(project: SmallProject, run: str) -> dict[str, bool]:

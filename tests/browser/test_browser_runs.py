@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from lifecycle_tools import processes_below, wait_until
-from screen import change, follow_run, launch, open_launchpad, steps_of, watch
+from screen import change, launch, launch_by, open_launchpad, steps_of, watch
 from small_project import SmallProject
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def test_failed_run_is_mended_and_repeated_from_its_failure(
     page.goto("/locations/pipelines.definitions/jobs/daily_answers")
     page.get_by_role("button", name="Materialize all").click()
     page.get_by_role("button", name="Latest").click()
-    page.get_by_role("button", name="Launch 1 run").click()
-    failed = follow_run(page)
+    failed = launch_by(page, page.get_by_role("button", name="Launch 1 run"))
     watch(page, "Failure")
     assert steps_of(project, failed) == {"report_questions": True, "report_answers": False}
     page.get_by_text(f"No policy server answers at {project.urls['champion']}").first.wait_for()

@@ -158,6 +158,12 @@ DISGUISES = [
     "SELECT :a::b('); {sql} --'",
     'SELECT @a("); {sql} --"',
     "SELECT #a(--); {sql}",
+    "SELECT [a; ]; {sql}",
+    "SELECT `a\\`; {sql} --`",
+    "SELECT 1;\r{sql}",
+    "--\r\n/***/{sql}",
+    "EXPLAIN SELECT 1; {sql}",
+    "SELECT \ud800; {sql}",
     "```sql\n{sql}\n```",
     "```{sql}```",
     "{sql};\n```sql\nSELECT 1\n```",
@@ -182,6 +188,10 @@ def _many(text: str) -> str:
     return f"replace(hex(zeroblob(800000)), '00', '{text}')"
 
 
+_QUOTES, _APOSTROPHES = _many('"'), _many("''")
+_MISSPELT = ", ".join(f'"no_{n}"' for n in range(1900))
+_ARRAY = f"json_each('[' || {_many('1,')} || '1]')"
+_FAR = "BETWEEN 1e308 PRECEDING AND 1e308 FOLLOWING EXCLUDE CURRENT ROW"
 _MATCHED = "SELECT * FROM notes WHERE notes MATCH"
 _RANKED = "SELECT * FROM docs WHERE docs MATCH 'hello' AND rank MATCH"
 
@@ -442,6 +452,31 @@ ATTACKS = [
         STOPPED,
     ),
     ("glob backtracking", "SELECT hex(zeroblob(4000000)) GLOB '*0*0*0*0*0*0*0*1'", STOPPED | READ),
+    ("quotes that double", f"SELECT length(printf('%w', {_QUOTES}))", READ | STOPPED),
+    ("quoted text", f"SELECT length(quote({_APOSTROPHES}))", READ | STOPPED),
+    ("escapes that grow", f"SELECT length(json_quote({_many('x')} || zeroblob(1)))", HARMLESS),
+    ("one long trim", f"SELECT length(trim({_many('a')}, {_many('b')} || 'a'))", READ | STOPPED),
+    ("glob classes", f"SELECT {_many('00')} GLOB '*[0-9]*[0-9]*[0-9]*[0-9]*[a]'", READ | STOPPED),
+    ("distinct text", f"{_ROWS} SELECT length(group_concat(DISTINCT n)) FROM r", STOPPED),
+    ("every other row", f"{_ROWS} SELECT sum(n) OVER (ROWS CURRENT ROW) FROM r", STOPPED),
+    ("product of arrays", f"SELECT count(*) FROM {_ARRAY} a, {_ARRAY} b, {_ARRAY} c", STOPPED),
+    (
+        "endless union of endless unions",
+        "WITH RECURSIVE a(n) AS (SELECT 1 UNION SELECT n + 1 FROM a), "
+        "b AS (SELECT * FROM a UNION SELECT * FROM a) SELECT count(*) FROM b",
+        STOPPED,
+    ),
+    (
+        "names that need each other",
+        "WITH RECURSIVE a AS (SELECT * FROM b), b AS (SELECT * FROM a) SELECT * FROM a",
+        ERROR,
+    ),
+    ("raise", "SELECT raise(abort, 'x')", ERROR),
+    ("no tiles", "SELECT ntile(0) OVER () FROM t", ERROR),
+    ("far rows", "SELECT lag(a, 9223372036854775807) OVER (), lead(a, -9e18) OVER () FROM t", READ),
+    ("far frames", f"SELECT sum(a) OVER (ORDER BY a RANGE {_FAR}) FROM t", READ),
+    ("far pages", "SELECT a FROM t LIMIT 9223372036854775807 OFFSET 9223372036854775807", READ),
+    ("many misspelt names", f"SELECT {_MISSPELT}", READ),
     (
         "cross join",
         "SELECT count(*) FROM " + ", ".join(f"docs_data d{n}" for n in range(20)),
@@ -515,6 +550,22 @@ SCHEMAS = [
     ("chance in a column", _generated("random()"), "SELECT * FROM g", None),
     ("slow column", _generated(_SLOW), "SELECT b FROM g", STOPPED),
     ("slow view", f"CREATE VIEW f AS SELECT {_SLOW};", _F, STOPPED),
+    (
+        "views that double",
+        "".join(
+            f"CREATE VIEW f{n} AS SELECT p.a FROM {f} p, {f} q;"
+            for n in range(30)
+            for f in [f"f{n - 1}" if n else "t"]
+        ),
+        "SELECT * FROM f29",
+        ERROR | STOPPED,
+    ),
+    (
+        "views that need each other",
+        "CREATE VIEW f AS SELECT * FROM g; CREATE VIEW g AS SELECT * FROM f;",
+        _F,
+        ERROR,
+    ),
     ("table twice", _entry("t", "CREATE VIEW t AS SELECT 1", "view"), "SELECT 1", None),
     (
         "schema's name",

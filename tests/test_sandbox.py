@@ -429,6 +429,17 @@ def test_files_that_are_no_database(sandbox, tmp_path, content, words):
     assert contents(tmp_path) and len(contents(tmp_path)) == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "words"), [(44, "unsupported file format"), (18, "not a SQLite")]
+)
+def test_a_database_of_the_future_is_no_mistake_of_a_query(sandbox, database, place, words):
+    content = bytearray(database.read_bytes())
+    content[place : place + 4] = b"\x00\x00\x00\x09" if place == 44 else b"\x09" * 4
+    database.write_bytes(content)
+    with pytest.raises(Text2SqlError, match=words):
+        sandbox.execute(database, "SELECT a FROM t")
+
+
 def test_missing_folder_fifo_and_unreadable(sandbox, tmp_path):
     with pytest.raises(Text2SqlError, match="no database"):
         sandbox.execute(tmp_path / "nope.sqlite", "SELECT 1")

@@ -238,6 +238,7 @@ _READ_ONLY_WAL = (
     "open it once with the program that owns it, so that the log is merged"
 )
 _UNUSABLE = {
+    sqlite3.SQLITE_ERROR: "the database cannot be read",
     sqlite3.SQLITE_NOTADB: "the file is not a SQLite database, or it is encrypted",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_READONLY_ROLLBACK: (

@@ -34,7 +34,7 @@ def columns_of_table(table: sa.Table) -> dict[str, Any]:
     return _metadata(
         dg.TableColumn(
             column.name,
-            type(column.type).__name__.lower(),
+            str(column.type).lower(),
             constraints=dg.TableColumnConstraints(nullable=bool(column.nullable)),
         )
         for column in table.columns

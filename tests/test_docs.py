@@ -25,7 +25,6 @@ NOT_RUN = {
     "own-database.md": {"minutes": 3, "a policy server": 1},
     "own-questions.md": {"minutes": 4},
     "production.md": {"PostgreSQL": 1, "a cluster": 1},
-    "predictions.md": {},
     "serve.md": {"a GPU": 1, "minutes": 1, "a policy server": 1},
 }
 """How many blocks of each page are not run, by what they need: a change is a decision."""
@@ -77,4 +76,4 @@ def test_the_blocks_that_are_not_run_are_counted():
         page.name: dict(Counter(block.needs for block in shell_blocks(page) if block.needs))
         for page in RUN
     }
-    assert found == NOT_RUN
+    assert {name: counts for name, counts in found.items() if counts} == NOT_RUN

@@ -3,6 +3,7 @@ same as without the failure, and what was there before is not made again."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 
 RUN, DAY = "demo", "2026-03-02"
 ASIDE = ".aside"
+TRL = {"steps": 1, "groups_per_step": 2, "group_size": 2, "save_every": 1}
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
 
 
@@ -99,34 +101,35 @@ class Project:
         with self.execute(names) as result:
             assert result.success, _failures(result)
 
-    def execute(self, names: tuple[str, ...], after: str = "") -> Any:
-        """Run assets, or what a failed run of them left to do."""
+    def execute(self, names: tuple[str, ...], after: str = "", base: Path | None = None) -> Any:
+        """Run assets, or what a failed run of them left to do; ``base`` is another base policy."""
         daily = "report_answers" in names
         job = self.repository.get_reconstructable_job("daily_answers" if daily else "lifecycle")
         again = dg.ReexecutionOptions.from_failure(after, self.instance) if after else None
         return dg.execute_job(
             job,
             self.instance,
-            run_config=self.config(names),
+            run_config=self.config(names, base),
             tags={"dagster/partition": DAY if daily else RUN},
             asset_selection=None if again else [dg.AssetKey(name) for name in names],
             reexecution_options=again,
         )
 
-    def config(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def config(self, names: tuple[str, ...], other: Path | None = None) -> dict[str, Any]:
         """Return the run config of a selection."""
         every = {
             "bird_archive": {"config": {"source": str(self.root / "dataset")}},
             "training_prompts": {"config": {"minimum_prompts": 4}},
+            "grpo_policy": {"config": {"trainer": {"trl": TRL}}},
             "report_questions": {"config": {"file": str(self.root / "questions.yaml")}},
         }
-        base = {"policy": {"config": {"base": self.servers["base"].url}}}
+        base = {"policy": {"config": {"base": str(other or self.servers["base"].url)}}}
         ops = {name: value for name, value in every.items() if name in names}
         return {"ops": ops, "resources": base, "loggers": QUIET}
 
-    def versions(self) -> dict[str, str]:
-        """Return the data version of every asset."""
-        keys = [dg.AssetKey(case.stage) for case in CASES]
+    def versions(self, stages: set[str]) -> dict[str, str]:
+        """Return the data versions of assets."""
+        keys = map(dg.AssetKey, stages)
         found = {key: self.instance.get_latest_materialization_event(key) for key in keys}
         return {
             key.to_user_string(): event.asset_materialization.tags["dagster/data_version"]
@@ -192,7 +195,8 @@ def project(tmp_path_factory) -> Iterator[Project]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage)
 def test_failed_stage_goes_on_where_it_was(project, case):
-    expected = project.versions()
+    made = {case.stage, *case.after}
+    expected = project.versions(made)
     names = (*case.before, case.stage, *case.after)
     with project.broken(case), project.execute(names) as failed:
         assert stages(failed, "STEP_FAILURE") == {case.stage}, _failures(failed)
@@ -202,12 +206,34 @@ def test_failed_stage_goes_on_where_it_was(project, case):
     with project.execute(names, after=failed.run_id) as mended:
         assert mended.success, _failures(mended)
         assert not set(case.before) & stages(mended, "STEP_START")
-        assert {case.stage, *case.after} <= stages(mended, "STEP_SUCCESS")
-    assert project.versions() == expected
+        assert made <= stages(mended, "STEP_SUCCESS")
+    assert project.versions(made) == expected
     assert {name: len(server.requests) for name, server in project.servers.items()} == asked
 
 
-def test_every_stage_but_training_is_there(project):
+def test_every_stage_is_there(project):
     job = project.repository.get_reconstructable_job("lifecycle").get_definition()
     lifecycle = {key.to_user_string() for key in job.asset_layer.executable_asset_keys}
     assert lifecycle | {"report_answers"} == {case.stage for case in CASES} | {"grpo_policy"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not any(PolicyResource().directory().glob("*.safetensors")),
+    reason="the pocket policy's weights are not here",
+)
+def test_failed_training_goes_on_where_it_was(project):
+    """The last one, since it replaces the policy that was trained elsewhere."""
+    base = shutil.copytree(PolicyResource().directory(), project.root / "base")
+    names = ("training_prompts", "grpo_policy")
+    weights = next(base.glob("*.safetensors"))
+    with (
+        project.broken(Case("grpo_policy", (), (), away=str(weights))),
+        project.execute(names, base=base) as failed,
+    ):
+        assert stages(failed, "STEP_FAILURE") == {"grpo_policy"}, _failures(failed)
+    with project.execute(names, after=failed.run_id, base=base) as mended:
+        assert mended.success, _failures(mended)
+        assert not stages(mended, "STEP_START") & {"training_prompts"}
+    record = json.loads((project.root / "training" / RUN / "training.json").read_text())
+    assert list(Path(record["policy"]).glob("*.safetensors"))

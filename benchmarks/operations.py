@@ -71,7 +71,7 @@ def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
     }
 
 
-def overhead(folder: Path, times: int = 2) -> dict[str, Any]:
+def overhead(folder: Path, times: int = 1) -> dict[str, Any]:
     """Run a small lifecycle and a day's answers by a script and by Dagster, in turn."""
     rows: dict[str, list[dict[str, Any]]] = {"script": [], "dagster": []}
     for number in range(times):

@@ -241,7 +241,7 @@ def test_text_for_people(root):
     done = ask("july")
     assert done.exit_code == 0
     assert "training run july\n" in done.output
-    assert "  set: learning_rate      0.0003\n" in done.output
+    assert re.search(r"^  set: learning_rate +0\.0003$", done.output, re.MULTILINE)
     assert "Not as it was recorded" not in done.output
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BROKEN = 3
 """The exit status where something in the chain is missing or was edited."""
-_WIDTH = 24
+_WIDTH = 26
 
 
 @click.command()

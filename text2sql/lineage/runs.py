@@ -24,14 +24,14 @@ def run_links(
     """Return the links from a training run down to its data and the base policy.
 
     With ``revision`` it is the version of the run that made this policy: a run that was trained
-    again under its name has several. ``later`` are the policies that were trained from it.
+    again under its name has several. ``later`` are the runs that were trained from it.
     """
     link = Link("training run", run)
     record = _record_of(link, root, run, revision)
     links = [link]
-    made = str(record.get("policy_revision"))
+    made = f"{run} {record.get('policy_revision')}"
     if record and made in later:
-        link.problems.append(f"The policy {made} would have been trained from itself.")
+        link.problems.append(f"The training run {made} would have been trained from itself.")
     elif record:
         with link.noting():
             link.facts = _facts(record)

@@ -26,12 +26,15 @@ RUN_SECONDS = 600
 """How long a run may take on a busy machine."""
 
 
-def picture(page: Page, name: str, **options: bool) -> None:
-    """Take a screenshot for the docs, where they are asked for."""
+def picture(page: Page, name: str, rest: float = 1.5) -> None:
+    """Take a screenshot for the docs where they are asked for, once what moves has come to rest.
+
+    ``rest`` is that time in seconds.
+    """
     if not os.environ.get(SCREENSHOTS):
         return
-    page.wait_for_timeout(1500)  # what still moves comes to rest
-    data = page.screenshot(**options)
+    page.wait_for_timeout(1000 * rest)
+    data = page.screenshot()
     assert len(data) <= LARGEST, f"{name} has {len(data)} bytes"
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / f"{name}.png").write_bytes(data)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 STORY = ("bird", "difficulty", "training", "evaluation", "reporting")
 """The groups, as the README tells what runs."""
 
-WIDE = {"width": 1600, "height": 640}
+WIDE = {"width": 1600, "height": 900}
 """A window for the whole graph."""
 
 
@@ -32,7 +32,7 @@ def test_graph_reads_as_the_story(page: Page) -> None:
     page.keyboard.press("Alt+KeyE")
     for key in defs.resolve_asset_graph().get_all_asset_keys():
         page.locator("foreignObject").get_by_text(key.to_user_string(), exact=True).wait_for()
-    picture(page, "graph")
+    picture(page, "graph", rest=5.0)  # until every box has its colour
 
 
 def test_launchpad_shows_defaults_bounds_and_help(page: Page) -> None:

@@ -19,7 +19,8 @@ import yaml
 
 from benchmarks.cancelling import cancels
 from benchmarks.lifecycle_setting import run_config
-from benchmarks.measuring import measure_parts
+from benchmarks.measuring import cpu_seconds, measure_parts
+from text2sql.guard import descendants
 
 REPO = Path(__file__).resolve().parents[1]
 _LOCKED = ("database is locked", "unable to open database file")
@@ -59,7 +60,7 @@ def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
             time.sleep(0.1)
         ready = time.perf_counter() - started
         time.sleep(settled)
-        sizes = {pid: _memory(pid) for pid in (child.pid, *_below(child.pid))}
+        sizes = {pid: _memory(pid) for pid in (child.pid, *descendants(child.pid))}
     finally:
         child.terminate()
         child.wait(60)
@@ -119,26 +120,38 @@ def _demo(folder: Path, tiny: bool = False) -> list[str]:
 
 
 def _timed(command: list[str], root: Path) -> dict[str, Any]:
-    """Run a command on an artifact root; return its seconds, by the clock and of the CPUs."""
-    started = time.perf_counter()
-    child = subprocess.Popen(
-        command,
-        cwd=REPO,
-        env=_environment(root),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    output = child.stdout.read() if child.stdout else ""
-    _, status, used = os.wait4(child.pid, 0)
-    if status:
-        print(output[-2000:], file=sys.stderr)
+    """Run a command on an artifact root; return its seconds, by the clock and of the CPUs.
+
+    Processor time is that of every process below the command, looked at twice a second.
+    """
+    started, used = time.perf_counter(), dict[int, float]()
+    with (root.parent / f"{root.name}.txt").open("w+") as output:
+        child = subprocess.Popen(
+            command, cwd=REPO, env=_environment(root), stdout=output, stderr=output
+        )
+        while child.poll() is None:
+            for pid in (child.pid, *descendants(child.pid)):
+                used[pid] = max(used.get(pid, 0.0), _cpu(pid))
+            time.sleep(0.05 if time.perf_counter() - started < 20 else 0.5)
+        wall = time.perf_counter() - started
+        output.seek(0)
+        text = output.read()
+    if child.returncode:
+        print(text[-2000:], file=sys.stderr)
     return {
-        "status": os.waitstatus_to_exitcode(status),
-        "wall_s": round(time.perf_counter() - started, 2),
-        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
-        "output": output[-2000:] if status else "",
+        "status": child.returncode,
+        "wall_s": round(wall, 2),
+        "cpu_s": round(sum(used.values()), 2),
+        "output": text[-2000:] if child.returncode else "",
     }
+
+
+def _cpu(pid: int) -> float:
+    """Return the processor time that a process has used so far; 0 for one that has gone."""
+    try:
+        return cpu_seconds([pid])
+    except OSError:
+        return 0.0
 
 
 def _environment(root: Path) -> dict[str, str]:
@@ -149,13 +162,6 @@ def _environment(root: Path) -> dict[str, str]:
 def _listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _below(pid: int) -> list[int]:
-    """Return the processes that a process started, and those that they did."""
-    from text2sql.guard import descendants
-
-    return list(descendants(pid))
 
 
 def _memory(pid: int) -> tuple[float, float]:

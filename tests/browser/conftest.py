@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from interface import Interface
 from lifecycle_tools import SIZES, processes_below, wait_until
-from screen import SCREENSHOTS
+from screen import SCREENSHOTS, launch_by, materialize_button, picture
 from small_project import PICTURED, SmallProject
+
+from pipelines.partitions import today
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -88,11 +91,33 @@ def browser(chromium: str, project: SmallProject) -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def backfill(browser: Browser, project: SmallProject) -> list[str]:
+    """Launch a backfill of the two days before today; return its days."""
+    last = date.fromisoformat(today())
+    days = [(last - timedelta(days=back)).isoformat() for back in (2, 1)]
+    page = _window(browser, project)
+    materialize_button(page, "report_answers").click()
+    chosen = page.get_by_placeholder("No matching partitions")
+    chosen.fill(f"[{days[0]}...{days[1]}]")
+    chosen.press("Enter")
+    page.get_by_text("2 partitions", exact=True).wait_for()
+    picture(page, "backfill")
+    launch_by(page, page.get_by_role("button", name="Launch backfill"))
+    page.context.close()
+    return days
+
+
 @pytest.fixture
 def page(browser: Browser, project: SmallProject) -> Iterator[Page]:
     """A new window on the UI."""
+    page = _window(browser, project)
+    yield page
+    page.context.close()
+
+
+def _window(browser: Browser, project: SmallProject) -> Page:
     url = f"http://127.0.0.1:{project.interface.port}"
     context = browser.new_context(base_url=url, viewport=SIZE)
     context.set_default_timeout(SECONDS * 1000)
-    yield context.new_page()
-    context.close()
+    return context.new_page()

@@ -107,11 +107,16 @@ def launch(page: Page) -> None:
 
 
 def launch_by(page: Page, button: Locator) -> str:
-    """Click what launches a run where one stays; go to the run's page, and return its id."""
+    """Click what launches a run or a backfill where one stays; return what Dagster answers."""
     with page.expect_response(lambda answer: "mutation Launch" in _body(answer)) as answered:
         button.click()
-    found = RUN_ID.search(answered.value.text())
-    assert found, answered.value.text()
+    return answered.value.text()
+
+
+def launch_and_follow(page: Page, button: Locator) -> str:
+    """Click what launches a run; go to the run's page, and return its id."""
+    found = RUN_ID.search(launch_by(page, button))
+    assert found
     page.goto(f"/runs/{found[0]}")
     return found[0]
 

@@ -10,7 +10,7 @@ from screen import (
     add_partition,
     change,
     launch,
-    launch_by,
+    launch_and_follow,
     materialize_button,
     open_job_launchpad,
     picture,
@@ -42,7 +42,7 @@ def test_retrained_policy_is_judged_and_the_champion_stays(
     page.get_by_text("learning_rate 5e-05").first.wait_for()
     page.goto("/assets/dev_scores?view=events")
     page.get_by_text(NOT_BETTER).first.wait_for()
-    launch_by(page, materialize_button(page, "champion_policy"))
+    launch_and_follow(page, materialize_button(page, "champion_policy"))
     watch(page, "Failure")
     page.get_by_text("slower cannot take over. Not better beyond noise").first.wait_for()
     assert champion_record(project.root)["training_run"] == FIRST_RUN

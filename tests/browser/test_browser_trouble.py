@@ -1,27 +1,15 @@
-"""Runs that a person starts, mends, repeats and cancels in Dagster's web interface."""
+"""Runs that a person mends, repeats and cancels in Dagster's web interface."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from lifecycle_tools import processes_below, wait_until
-from screen import change, launch, launch_by, open_launchpad, steps_of, watch
+from screen import change, launch, launch_and_follow, open_launchpad, steps_of, watch
 from small_project import SmallProject
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-
-def test_stage_runs_with_a_changed_value(page: Page, project: SmallProject) -> None:
-    open_launchpad(page, "training_prompts")
-    change(page, least_solved=3, most_solved=5, minimum_prompts=1)
-    launch(page)
-    watch(page, "Success")
-    about = json.loads((project.root / "prompts" / "about.json").read_text())
-    assert (about["least_solved"], about["most_solved"]) == (3, 5)
-    page.goto("/assets/training_prompts?view=events")
-    page.get_by_text(f"{about['kept']} of 16 questions").first.wait_for()
 
 
 def test_failed_run_is_mended_and_repeated_from_its_failure(
@@ -31,7 +19,7 @@ def test_failed_run_is_mended_and_repeated_from_its_failure(
     page.goto("/locations/pipelines.definitions/jobs/daily_answers")
     page.get_by_role("button", name="Materialize all").click()
     page.get_by_role("button", name="Latest").click()
-    failed = launch_by(page, page.get_by_role("button", name="Launch 1 run"))
+    failed = launch_and_follow(page, page.get_by_role("button", name="Launch 1 run"))
     watch(page, "Failure")
     assert steps_of(project, failed) == {"report_questions": True, "report_answers": False}
     page.get_by_text(f"No policy server answers at {project.urls['champion']}").first.wait_for()

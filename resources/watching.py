@@ -42,8 +42,9 @@ class MetricsTail:
 class Progress:
     """Hands on a child's metrics as they appear, and knows when there were none for too long.
 
-    While the child waits for machines, the file ``waiting`` beside its metrics says why: this
-    is said once, and no progress is expected.
+    What the child says in its log is progress too: it checks for a while before it trains. While
+    it waits for machines, the file ``waiting`` beside its metrics says why: this is said once, and
+    no progress is expected.
     """
 
     def __init__(
@@ -57,9 +58,9 @@ class Progress:
         self._waiting = folder / WAITING_FILE
         self._waiting.unlink(missing_ok=True)
         self._log = folder / "train.log"
-        self._stall_seconds = stall_seconds
+        self.stall_seconds = stall_seconds
         self._on_metrics, self._say = on_metrics, say
-        self._said = ""
+        self._said, self._logged = "", 0
         self._last: Metrics | None = None
         self.moved()
 
@@ -73,6 +74,10 @@ class Progress:
             self._last = metrics
             self.moved()
             self._on_metrics(metrics)
+        logged = self._log.stat().st_size if self._log.is_file() else 0
+        if logged != self._logged:
+            self._logged = logged
+            self.moved()
         if self._waiting.is_file():
             self.moved()
             sentence = self._waiting.read_text(encoding="utf-8")
@@ -82,11 +87,11 @@ class Progress:
 
     def stalled(self) -> str:
         """Say that there was no progress for too long; empty where there was some."""
-        if time.monotonic() - self._since <= self._stall_seconds:
+        if time.monotonic() - self._since <= self.stall_seconds:
             return ""
         last = f"the last step was {self._last.get('step')}" if self._last else ""
         return (
-            f"Training made no progress for {self._stall_seconds:g} s and was ended; "
+            f"Training made no progress for {self.stall_seconds:g} s and was ended; "
             f"{last or 'no step was finished'}. Checkpoints are kept: run it again to go on. Its "
             f"log is {self._log}."
         )

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from prime_rl_place import REPO, SLURM, Place, wait_until
@@ -158,7 +159,7 @@ def test_without_slurm_the_missing_program_is_named(place, monkeypatch):
         slurm.require_slurm()
 
 
-def test_a_queue_is_no_stall(tmp_path):
+def test_a_queue_and_a_word_in_the_log_are_no_stall(tmp_path):
     said: list[str] = []
     progress = Progress(tmp_path, 0.0, lambda metrics: None, said.append)
     progress.look()
@@ -169,6 +170,13 @@ def test_a_queue_is_no_stall(tmp_path):
     (tmp_path / "waiting").write_text("Slurm job 7 waits for machines: Resources.")
     for _ in range(2):
         patient.look()
+    (tmp_path / "waiting").unlink()
+    patient.stall_seconds = 0.0
+    assert patient.stalled()
+    patient.stall_seconds = 0.5
+    time.sleep(0.6)
+    (tmp_path / "train.log").write_text("GPUs: 0 NVIDIA H200.")
+    patient.look()
     assert said == ["Slurm job 7 waits for machines: Resources."] and not patient.stalled()
 
 

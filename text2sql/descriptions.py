@@ -6,6 +6,7 @@ reported and never shown to a model.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FOLDER = "database_description"
+_NAME = "original_column_name"
+_SEPARATORS = (",", ";", "\t")
 _SAME = ("", "none", "nan", "null")
 
 
 @dataclass(frozen=True)
 class Descriptions:
-    """Text per table and column, and what in the files does not fit the database."""
+    """Text per table and column, and what in the files does not fit the database.
+
+    ``unreadable_files`` gives the reason after a file's name.
+    """
 
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     unmatched_files: tuple[str, ...] = ()
@@ -26,49 +32,75 @@ class Descriptions:
     unreadable_files: tuple[str, ...] = ()
 
 
+class _Unreadable(Exception):
+    """A file that describes no columns; ``str`` says why."""
+
+
+def description_files(database: Path) -> list[Path]:
+    """Return the description files beside a database, without what macOS adds to folders."""
+    files = (database.parent / FOLDER).glob("*")
+    return sorted(f for f in files if f.suffix.lower() == ".csv" and not f.name.startswith("."))
+
+
 def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> Descriptions:
     """Read ``database_description/*.csv`` beside ``database``.
 
     ``tables`` maps each table of the database to its columns; names match without regard to
-    case and outer spaces. A file that is no CSV is named in ``unreadable_files``.
+    case and outer spaces.
     """
     known = {name.strip().lower(): name for name in tables}
     columns: dict[str, dict[str, str]] = {}
     unmatched: list[str] = []
     phantom: list[str] = []
     unreadable: list[str] = []
-    for file in sorted((database.parent / FOLDER).glob("*.csv")):
+    for file in description_files(database):
         table = known.get(file.stem.strip().lower())
+        shown = file.name.encode(errors="replace").decode()
         if table is None:
-            unmatched.append(file.name)
+            unmatched.append(shown)
             continue
         try:
             rows = _read_rows(file)
-        except (OSError, csv.Error):
-            unreadable.append(file.name)
+        except (OSError, csv.Error, _Unreadable) as error:
+            unreadable.append(f"{shown} ({getattr(error, 'strerror', None) or error})")
             continue
         columns[table] = _match(table, rows, tables[table], phantom)
     return Descriptions(columns, tuple(unmatched), tuple(phantom), tuple(unreadable))
 
 
 def _read_rows(file: Path) -> list[dict[str, str]]:
-    reader = csv.reader(io.StringIO(_decode(file.read_bytes()), newline=""))
-    rows = [[cell.strip() for cell in row] for row in reader]
-    if not rows:
-        return []
-    header = [cell.lower() for cell in rows[0]]
-    return [dict(zip(header, row, strict=False)) for row in rows[1:]]
+    text = _decode(file.read_bytes()).lstrip()
+    for separator in _SEPARATORS:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        header = [_heading(cell) for cell in next(reader, [])]
+        if _NAME in header:
+            rows = [[cell.strip() for cell in row] for row in reader]
+            return [dict(zip(header, row, strict=False)) for row in rows]
+    raise _Unreadable(f"its first line has no {_NAME}")
+
+
+def _heading(cell: str) -> str:
+    return "_".join(cell.lower().split())
 
 
 def _decode(data: bytes) -> str:
-    """Decode by byte order mark, else UTF-8, else Windows-1252 as spreadsheets write it."""
+    """Decode by byte order mark, else UTF-8 in which single bytes may be Windows-1252.
+
+    BIRD has files that begin as UTF-8 and hold a dash as spreadsheets on Windows write it.
+    """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace").replace("\0", "")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace")
-    return text.replace("\0", "")
+    return data.decode("utf-8-sig", errors=_AS_WINDOWS).replace("\0", "")
+
+
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
+
+
+_AS_WINDOWS = "text2sql.as_windows"
+codecs.register_error(_AS_WINDOWS, _as_windows)
 
 
 def _match(
@@ -77,7 +109,7 @@ def _match(
     known = {name.strip().lower(): name for name in columns}
     found: dict[str, str] = {}
     for row in rows:
-        original = row.get("original_column_name", "")
+        original = row.get(_NAME, "")
         if not original:
             continue
         name = known.get(original.lower())

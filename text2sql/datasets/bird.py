@@ -32,6 +32,8 @@ class Reason(StrEnum):
     """An earlier row has the same id and says the same (BIRD mini-dev has two of these)."""
     DUPLICATE_ID = "duplicate_id"
     """An earlier row has the same id and says something else."""
+    BROKEN_TEXT = "broken_text"
+    """A text has half a character (a lone surrogate), which nothing can store or show."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def read_records(
     """
     rows = read_rows(file)
     golds = read_gold_file(gold, rows) if gold else [row.gold() for row in rows]
-    numbered = bool(rows) and all(row.get(Field.ID) is None for row in rows)
+    numbered = not any(row.text(Field.ID) for row in rows)
     known = database_files(databases) if isinstance(databases, Path) else databases
     by_file = {resolve(path, file.parent): db_id for db_id, path in known.items()}
     seen: dict[str, Question] = {}
@@ -123,7 +125,7 @@ def read_records(
         identity = str(row.position) if numbered else _identity(row)
         db_id = _db_id(row, known, by_file)
         question = _question(row, f"{split}/{identity}", db_id, known.get(db_id, Path()), sql)
-        reason, detail = _reason(question, seen, known)
+        reason, detail = _broken(row) or _reason(question, seen, known)
         seen.setdefault(question.key, question)
         records.append(Record(row.position, question, reason, detail))
     return records
@@ -146,9 +148,14 @@ def _identity(row: Row) -> str:
     identity = row.get(Field.ID)
     if isinstance(identity, float) and identity.is_integer():
         identity = int(identity)
+    if not row.text(Field.ID):
+        found = ", ".join(row.found)
+        raise row.error(
+            f"has no '{Field.ID}' (found: {found}), as other rows have; give one to all or to none"
+        )
     if isinstance(identity, bool) or not isinstance(identity, int | str):
-        raise row.missing(Field.ID)
-    return str(identity).strip()
+        raise row.error(f"'{Field.ID}' must be text or a whole number, not {identity!r:.80}")
+    return row.text(Field.ID) if isinstance(identity, str) else str(identity)
 
 
 def _db_id(row: Row, known: Mapping[str, Path], by_file: Mapping[Path, str]) -> str:
@@ -170,6 +177,11 @@ def _question(row: Row, key: str, db_id: str, database: Path, sql: str) -> Quest
         difficulty=row.text(Field.DIFFICULTY),
         subset=row.text(Field.SUBSET),
     )
+
+
+def _broken(row: Row) -> tuple[Reason, str] | None:
+    fields = " and ".join(row.broken())
+    return (Reason.BROKEN_TEXT, f"{fields} has half a character") if fields else None
 
 
 def _reason(

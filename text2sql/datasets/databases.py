@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from text2sql.datasets.folders import entries
 from text2sql.datasets.rows import Field, Row
@@ -24,12 +24,21 @@ def database_files(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for entry in entries(folder):
         if entry.is_dir():
-            inner = (entry / f"{entry.name}{suffix}" for suffix in SUFFIXES)
-            if file := next((file for file in inner if file.is_file()), None):
+            if file := _named_as_its_folder(entry):
                 found[entry.name] = file
         elif entry.suffix.lower() in SUFFIXES and entry.is_file():
             found.setdefault(entry.stem, entry)
     return dict(sorted(found.items()))
+
+
+def _named_as_its_folder(folder: Path) -> Path | None:
+    """Return the database that has its folder's name, best in the same case."""
+    names = [f"{folder.name}{suffix}" for suffix in SUFFIXES]
+    if file := next((folder / name for name in names if (folder / name).is_file()), None):
+        return file
+    folded = {name.lower() for name in names}
+    alike = (file for file in entries(folder) if file.name.lower() in folded)
+    return next((file for file in alike if file.is_file()), None)
 
 
 def holds_databases(folder: Path) -> bool:
@@ -69,8 +78,14 @@ def referenced_databases(
 
 
 def resolve(reference: str | Path, folder: Path) -> Path:
-    """Return the absolute path, links followed, of a path that is relative to ``folder``."""
-    return Path(os.path.realpath(folder / Path(reference).expanduser()))
+    """Return the absolute path, links followed, of a path that is relative to ``folder``.
+
+    A path as Windows writes it, with backslashes, is one too.
+    """
+    path = folder / os.path.expanduser(reference)
+    if "\\" in str(reference) and not os.path.exists(path):
+        path = folder / PureWindowsPath(reference).as_posix()
+    return Path(os.path.realpath(path))
 
 
 def is_path(reference: str) -> bool:
@@ -89,4 +104,4 @@ def _file(reference: str, folder: Path, within: Path | None) -> Path | None:
         return None
     file = resolve(reference, folder)
     allowed = within is None or file.is_relative_to(within)
-    return file if allowed and file.is_file() else None
+    return file if allowed and os.path.isfile(file) else None

@@ -27,7 +27,7 @@ def file_digest(path: Path) -> str:
 def combine_digests(parts: Mapping[str, str]) -> str:
     """Return 16 hexadecimal digits that change when a name or a digest of ``parts`` does."""
     lines = "".join(f"{name}\t{digest}\n" for name, digest in sorted(parts.items()))
-    return hashlib.sha256(lines.encode()).hexdigest()[:16]
+    return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 class Digests:

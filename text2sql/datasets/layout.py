@@ -7,7 +7,7 @@ guesses between two equal candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,18 @@ def find_split(
             f"{' or '.join(_folder_names(split))} that holds <db_id>/<db_id>.sqlite, or rows "
             "that name their database's file."
         )
+    _require_readable_names([file, *databases.values()])
     return SplitLayout(split, file, databases, find_gold_file(file, rows))
+
+
+def _require_readable_names(files: Iterable[Path]) -> None:
+    """Refuse a path that is no text in UTF-8, as archives from Windows may leave: raise."""
+    for file in files:
+        try:
+            str(file).encode()
+        except UnicodeEncodeError as error:
+            shown = str(file).encode(errors="backslashreplace").decode()
+            raise Text2SqlError(f"{shown} has a name that is not in UTF-8; rename it.") from error
 
 
 def _nearest_questions(root: Path, split: str) -> Path | None:
@@ -158,7 +169,7 @@ def _unpack_split(root: Path, split: str, unpack: Unpack | None) -> Path:
 
 def _folder_names(split: str) -> tuple[str, ...]:
     """Return how folders of databases are called, the preferred name first."""
-    return f"{split}_databases", "databases", "database"
+    return f"{split}_databases", f"{split}_database", "databases", "database"
 
 
 def _in_folders(

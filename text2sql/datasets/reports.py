@@ -11,7 +11,7 @@ from pathlib import Path
 
 from text2sql.datasets.checks import OK, DatabaseReport, inspect_database
 from text2sql.datasets.digests import Digests, combine_digests
-from text2sql.descriptions import FOLDER
+from text2sql.descriptions import description_files
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Sandbox
 
@@ -59,8 +59,7 @@ class Reports:
     def _content(self, file: Path) -> str:
         """Return what changes when the database, its log or its descriptions do."""
         log = file.with_name(f"{file.name}-wal")
-        notes = sorted((file.parent / FOLDER).glob("*.csv"))
-        files = [file, *([log] if log.is_file() else []), *notes]
+        files = [file, *([log] if log.is_file() else []), *description_files(file)]
         names = ["database", *(part.name for part in files[1:])]
         digests = [self._digests.of(part) for part in files]
         parts = dict(zip(names, digests, strict=True))

@@ -17,6 +17,7 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 
 LINES = (".jsonl", ".ndjson")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Field(StrEnum):
@@ -61,15 +62,27 @@ class Row:
         return next((v for v in self._all(field) if not _is_null(v)), None)
 
     def text(self, field: Field) -> str:
-        """Return text; null, NaN and missing are the empty string, never 'None' or 'nan'."""
+        """Return text; null, NaN and missing are the empty string, never 'None' or 'nan'.
+
+        Half a character (a lone surrogate of UTF-16) is U+FFFD, as no file can hold it.
+        """
         value = self.get(field)
-        if isinstance(value, list):
-            return "\n".join(str(part).strip() for part in value if not _is_null(part)).strip()
-        return "" if value is None else str(value).strip()
+        parts = value if isinstance(value, list) else [value]
+        lines = [str(part).strip() for part in parts if not _is_null(part)]
+        return _HALF.sub("\ufffd", "\n".join(lines).strip())
 
     def gold(self) -> str:
         """Return the gold SQL; Spider has the parsed query as an object under "sql" beside it."""
-        return next((v.strip() for v in self._all(Field.SQL) if isinstance(v, str)), "")
+        texts = (v.strip() for v in self._all(Field.SQL) if isinstance(v, str))
+        return _HALF.sub("\ufffd", next(texts, ""))
+
+    def broken(self) -> list[str]:
+        """Name the fields that hold half a character, as cutting a text at a byte leaves it."""
+        return [
+            field
+            for field in Field
+            if any(isinstance(v, str) and _HALF.search(v) for v in self._all(field))
+        ]
 
     def missing(self, field: Field) -> Text2SqlError:
         """Return the error that says which key is not there, and which are."""
@@ -89,7 +102,8 @@ class Row:
 def read_rows(file: Path) -> list[Row]:
     """Read a questions file; raise Text2SqlError where it is none."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        data = file.read_bytes()
+        text = data.decode(json.detect_encoding(data)).replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise Text2SqlError(f"Cannot read the questions file {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -103,15 +117,18 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def _parse(text: str, file: Path) -> list[Any]:
-    """Read one JSON list, or one object a line."""
+    """Read one JSON list, be it the only list of an object, or one object a line."""
     if file.suffix.lower() in LINES:
         return _parse_lines(text, file)
     try:
-        content = json.loads(text)
+        content = _load(text)
     except (ValueError, RecursionError) as error:
         if text.lstrip().startswith("{"):
             return _parse_lines(text, file)
         raise Text2SqlError(f"{file} is not JSON in UTF-8: {error}.") from error
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        return lists[0] if len(lists) == 1 else [content]
     if not isinstance(content, list):
         kind = type(content).__name__
         raise Text2SqlError(f"{file} must hold a list of questions, not a {kind}.")
@@ -123,10 +140,24 @@ def _parse_lines(text: str, file: Path) -> list[Any]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                rows.append(json.loads(line))
+                rows.append(_load(line))
             except (ValueError, RecursionError) as error:
                 raise Text2SqlError(f"{file}: line {number} is not JSON: {error}.") from error
     return rows
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raise ValueError where a key says two things, which readers drop."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values and values[name] != value:
+            raise ValueError(f"an object has the key '{name}' twice, with other values")
+        values[name] = value
+    return values
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

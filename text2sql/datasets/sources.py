@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,10 @@ class Sources:
         if is_url(place):
             return self._unpack_download(self._download(place, sha256), place)
         path = local(place)
-        if path.is_dir():
+        if os.path.isdir(path):
             return path
-        if not path.is_file() or not is_archive(path):
-            problem = "is no .zip, or a damaged one" if path.is_file() else "does not exist"
+        if not os.path.isfile(path) or not is_archive(path):
+            problem = "is no .zip, or a damaged one" if os.path.isfile(path) else "does not exist"
             raise Text2SqlError(f"{path} {problem}; give a folder, a .zip or a URL of a .zip.")
         if sha256 and self._digests.of(path) != sha256.lower():
             raise Text2SqlError(
@@ -93,4 +94,4 @@ def is_url(place: str) -> bool:
 
 def local(place: str) -> Path:
     """Return the absolute path that a person means."""
-    return Path(place).expanduser().resolve()
+    return Path(os.path.expanduser(place)).resolve()

@@ -1,0 +1,160 @@
+"""Question files, databases and descriptions as other programs and systems leave them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dataset_files import make_database, question, team_row, write
+from text2sql.datasets.bird import Dataset, Reason, load_split
+from text2sql.datasets.digests import Digests
+from text2sql.datasets.reports import Reports
+from text2sql.descriptions import read_descriptions
+from text2sql.errors import Text2SqlError
+from text2sql.sandbox import Sandbox
+
+HEADER = "original_column_name,column_name,column_description,data_format,value_description\n"
+BODY = "a,full name,the race \u2013 a long one,text,\n"
+READ = {"a": "full name; the race \u2013 a long one"}
+
+
+def read(folder: Path, content: Any, name: str = "dev.json") -> Dataset:
+    """Read a questions file of this content, beside the database ``shop``."""
+    make_database(folder / "databases" / "shop" / "shop.sqlite")
+    data = content if isinstance(content, bytes) else json.dumps(content).encode()
+    (folder / name).write_bytes(data)
+    return load_split(folder, "dev")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"data": [question(1)]},
+        {"version": 2, "questions": [question(1)]},
+        question(1),
+        json.dumps([question(1)]).encode("utf-16"),
+        json.dumps([question(1)], indent=1).replace("\n", "\r").encode(),
+    ],
+)
+def test_questions_in_other_wrappings(tmp_path: Path, content: Any) -> None:
+    assert [q.key for q in read(tmp_path, content).questions] == ["dev/1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ([question(1), question(2, question_id="")], "entry 1 .* no 'question_id' .* other rows"),
+        ([question(1), question(2, question_id=2.5)], "entry 1 .* whole number, not 2.5"),
+        ([question(1, question_id=[1])], r"entry 0 .* whole number, not \[1\]"),
+        ({"0": question(1), "1": question(2)}, r"entry 0 .* no 'db_id' \(found: 0, 1\)"),
+        (b'[{"SQL": "SELECT 1", "SQL": "SELECT 2"}]', "the key 'SQL' twice"),
+    ],
+)
+def test_ids_and_objects_that_are_none(tmp_path: Path, content: Any, told: str) -> None:
+    with pytest.raises(Text2SqlError, match=rf"dev\.json.* {told}"):
+        read(tmp_path, content)
+
+
+def test_empty_ids_are_positions(tmp_path: Path) -> None:
+    rows = [question(n, question_id=empty) for n, empty in enumerate(["", " ", None])]
+    assert [q.key for q in read(tmp_path, rows).questions] == ["dev/0", "dev/1", "dev/2"]
+
+
+@pytest.mark.parametrize("field", ["question_id", "db_id", "question", "evidence", "SQL"])
+def test_half_a_character_leaves_its_row_out(tmp_path: Path, field: str) -> None:
+    found = read(tmp_path, [question(1), question(2, **{field: "cut \ud83d"})])
+    (problem,) = found.problems
+    assert (problem.reason, problem.detail) == (Reason.BROKEN_TEXT, f"{field} has half a character")
+    json.dumps(problem.question.to_dict(), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("path", ["data\\shop.sqlite", ".\\data\\shop.sqlite", "data/shop.sqlite"])
+def test_paths_as_windows_writes_them(tmp_path: Path, path: str) -> None:
+    make_database(tmp_path / "data" / "shop.sqlite")
+    write(tmp_path / "dev.jsonl", [team_row(path, 1)], lines=True)
+    (found,) = load_split(tmp_path, "dev").questions
+    assert (found.db_id, found.database) == ("shop", tmp_path / "data" / "shop.sqlite")
+
+
+@pytest.mark.parametrize(
+    "path", ["C:\\data\\shop.sqlite", "~nobody-of-that-name/shop.db", "a" * 9999 + ".db"]
+)
+def test_paths_that_lead_nowhere(tmp_path: Path, path: str) -> None:
+    (problem,) = read(tmp_path, [question(1, path)]).problems
+    assert problem.reason is Reason.DB_MISSING
+
+
+@pytest.mark.parametrize(
+    "name", ["shop/shop.SQLITE", "shop/Shop.sqlite", "shop/shop.DB", "shop.DB"]
+)
+def test_names_of_databases_in_any_case(tmp_path: Path, name: str) -> None:
+    file = make_database(tmp_path / "databases" / name)
+    write(tmp_path / "dev.json", [question(1)])
+    assert load_split(tmp_path, "dev").questions[0].database == file
+
+
+def test_spiders_test_questions_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    make_database(tmp_path / "database" / "shop" / "shop.sqlite", rows=1)
+    file = make_database(tmp_path / "test_database" / "shop" / "shop.sqlite")
+    write(tmp_path / "test.json", [question(1)])
+    assert load_split(tmp_path, "test").questions[0].database == file
+
+
+def test_a_database_whose_name_is_no_text_is_named(tmp_path: Path) -> None:
+    file = make_database(tmp_path / "made.sqlite")
+    folder = os.fsencode(tmp_path / "databases") + b"/caf\xe9"
+    os.makedirs(folder)
+    shutil.copy(file, folder + b"/caf\xe9.sqlite")
+    with pytest.raises(Text2SqlError, match=r"caf.*not in UTF-8; rename it"):
+        read(tmp_path, [question(1)])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xef\xbb\xbf" + (HEADER + BODY).encode("cp1252"),
+        (HEADER + BODY).encode("cp1252"),
+        (HEADER + BODY).encode("utf-16"),
+        (HEADER + BODY).replace(",", ";").encode(),
+        (HEADER + BODY).replace(",", "\t").encode(),
+        ("\r\n" + HEADER.replace("_", " ").title() + BODY).encode(),
+    ],
+)
+def test_descriptions_as_spreadsheets_write_them(tmp_path: Path, data: bytes) -> None:
+    write_description(tmp_path, "T.CSV", data)
+    assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {"t": READ}
+
+
+def test_one_byte_of_windows_spoils_no_other_letter(tmp_path: Path) -> None:
+    write_description(tmp_path, "t.csv", (HEADER + "a,café,").encode() + b"a \x96 b,,\n")
+    assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {
+        "t": {"a": "café; a \u2013 b"}
+    }
+
+
+@pytest.mark.parametrize("data", [b"", BODY.encode(), b"\x00\x01\x02"])
+def test_a_description_without_headings_is_told(tmp_path: Path, data: bytes) -> None:
+    write_description(tmp_path, "t.csv", data)
+    found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
+    assert found.unreadable_files == ("t.csv (its first line has no original_column_name)",)
+
+
+def test_descriptions_of_odd_names(tmp_path: Path) -> None:
+    file = make_database(tmp_path / "shop.sqlite")
+    write_description(tmp_path, "._t.csv", b"\0\5\x16\7")
+    write_description(tmp_path, b"caf\xe9.csv", HEADER.encode())
+    with Sandbox(1) as sandbox:
+        (report,) = Reports(tmp_path / "reports", "1", Digests()).of({"shop": file}, sandbox)
+    assert report.unmatched == "caf?.csv"
+
+
+def write_description(folder: Path, name: str | bytes, data: bytes) -> None:
+    place = folder / "database_description"
+    place.mkdir(exist_ok=True)
+    with open(os.path.join(os.fsencode(place), os.fsencode(name)), "wb") as file:
+        file.write(data)

@@ -1,7 +1,6 @@
 """The dataset: an archive in BIRD's layout, its questions and databases, and its gold results."""
 
 import os
-import sqlite3
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets import data
+from assets import bird_splits, data
 from assets.bird_config import BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
-from assets.bird_splits import count_values, find_splits, question_frame
 from assets.check_specs import check_specs
 from assets.checks_page import report_checks
 from assets.columns import DATA_TEAM, columns_of, named_columns
@@ -21,11 +19,14 @@ from assets.gold import (
     check_gold_determined,
     find_flags,
     gold_frame,
+    gold_version,
+    renew_golds,
     run_all_golds,
     time_by_database,
+    usable_questions,
     with_flags,
 )
-from assets.sources import GOLDS, version_for
+from assets.sources import version_for
 from assets.split_checks import check_databases_apart, check_questions_apart
 from assets.suites import (
     check_databases,
@@ -42,8 +43,7 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import load_records
 from text2sql.datasets.checks import DatabaseReport
-from text2sql.datasets.digests import Digests, combine_digests
-from text2sql.datasets.layout import fingerprint
+from text2sql.datasets.digests import Digests
 from text2sql.datasets.reports import Reports
 from text2sql.datasets.sources import Sources
 from text2sql.judge import GoldResult
@@ -65,11 +65,12 @@ def bird_archive(
 ) -> dg.MaterializeResult:
     """A dataset on disk: generated, found, unpacked or downloaded. Its version is its content's."""
     digests = Digests(root.path / "bird" / DIGESTS)
-    splits = find_splits(config, Sources(root.path, digests, context.log.info), root.path)
-    versions = {split: fingerprint(layout, digests) for split, layout in splits.items()}
+    sources = Sources(root.path, digests, context.log.info)
+    splits = bird_splits.find_splits(config, sources, root.path)
+    content = bird_splits.content_of(splits, digests)
     digests.save()
     folder = Path(os.path.commonpath([layout.questions.parent for layout in splits.values()]))
-    archive = data.Archive(config.source, folder, combine_digests(versions), splits)
+    archive = data.Archive(config.source, folder, content, splits)
     data.write_json(root.path / "bird" / data.ARCHIVE, archive.to_dict())
     metadata: dict[str, Any] = {"folder": str(folder), "fingerprint": archive.fingerprint}
     for split, layout in splits.items():
@@ -106,13 +107,14 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
     The dataset becomes the current one only if nothing critical fails.
     """
     archive = data.load_archive(root.path)
+    bird_splits.require_unchanged(archive, Digests(root.path / "bird" / DIGESTS))
     frames, questions = {}, {}
     for split, layout in archive.splits.items():
         records = load_records(layout)
         questions[split] = [record.question for record in records]
         file = data.split_folder(root.path, archive, split) / data.QUESTIONS
         data.write_rows(file, (data.record_row(record) for record in records))
-        frames[split] = question_frame(records)
+        frames[split] = bird_splits.question_frame(records)
     everything = pd.concat(frames.values(), ignore_index=True)
     folder = data.dataset_folder(root.path, archive)
     data.write_json(folder / data.ARCHIVE, archive.to_dict())
@@ -133,7 +135,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         metadata={
             "folder": str(folder),
             "questions by split": {split: len(frame) for split, frame in frames.items()},
-            "rows by status": count_values(everything["status"]),
+            "rows by status": bird_splits.count_values(everything["status"]),
         },
         check_results=report_checks(root, folder, "bird_questions", outcomes),
     )
@@ -160,6 +162,7 @@ def bird_databases(
     """
     archive = data.load_archive(root.path)
     digests = Digests(root.path / "bird" / DIGESTS)
+    bird_splits.require_unchanged(archive, digests)
     reports = Reports(root.path / "bird" / "reports", DATABASES_CODE, digests, config.indexes)
     with sandbox.open() as box:
         rows = [
@@ -212,21 +215,18 @@ def gold_results(
     A dataset whose results are there already, made by the same code and limit, is not run again.
     """
     archive = data.load_current(root.path)
-    version = version_of(
-        data=archive.fingerprint,
-        seconds=config.seconds,
-        code=code_version(*GOLDS),
-        sqlite=sqlite3.sqlite_version,
-    )
+    bird_splits.require_unchanged(archive, Digests(root.path / "bird" / DIGESTS))
+    questions = usable_questions(root.path, archive)
+    version = gold_version(archive, questions, config.seconds)
     limits, folder = Limits(seconds=config.seconds), data.dataset_folder(root.path, archive)
     with sandbox.open() as box:
         golds = data.stored_golds(root.path, archive, version)
         if golds is None:
-            golds = run_all_golds(context, root.path, archive, box, limits)
+            golds = run_all_golds(context, questions, box, limits)
         else:
-            context.log.info("Reused the gold results of an earlier run: nothing has changed.")
-        flags = find_flags(root.path, archive, golds, box, limits)
-    frame = with_flags(gold_frame(root.path, archive, golds), flags)
+            golds = renew_golds(context, questions, golds, box, limits)
+        flags = find_flags(root.path, archive, questions, golds, box, limits)
+    frame = with_flags(gold_frame(questions, golds), flags)
     outcomes = {
         "gold_runs": check_gold_runs(frame, config.failing),
         "gold_answers": check_gold_answers(frame),
@@ -239,8 +239,10 @@ def gold_results(
         data_version=dg.DataVersion(version_of(results=results)),
         metadata={
             "queries": len(frame),
-            "by status": count_values(frame["status"]),
-            "flags": count_values(pd.Series([flag.flag.value for flag in flags], dtype=object)),
+            "by status": bird_splits.count_values(frame["status"]),
+            "flags": bird_splits.count_values(
+                pd.Series([flag.flag.value for flag in flags], dtype=object)
+            ),
             "time by database": time_by_database(frame),
             "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,12 @@ from typing import Any
 import pandas as pd
 
 from assets.bird_config import POCKET, BirdConfig
+from assets.data import Archive
 from assets.versions import fingerprint
 from text2sql.datasets.bird import Record
+from text2sql.datasets.digests import Digests, combine_digests
 from text2sql.datasets.layout import SplitLayout
+from text2sql.datasets.layout import fingerprint as layout_of
 from text2sql.datasets.pocket.corpus import FORMAT, CorpusSizes, generate
 from text2sql.datasets.sources import Sources
 from text2sql.errors import Text2SqlError
@@ -31,6 +34,20 @@ def find_splits(config: BirdConfig, sources: Sources, root: Path) -> dict[str, S
         else sources.find(source, split)
         for split, source in places.items()
     }
+
+
+def content_of(splits: Mapping[str, SplitLayout], digests: Digests) -> str:
+    """Return the fingerprint of a dataset's files as they are now."""
+    return combine_digests({name: layout_of(split, digests) for name, split in splits.items()})
+
+
+def require_unchanged(archive: Archive, digests: Digests) -> None:
+    """Raise Text2SqlError where the files are not what ``bird_archive`` looked at."""
+    if content_of(archive.splits, digests) != archive.fingerprint:
+        raise Text2SqlError(
+            f"The files of {archive.folder} have changed since bird_archive looked at them: "
+            "materialize bird_archive again, with what follows it."
+        )
 
 
 def _generate(config: BirdConfig, root: Path) -> Path:

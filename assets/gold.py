@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from importlib.metadata import version as installed
@@ -16,12 +17,16 @@ from assets import data
 from assets.expectations import Outcome, great_expectations, validate
 from assets.plots import records
 from assets.sources import FLAGS as FLAGS_CODE
+from assets.sources import GOLDS
 from assets.versions import code_version, fingerprint, read_json
 from text2sql.datasets.checks import run_golds
 from text2sql.datasets.gold_findings import Flag
 from text2sql.datasets.gold_flags import GoldFlag, flag_golds
+from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
+from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox.repeatable import asks_outside
 
 FLAGS = "gold_flags.jsonl"
 FLAG_STATE = "gold_flags.json"
@@ -33,13 +38,37 @@ SENTENCES = {
     Flag.NULL_SORTS_FIRST: "no LIMIT takes a row because its sort key is NULL",
     Flag.TEXT_SORTED_AS_NUMBER: "no numbers are sorted as text where that changes the answer",
     Flag.UNKNOWN_CAST_TYPE: "every cast names a type that SQLite knows",
+    Flag.ASKS_OUTSIDE: "no gold query asks the clock, the time zone or chance",
     Flag.UNCHECKED: "every LIMIT could be looked into",
 }
+
+
+def usable_questions(root: Path, archive: data.Archive) -> list[Question]:
+    """Return the questions of all splits that can be used; raise Text2SqlError where none can."""
+    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
+    if not questions:
+        raise Text2SqlError(
+            f"No question of {archive.folder} can be used: the checks of bird_questions say why; "
+            "give the databases that are missing, or another source."
+        )
+    return questions
+
+
+def gold_version(archive: data.Archive, questions: Sequence[Question], seconds: float) -> str:
+    """Name everything that gold results depend on; ``seconds`` is the limit of a query."""
+    return fingerprint(
+        data=archive.fingerprint,
+        queries=[[question.key, question.sql] for question in questions],
+        seconds=seconds,
+        code=code_version(*GOLDS),
+        sqlite=sqlite3.sqlite_version,
+    )
 
 
 def find_flags(
     root: Path,
     archive: data.Archive,
+    questions: Sequence[Question],
     golds: Mapping[str, GoldResult],
     box: Sandbox,
     limits: Limits,
@@ -54,7 +83,6 @@ def find_flags(
     if read_json(folder / FLAG_STATE).get("version") == version:
         with open(folder / FLAGS, encoding="utf-8") as lines:
             return [GoldFlag.from_dict(json.loads(line)) for line in lines]
-    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
     flags = flag_golds(questions, golds, box, limits)
     data.write_rows(folder / FLAGS, (flag.to_dict() for flag in flags))
     data.write_json(folder / FLAG_STATE, {"version": version})
@@ -107,14 +135,9 @@ def time_by_database(frame: pd.DataFrame) -> dg.MetadataValue:
 
 
 def run_all_golds(
-    context: dg.AssetExecutionContext,
-    root: Path,
-    archive: data.Archive,
-    box: Sandbox,
-    limits: Limits,
+    context: dg.AssetExecutionContext, questions: Sequence[Question], box: Sandbox, limits: Limits
 ) -> dict[str, GoldResult]:
     """Run the gold query of every question, and tell now and then how far it is."""
-    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
 
     def tell(ended: int, of: int) -> None:
         if ended == of or ended % 500 == 0:
@@ -123,12 +146,27 @@ def run_all_golds(
     return run_golds(questions, box, limits, tell)
 
 
-def gold_frame(root: Path, archive: data.Archive, golds: Mapping[str, GoldResult]) -> pd.DataFrame:
+def renew_golds(
+    context: dg.AssetExecutionContext,
+    questions: Sequence[Question],
+    golds: dict[str, GoldResult],
+    box: Sandbox,
+    limits: Limits,
+) -> dict[str, GoldResult]:
+    """Return an earlier run's results; queries that ask the clock or chance are run again."""
+    changing = [question for question in questions if asks_outside(question.sql)]
+    context.log.info(
+        "Reused the gold results of an earlier run: nothing has changed. "
+        f"{len(changing):,} queries that ask the clock or chance are run again."
+    )
+    return golds | run_golds(changing, box, limits)
+
+
+def gold_frame(questions: Sequence[Question], golds: Mapping[str, GoldResult]) -> pd.DataFrame:
     """Return the gold results beside their questions, as the suites look at them."""
     rows = [
         golds[question.key].to_dict() | {"db_id": question.db_id, "sql": question.sql}
-        for split in archive.splits
-        for question in data.load_questions(root, split)
+        for question in questions
     ]
     columns = [field.name for field in fields(GoldResult)]
     return pd.DataFrame(rows, columns=[*columns, "db_id", "sql"])

@@ -39,7 +39,7 @@ def describe_strength(
     height = max(1.6, 0.24 * min(len(means), SHOWN_DATABASES) + 0.9)
     return {
         "questions with a score": len(scores),
-        "mean strength": round(fmean(scores.values()), 4) if scores else 0.0,
+        "mean strength": round(fmean(scores.values()), 4) if scores else "unknown",
         "all near-misses told apart": sum(score == 1 for score in scores.values()),
         "near-misses by kind": records(_by_kind(frame)),
         "distribution": plot(folder / "strength.png", _draw_distribution(list(scores.values()))),

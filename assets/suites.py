@@ -64,6 +64,12 @@ def check_tidiness(frame: pd.DataFrame) -> Outcome:
             severity="warning",
             description="no row repeats an earlier one",
         ),
+        e.ExpectColumnValuesToNotBeInSet(
+            column="status",
+            value_set=["broken_text"],
+            severity="warning",
+            description="no text holds half a character",
+        ),
         e.ExpectColumnValuesToNotMatchRegex(
             column="evidence",
             regex=r"(?i)^\s*(?:nan|none|null)\s*$",
@@ -186,7 +192,9 @@ def _difficulty() -> list[Any]:
     sentence = f"every difficulty is one of {', '.join(DIFFICULTIES)}"
     return [
         e.ExpectColumnValuesToNotBeNull(
-            column="difficulty", severity="warning", description=sentence
+            column="difficulty",
+            severity="warning",
+            description="every question has a difficulty, as others have",
         ),
         e.ExpectColumnValuesToBeInSet(
             column="difficulty",

@@ -157,7 +157,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(Text2SqlError, match=r"dev\.json or .*mini_dev_sqlite\.json"):
         load_split(tmp_path, "dev")
     (tmp_path / "dev.json").write_text("[]")
-    with pytest.raises(Text2SqlError, match="dev_databases or databases"):
+    with pytest.raises(Text2SqlError, match="dev_databases or dev_database or databases"):
         load_split(tmp_path, "dev")
 
 
@@ -477,6 +477,29 @@ def test_gold_that_fails_is_counted_and_too_much_of_it_refused(tmp_path: Path) -
     golds = data.load_golds(root, "dev")
     assert [gold.usable for gold in golds.values()] == [True, True, False, False]
     assert golds["dev/2"].empty
+
+
+@pytest.mark.parametrize("rows", [[], [row(1, db_id="nowhere")]])
+def test_without_a_usable_question_no_gold_runs(tmp_path: Path, rows: list[Any]) -> None:
+    config = use(make_split(tmp_path / "data", rows), least=0, missing_databases=1.0)
+    result = ingest(tmp_path / "root", config)
+    (failed,) = result.get_step_failure_events()
+    assert failed.step_key == "gold_results"
+    assert "No question of" in str(failed.step_failure_data.error.cause)
+
+
+def test_gold_that_asks_chance_is_run_again(tmp_path: Path) -> None:
+    rows = [row(1), row(2, SQL="SELECT RANDOM()")]
+    config = use(make_split(tmp_path / "data", rows))
+    root = tmp_path / "root"
+    found = []
+    for _ in range(2):
+        result = ingest(root, config)
+        assert result.success and not checks(result)["gold_determined"].passed
+        found.append({key: gold.digest for key, gold in data.load_golds(root, "dev").items()})
+    first, again = found
+    assert list(first) == list(again) == ["dev/1", "dev/2"]
+    assert first["dev/1"] == again["dev/1"] and first["dev/2"] != again["dev/2"]
 
 
 def test_wrong_keys_stop_the_run_and_leave_nothing(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ DETERMINED = [
     "SELECT name FROM player WHERE id = 1 UNION SELECT title FROM team ORDER BY name LIMIT 1",
     "SELECT 'LIMIT', name FROM player",
     "SELECT price FROM good ORDER BY price LIMIT 1",
+    "SELECT DATE(born), STRFTIME('%Y', born || '-01-01') FROM player",
 ]
 
 
@@ -112,6 +113,10 @@ FLAGGED = [
     (Flag.TEXT_SORTED_AS_NUMBER, "SELECT name, speed FROM player ORDER BY 2 LIMIT 2"),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT CAST(2 AS REL) * 100 / 3"),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT AVG(CAST(born AS DATETIME)) FROM player"),
+    (Flag.ASKS_OUTSIDE, "SELECT STRFTIME('%Y', CURRENT_TIMESTAMP) - born FROM player"),
+    (Flag.ASKS_OUTSIDE, "SELECT STRFTIME('%Y', date('NOW')) - born FROM player"),
+    (Flag.ASKS_OUTSIDE, "SELECT name FROM player WHERE born > DATE()"),
+    (Flag.ASKS_OUTSIDE, "SELECT name, RANDOM() FROM player"),
 ]
 
 

@@ -42,10 +42,12 @@ def published(folder: Path, split: str = "dev") -> Path:
     return folder / f"{split}.zip"
 
 
-def ingest(root: Path, archive: dict[str, Any], **questions: Any) -> Any:
+def ingest(root: Path, archive: dict[str, Any], assets: Any = ASSETS, **questions: Any) -> Any:
     config = {"bird_archive": {"splits": ["dev"], **archive}, "bird_questions": questions}
+    if assets is not ASSETS:
+        del config["bird_archive"]
     return dg.materialize(
-        ASSETS,
+        assets,
         resources={"root": ArtifactRoot(root=str(root)), "sandbox": SandboxResource(workers=2)},
         run_config={"ops": {name: {"config": values} for name, values in config.items()}},
         raise_on_error=False,
@@ -149,6 +151,19 @@ def test_only_what_changed_is_read_and_checked_again(tmp_path: Path) -> None:
     assert metadata(second, "bird_databases")["rows"] == 13
     found = [metadata(result, "bird_archive")["fingerprint"] for result in (first, second)]
     assert found[0] != found[1]
+
+
+def test_files_that_change_between_two_stages_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    make_database(folder / "dev_databases" / "shop" / "shop.sqlite")
+    file = write(folder / "dev.json", [question(1)])
+    archive = {"source": str(folder)}
+    assert ingest(tmp_path / "root", archive).success
+    write(file, [question(1), question(2)])
+    alone = ingest(tmp_path / "root", archive, assets=[bird.bird_questions])
+    assert "have changed since bird_archive looked at them" in failure(alone)
+    assert ingest(tmp_path / "root", archive).success
+    assert keys(tmp_path / "root") == ["dev/1", "dev/2"]
 
 
 def test_a_change_within_a_tick_that_sets_its_time_back_is_seen(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ class Flag(StrEnum):
     """The sort key is text that reads as numbers, and as numbers other rows come first."""
     UNKNOWN_CAST_TYPE = "unknown_cast_type"
     """A cast names a type that SQLite does not know and takes for another."""
+    ASKS_OUTSIDE = "asks_outside"
+    """The query asks the clock, the time zone or chance: its answer changes by itself."""
     UNCHECKED = "unchecked"
     """The query's LIMIT could not be looked into; the detail says why."""
 

@@ -19,6 +19,7 @@ from text2sql.datasets.limits import MORE, MOST, Cut, Unreadable, cuts_of
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox.repeatable import asks_outside
 
 _BATCH = 256
 _DETAIL_CHARS = 300
@@ -56,7 +57,7 @@ def flag_golds(
     """
     ran = [q for q in questions if q.key in golds and golds[q.key].usable]
     probes = _probes(ran, golds)
-    found = {place: _cast_findings(place[1]) for place in map(_place, ran)}
+    found = {place: _findings_in_text(place[1]) for place in map(_place, ran)}
     for place, findings in _look(probes, sandbox, limits):
         found[place] += findings
     return [
@@ -73,8 +74,10 @@ def _place(question: Question) -> Place:
     return question.database, question.sql
 
 
-def _cast_findings(sql: str) -> list[Finding]:
-    return [(Flag.UNKNOWN_CAST_TYPE, sentence) for sentence in unknown_casts(sql)]
+def _findings_in_text(sql: str) -> list[Finding]:
+    casts = [(Flag.UNKNOWN_CAST_TYPE, sentence) for sentence in unknown_casts(sql)]
+    outside = [(Flag.ASKS_OUTSIDE, "the answer changes by itself")] if asks_outside(sql) else []
+    return [*casts, *outside]
 
 
 @dataclass(frozen=True)

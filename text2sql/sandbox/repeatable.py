@@ -37,13 +37,19 @@ def is_repeatable(sql: str) -> bool:
     """
     if not _HINT.search(sql):
         return True
-    if len(sql) > _LONGEST:
+    if len(sql) > _LONGEST or asks_outside(sql):
         return False
     tokens = list(tokens_of(sql))
-    if any(map(_is_volatile, tokens)) or _asks_the_clock(tokens):
-        return False
     called = {_name(a.text) for a, b in pairwise(tokens) if b.text == "(" and a.kind != "symbol"}
     return called.isdisjoint(_CLOCK) or (called <= _KEPT and not _makes_text(tokens))
+
+
+def asks_outside(sql: str) -> bool:
+    """Whether a text names chance, the clock, the time zone or the file's path outright."""
+    if not _HINT.search(sql):
+        return False
+    tokens = list(tokens_of(sql))
+    return any(map(_is_volatile, tokens)) or _asks_the_clock(tokens)
 
 
 def _makes_text(tokens: list[Token]) -> bool:

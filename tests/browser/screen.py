@@ -113,6 +113,13 @@ def launch_by(page: Page, button: Locator) -> str:
     return answered.value.text()
 
 
+def cancel_by(page: Page, button: Locator) -> None:
+    """Click what cancels a run; look at its page anew once Dagster has answered."""
+    with page.expect_response(lambda answer: "mutation Terminate" in _body(answer)):
+        button.click()
+    page.reload()
+
+
 def launch_and_follow(page: Page, button: Locator) -> str:
     """Click what launches a run; go to the run's page, and return its id."""
     found = RUN_ID.search(launch_by(page, button))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lifecycle_tools import processes_below, wait_until
-from screen import change, launch, launch_and_follow, open_launchpad, steps_of, watch
+from screen import cancel_by, change, launch, launch_and_follow, open_launchpad, steps_of, watch
 from small_project import SmallProject
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def test_cancelled_run_leaves_no_process(page: Page, project: SmallProject) -> N
     assert wait_until(lambda: len(project.servers["base"].requests) > asked + 4, 180)
     assert len(set(processes_below(project.root)) - before) > 2
     page.get_by_role("button", name="Terminate").click()
-    page.get_by_role("button", name="Terminate 1 run").click()
-    page.get_by_role("button", name="Done").click()
+    cancel_by(page, page.get_by_role("button", name="Terminate 1 run"))
     watch(page, "Canceled")
     assert wait_until(lambda: not set(processes_below(project.root)) - before, 60)

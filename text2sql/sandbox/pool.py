@@ -55,7 +55,6 @@ class Sandbox:
         self._alive: set[WorkerProcess] = set()
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._checked: dict[Path, tuple[int, ...]] = {}
         self._closed = False
         self._owner = os.getpid()
         self._finalizer = weakref.finalize(self, _end_all, self._alive, self._owner)
@@ -95,7 +94,7 @@ class Sandbox:
         time. Raises Text2SqlError for a database that cannot be read at all.
         """
         databases = dict.fromkeys(database for database, _ in texts)
-        paths = {database: str(self._check(database)) for database in databases}
+        paths = {database: str(check_database(database)) for database in databases}
         work = Work([(paths[database], sql) for database, sql in texts], self.workers)
         settings = (strict_text, *vars(limits).values())
         threads = min(self.workers, work.batches) - 1
@@ -159,18 +158,6 @@ class Sandbox:
             raise Text2SqlError("This sandbox is closed; open a new one.")
         if os.getpid() != self._owner:
             raise Text2SqlError("This sandbox belongs to another process; open one in each.")
-
-    def _check(self, database: Path) -> Path:
-        """Look into the file once for each state that it is in."""
-        try:
-            found = os.stat(database)
-        except OSError:
-            return check_database(database)
-        stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        if self._checked.get(database) != stamp:
-            check_database(database)
-            self._checked[database] = stamp
-        return Path(os.path.abspath(database))
 
     def _work_off(self, work: Work, settings: tuple[Any, ...], limits: Limits) -> None:
         """Have workers run what there is to do until nothing is left to begin."""

@@ -30,7 +30,7 @@ def is_worker(pid: int) -> bool:
 def test_launched_and_cancelled_from_the_interface(root, tmp_path):
     interface = Interface(tmp_path / "ui.log")
     try:
-        assert wait_until(interface.repositories, 90), (tmp_path / "ui.log").read_text()
+        assert wait_until(interface.repositories, 240), (tmp_path / "ui.log").read_text()
         (repository,) = interface.repositories()
         assert {job["name"] for job in repository["jobs"]} >= {"lifecycle", "daily_answers"}
         names = {one["name"] for one in repository["schedules"]}

@@ -73,7 +73,7 @@ def project(root: Path) -> Iterator[SmallProject]:
     try:
         with SmallProject(root, interface) as project:
             project.make(PICTURED if os.environ.get(SCREENSHOTS) else SIZES)
-            assert wait_until(interface.repositories, 90), log.read_text()
+            assert wait_until(interface.repositories, 240), log.read_text()
             yield project
     finally:
         interface.stop()

@@ -13,6 +13,7 @@ from text2sql.datasets.limits import Unreadable, cuts_of
 from text2sql.judge import run_gold
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox.repeatable import asks_outside
 
 SCRIPT = """
 CREATE TABLE player(id INTEGER, name TEXT, score INTEGER, born TEXT, speed TEXT, team INTEGER);
@@ -205,6 +206,7 @@ def test_the_flags_of_real_gold(shared_data: Path, sandbox: Sandbox) -> None:
     databases = {name: folder / name / f"{name}.sqlite" for name, _ in asked}
     superhero = shared_data / "bird" / "databases" / "superhero" / "superhero.sqlite"
     mini = json.loads((shared_data / "bird" / "mini_dev_sqlite.json").read_text())
+    assert sum(asks_outside(row["SQL"]) for row in mini) == 11
     asked += [("superhero", row["SQL"]) for row in mini if row["db_id"] == "superhero"]
     databases["superhero"] = superhero
     questions = [

@@ -107,7 +107,9 @@ def read_rows(file: Path) -> list[Row]:
     except OSError as error:
         raise Text2SqlError(f"Cannot read the questions file {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise Text2SqlError(f"{file} is not JSON in UTF-8: {error}.") from error
+        raise Text2SqlError(
+            f"{file} is not JSON in UTF-8: {error}; give .json or .jsonl."
+        ) from error
     rows = _parse(text, file)
     for position, row in enumerate(rows):
         if not isinstance(row, dict):
@@ -125,7 +127,9 @@ def _parse(text: str, file: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         if text.lstrip().startswith("{"):
             return _parse_lines(text, file)
-        raise Text2SqlError(f"{file} is not JSON in UTF-8: {error}.") from error
+        raise Text2SqlError(
+            f"{file} is not JSON in UTF-8: {error}; give .json or .jsonl."
+        ) from error
     if isinstance(content, dict):
         lists = [value for value in content.values() if isinstance(value, list)]
         return lists[0] if len(lists) == 1 else [content]

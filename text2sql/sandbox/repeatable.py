@@ -8,7 +8,7 @@ from itertools import pairwise
 from text2sql.sandbox.statements import Token, tokens_of
 
 _HINT = re.compile("random|current_|pragma|date|time|julianday|unixepoch", re.IGNORECASE)
-_VOLATILE = ("RANDOM", "RANDOMBLOB", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "PRAGMA")
+_VOLATILE = ("RANDOM", "RANDOMBLOB", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP")
 _CLOCK = {"DATE": 1, "TIME": 1, "DATETIME": 1, "JULIANDAY": 1, "UNIXEPOCH": 1, "STRFTIME": 2}
 """Functions that tell the time when they get fewer arguments than this."""
 
@@ -40,12 +40,14 @@ def is_repeatable(sql: str) -> bool:
     if len(sql) > _LONGEST or asks_outside(sql):
         return False
     tokens = list(tokens_of(sql))
+    if any(map(_is_pragma, tokens)):
+        return False
     called = {_name(a.text) for a, b in pairwise(tokens) if b.text == "(" and a.kind != "symbol"}
     return called.isdisjoint(_CLOCK) or (called <= _KEPT and not _makes_text(tokens))
 
 
 def asks_outside(sql: str) -> bool:
-    """Whether a text names chance, the clock, the time zone or the file's path outright."""
+    """Whether a text names chance, the clock or the time zone outright."""
     if not _HINT.search(sql):
         return False
     tokens = list(tokens_of(sql))
@@ -64,7 +66,13 @@ def _is_volatile(token: Token) -> bool:
     name = _name(token.text)
     if token.kind in ("string", "quoted") and name in _SURROUNDINGS:
         return True
-    return name in _VOLATILE or name.startswith("PRAGMA_")
+    return name in _VOLATILE
+
+
+def _is_pragma(token: Token) -> bool:
+    """Whether a token reads settings of the connection, such as the file's path."""
+    name = _name(token.text)
+    return name == "PRAGMA" or name.startswith("PRAGMA_")
 
 
 def _name(text: str) -> str:

@@ -57,11 +57,11 @@ def test_a_job_is_submitted_followed_and_its_policy_assembled(place):
 def test_a_time_limit_is_told_and_the_run_goes_on_with_a_longer_one(place):
     place.behave(step_seconds=0.3)
     place.install_slurm(end=[4, "TIMEOUT"])
-    ended = place.launch(**SMALL)
+    ended = place.launch(**SMALL, steps=40)
     assert ended.returncode == 16 and "set time_limit higher" in ended.stderr
     place.behave()
     place.install_slurm(purge=True)
-    done = place.launch(**SMALL, time_limit="48:00:00")
+    done = place.launch(**SMALL, steps=40, time_limit="48:00:00")
     assert done.returncode == 0 and "prime-rl starts with --resume.step" in done.stdout
     assert "ended as COMPLETED" in done.stderr  # squeue had forgotten it, sacct had not
     assert place.is_clear()
@@ -83,7 +83,7 @@ def test_cancelled_the_job_is_gone_even_if_slurm_does_not_answer_at_first(place)
 
 
 def test_a_killed_launcher_takes_its_job_along_and_a_killed_watcher_leaves_it_to_the_next(place):
-    place.behave(step_seconds=0.3)
+    place.behave(step_seconds=2.0)
     with guarded(place, steps=100):
         assert wait_until(lambda: len(place.busy_ports()) == 3)
         os.kill(one(place, "prime_rl.launch"), signal.SIGKILL)
@@ -94,7 +94,7 @@ def test_a_killed_launcher_takes_its_job_along_and_a_killed_watcher_leaves_it_to
         assert run.wait(60) == 15  # killed
         assert place.busy_ports() and (place.output / "slurm_job").read_text() == "102\n"
     place.behave()
-    done = place.launch(**SMALL)
+    done = place.launch(**SMALL, steps=40)
     assert "Slurm job 102 of an earlier attempt is cancelled first." in done.stderr
     assert done.returncode == 0 and place.is_clear()
     assert [job["state"].split()[0] for job in place.slurm_jobs()] == [

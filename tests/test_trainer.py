@@ -107,7 +107,7 @@ def wait_until(condition, seconds: float = 30.0) -> bool:
 
 def read_pids(folder: Path) -> list[int]:
     """Wait for the breeding child and return the ids of it, its guard and its children."""
-    assert wait_until((folder / "pids").exists)
+    assert wait_until((folder / "pids").exists, 120)  # a busy machine starts Dagster slowly
     return [int(pid) for pid in (folder / "pids").read_text().split()]
 
 

@@ -66,9 +66,9 @@ def root(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 @pytest.fixture(scope="package")
-def project(root: Path) -> Iterator[SmallProject]:
+def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallProject]:
     """A small project, and ``make ui`` on it; no process of it is left."""
-    log = root.with_name(f"{root.name}-ui.log")
+    log = tmp_path_factory.mktemp("interface") / "ui.log"
     interface = Interface(log, {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""})
     try:
         with SmallProject(root, interface) as project:

@@ -188,7 +188,8 @@ def check_result(
 def describe(outcome: Outcome) -> str:
     """Say what does not hold, for how many rows, and what the first of them is."""
     if outcome.success:
-        return f"All expectations hold for {outcome.checked:,} rows."
+        rows = "1 row" if outcome.checked == 1 else f"{outcome.checked:,} rows"
+        return f"All expectations hold for {rows}."
     text = "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
     if not len(outcome.examples):
         return text

@@ -74,6 +74,7 @@ BAD_GOLD = {
         8: "SELECT CAST(price AS DATETIME) / 2 FROM item",
         9: "SELECT name FROM item LIMIT 1",
         10: "SELECT name FROM item ORDER BY id LIMIT 1 + 0",
+        11: "SELECT RANDOM()",
     },
 }
 

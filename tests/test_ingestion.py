@@ -278,7 +278,7 @@ def test_an_archives_rows_cannot_name_databases_outside_of_it(tmp_path: Path) ->
         ({"source": "{here}/nothing"}, "does not exist; give a folder"),
         ({"source": "{here}/text.zip"}, "is no .zip"),
         ({"source": "{here}/good.zip", "sha256": "0" * 64}, "instead of 000"),
-        ({"source": "{here}/good.zip", "splits": ["test"]}, "Unknown split 'test'"),
+        ({"source": "{here}/good.zip", "splits": ["tests"]}, "Unknown split 'tests'"),
         ({"source": "{here}/good.zip", "splits": []}, "no split"),
         (
             {"source": "{here}/good.zip", "dev": {"questions": "{here}/no.json"}},

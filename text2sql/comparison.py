@@ -59,6 +59,8 @@ def read_side(name: str, root: Path) -> Side:
     path = Path(name)
     if path.is_file():
         return _from_file(path)
+    if path.suffix == ".json":
+        raise Text2SqlError(f"There is no file {path}.")
     folder = run_folder(root, name)
     scores, outcomes = (_read(folder / file) for file in ("scores.json", "outcomes.json"))
     dataset = str(scores.get("provenance", {}).get("dataset", ""))
@@ -84,7 +86,7 @@ def _from_file(path: Path) -> Side:
     if not isinstance(rows, list) or not isinstance(digest, str):
         raise Text2SqlError(
             f"{path} is no result of text2sql evaluate --json with its questions' sha256; "
-            "evaluate the predictions again."
+            "evaluate the predictions with --json and compare what that writes."
         )
     try:
         outcomes = {

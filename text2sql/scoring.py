@@ -22,10 +22,13 @@ from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
 from text2sql.statistics import wilson
 
+_TOLD = (Verdict.MATCH, Verdict.WRONG, Verdict.NO_SUBMISSION)
+"""Verdicts that say all there is to say."""
+
 
 @dataclass(frozen=True)
 class ScoredPrediction:
-    """One question's verdict; ``error`` says what failed where it could not be judged."""
+    """One question's verdict; ``error`` says what failed where it did, or could not be judged."""
 
     question: Question
     verdict: Verdict
@@ -59,6 +62,7 @@ class PredictionScores:
             "by_database": self._by(lambda question: question.db_id),
             "verdicts": [
                 {"question_id": question_id(item.question), "verdict": item.verdict.value}
+                | ({"error": item.error} if item.error else {})
                 for item in self.scored
             ],
         }
@@ -175,6 +179,6 @@ def _scored(
     question: Question, result: QueryResult, gold: GoldResult, rule: Rule
 ) -> ScoredPrediction:
     verdict = verdict_of(result, gold, rule)
-    failed = gold if gold.status is Status.INFRASTRUCTURE else result
-    error = failed.error if verdict is Verdict.INFRASTRUCTURE else ""
+    failed = gold if result.status is Status.OK else result
+    error = "" if verdict in _TOLD else failed.error
     return ScoredPrediction(question, verdict, error)

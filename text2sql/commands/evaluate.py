@@ -14,6 +14,7 @@ import click
 from text2sql.commands.evaluate_output import (
     print_rules,
     print_scores,
+    report_failures,
     report_golds,
     report_left_out,
 )
@@ -37,7 +38,7 @@ _STDOUT = Path("-")
 @click.command()
 @click.option("--questions", required=True, type=_FILE, help="BIRD's dev.json or one like it.")
 @click.option("--databases", required=True, type=_FILE, help="Folder of the SQLite files.")
-@click.option("--predictions", required=True, type=_FILE, help="Predicted SQL, JSON or JSONL.")
+@click.option("--predictions", required=True, type=_FILE, help="Predicted SQL: JSON, JSONL, .sql.")
 @click.option(
     "--rule",
     type=click.Choice(get_args(Rule)),
@@ -93,8 +94,10 @@ def command(
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
 
     Predictions are paired by question id; ids that are exactly 0 to n-1, for a file of n questions
-    with other ids, are positions in that file, as in BIRD's own prediction files. A question
-    without a prediction, or with one that is no text, counts as not matched.
+    with other ids, are positions in that file, as in BIRD's own prediction files. Predictions
+    without ids (a list of texts, or a .sql or .txt file with one query a line, as Spider's) must
+    be as many as its rows. A question without a prediction, or with one that is no text, counts
+    as not matched.
 
     The JSON names the questions file by its sha256: numbers of two different files must not be
     compared. Results of earlier runs are kept in ~/.cache/text2sql (or below XDG_CACHE_HOME).
@@ -129,6 +132,7 @@ def command(
         rules |= _efficiency(scores, sql, efficiency, limits)
     report_left_out(records, sql)
     report_golds(scores)
+    report_failures(scores)
     if not printed:
         print_scores(scores)
         print_rules(rules)

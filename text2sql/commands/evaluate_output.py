@@ -3,32 +3,58 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
-from text2sql.datasets.bird import Record
+from text2sql.datasets.bird import Reason, Record
 from text2sql.datasets.predictions import Predictions
+from text2sql.judge import Verdict
 from text2sql.render import neutral
 from text2sql.rules import RuleScore
-from text2sql.sandbox import Status
+from text2sql.sandbox import Status, cut_suffix
 from text2sql.scoring import PredictionScores, accuracy
+
+_REASONS = {
+    Reason.DB_MISSING: "the folder has no database of theirs",
+    Reason.EMPTY_FIELD: "question, db_id or gold SQL is empty",
+    Reason.DUPLICATE_ROW: "each repeats an earlier row; BIRD's script counts it again",
+    Reason.DUPLICATE_ID: "their id belongs to an earlier, other row",
+}
 
 
 def report_left_out(records: list[Record], sql: Predictions) -> None:
     """Say on standard error which questions and predictions do not count, and why."""
     for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
-        click.echo(f"left out: {count} questions ({reason})", err=True)
+        click.echo(f"left out: {count} questions ({reason}: {_REASONS[reason]})", err=True)
     if sql.missing:
         click.echo(f"missing: {len(sql.missing)} questions have no prediction", err=True)
     if sql.unknown:
         click.echo(f"unknown: {len(sql.unknown)} predictions belong to no question", err=True)
+    for warning in _doubts(records, sql):
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
+    """Say what makes it doubtful that these are predictions of these questions."""
+    asked = [record.question for record in records if record.question.key in sql]
     if sql.no_text:
-        click.echo(
-            f"warning: {len(sql.no_text)} predictions are neither text nor null and count as not "
-            f"matched; the first has the id {neutral(sql.no_text[0])}",
-            err=True,
+        yield (
+            f"{len(sql.no_text)} predictions are neither text nor null and count as not matched; "
+            f"the first has the id {neutral(sql.no_text[0])}"
+        )
+    if sql.elsewhere:
+        yield (
+            f"{len(sql.elsewhere)} predictions name another database than their question; the "
+            f"first is of {neutral(sql.elsewhere[0])}: are they of another file, or shifted?"
+        )
+    if sql.missing and sql.missing[0].endswith("/0") and list(sql.unknown) == [str(len(records))]:
+        yield "the questions are counted from 0, the predictions from 1: they may be shifted by one"
+    if asked[1:] and all(sql[question.key] == cut_suffix(question.sql) for question in asked):
+        yield (
+            "every prediction is the text of its gold query; where gold and prediction stand in "
+            "one row, name the prediction predicted_sql"
         )
 
 
@@ -50,6 +76,14 @@ def report_golds(scores: PredictionScores) -> None:
             f"returns none matches; the first is {neutral(empty[0].key)}",
             err=True,
         )
+
+
+def report_failures(scores: PredictionScores) -> None:
+    """Say on standard error how the first of the queries that fail does so."""
+    failed = [item for item in scores.scored if item.verdict is Verdict.ERROR]
+    if failed:
+        first = neutral(f"{failed[0].question.key}: {failed[0].error}")
+        click.echo(f"note: {len(failed)} predictions fail; the first is {first}", err=True)
 
 
 def print_scores(scores: PredictionScores) -> None:

@@ -1,4 +1,4 @@
-"""Read prediction files: BIRD's dictionary, a list of objects, or one object a line."""
+"""Read prediction files: BIRD's dictionary, lists, JSON Lines, Spider's one query a line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
+from text2sql.submissions import BIRD_SEPARATOR
 
 _IDS = ("key", "question_id", "idx", "id")
-_SQL = ("sql", "query", "prediction", "predicted_sql", "pred_sql")
+_SQL = (
+    *("predicted_sql", "pred_sql", "predict_sql", "generated_sql", "prediction", "pred"),
+    *("sql", "query"),
+)
+"""Names of the predicted SQL; the last two are also those of gold, beside which others count."""
+_LINES = (".sql", ".txt")
 
 
 class Predictions(dict[str, str]):
@@ -21,6 +27,7 @@ class Predictions(dict[str, str]):
     ``missing`` are keys of questions without a prediction: they count as wrong, nothing moves
     up. ``unknown`` are ids of the file that no question of the questions file has. ``no_text``
     are ids whose prediction is neither text nor null: it is no query, so it counts as wrong.
+    ``elsewhere`` are keys whose prediction names another database than the question does.
     """
 
     def __init__(
@@ -29,11 +36,13 @@ class Predictions(dict[str, str]):
         missing: Sequence[str],
         unknown: Sequence[str],
         no_text: Sequence[str] = (),
+        elsewhere: Sequence[str] = (),
     ):
         super().__init__(sql)
         self.missing = tuple(missing)
         self.unknown = tuple(unknown)
         self.no_text = tuple(no_text)
+        self.elsewhere = tuple(elsewhere)
 
 
 def read_predictions(
@@ -47,30 +56,34 @@ def read_predictions(
     files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
     positions in that file. ``file_keys`` names its rows (``Dataset.file_keys``) where
     ``questions`` is a part of it. Ids are compared as they are written, never by their order.
-    Raises Text2SqlError for a file that cannot be read, or that has none of the questions.
+    Predictions without ids, a list of texts or Spider's one query a line (``.sql``, ``.txt``),
+    must be as many as the rows, in their order. Raises Text2SqlError for a file that cannot be
+    read, has two different predictions for a question, or has none of the questions.
     """
-    pairs = _read(path)
+    rows = file_keys if file_keys is not None else [question.key for question in questions]
+    pairs = _read(path, rows)
     if not pairs:
         raise Text2SqlError(f"{path} holds no predictions.")
-    rows = file_keys if file_keys is not None else [question.key for question in questions]
     names = _names(rows, {identity for identity, _ in pairs})
-    sql: dict[str, str] = {}
+    found: dict[str, Any] = {}
     for identity, prediction in pairs:
         key = names.get(identity, "")
-        if key in sql:
+        if key in found and found[key] != prediction:
             raise Text2SqlError(f"{path} has two predictions for {key}; keep one.")
         if key:
-            sql[key] = cut_suffix(prediction)
+            found[key] = prediction
     wanted = [question.key for question in questions]
-    missing = [key for key in wanted if key not in sql]
+    missing = [key for key in wanted if key not in found]
     if len(missing) == len(wanted):
         raise Text2SqlError(
             f"No id of {path} is one of the {len(wanted)} questions: it has {pairs[0][0]!r}, the "
             f"first question is {wanted[0]!r}; give the predictions of these questions."
         )
+    sql = {key: cut_suffix(found[key]) for key in wanted if key in found}
     unknown = [identity for identity, _ in pairs if identity not in names]
     no_text = [identity for identity, value in pairs if not isinstance(value, str | None)]
-    return Predictions({key: sql[key] for key in wanted if key in sql}, missing, unknown, no_text)
+    elsewhere = [one.key for one in questions if _names_another(found.get(one.key), one)]
+    return Predictions(sql, missing, unknown, no_text, elsewhere)
 
 
 def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
@@ -82,17 +95,52 @@ def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
     return ids | {key: key for key in rows if key}
 
 
-def _read(path: Path) -> list[tuple[str, Any]]:
-    """Return (id as written, what is predicted) in file order."""
+def _names_another(prediction: Any, question: Question) -> bool:
+    """Say whether BIRD's suffix of a prediction names another database than its question."""
+    if not isinstance(prediction, str):
+        return False
+    _, suffix, database = prediction.rpartition(BIRD_SEPARATOR)
+    return bool(suffix) and database.strip() != question.db_id
+
+
+def _read(path: Path, rows: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return (id as written, what is predicted) in file order; ``rows`` are keys, for no ids."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise Text2SqlError(f"Cannot read the predictions {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise Text2SqlError(f"The predictions {path} are not UTF-8: {error}.") from error
+    if path.suffix.lower() in _LINES and text.lstrip()[:1] not in ("{", "["):
+        lines = text.removesuffix("\n").split("\n") if text.strip() else []
+        return _in_order([line.partition("\t")[0] for line in lines], rows, path)
     content = _parse(text, path)
+    if isinstance(content, list) and content and all(isinstance(one, str) for one in content):
+        return _in_order(content, rows, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
-    return [(str(identity).strip(), sql) for identity, sql in pairs]
+    return [(_identity(identity), _predicted(value)) for identity, value in pairs]
+
+
+def _in_order(texts: Sequence[str], rows: Sequence[str], path: Path) -> list[tuple[str, Any]]:
+    """Pair predictions without ids with the rows of the questions file."""
+    if texts and len(texts) != len(rows):
+        raise Text2SqlError(
+            f"{path} has {len(texts)} predictions without ids, the questions file {len(rows)} "
+            "rows; give one for each row, or their ids."
+        )
+    return [(key, sql) for key, sql in zip(rows, texts, strict=False) if key]
+
+
+def _identity(value: Any) -> str:
+    """Return an id as text; a whole number that pandas wrote as 12.0 is 12."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _predicted(value: Any) -> Any:
+    """Return a prediction; of an object with its SQL that SQL."""
+    return _sql(value) if isinstance(value, _Object) and _has_sql(value) else value
 
 
 class _Object(dict[str, Any]):
@@ -113,7 +161,7 @@ def _parse(text: str, path: Path) -> list[Any] | _Object:
             return [json.loads(line, object_pairs_hook=_Object) for line in lines]
         except (ValueError, RecursionError):
             raise Text2SqlError(f"{path} is neither JSON nor JSON Lines: {whole}.") from whole
-    if isinstance(content, _Object) and _get(content, _SQL) is not None:
+    if isinstance(content, _Object) and isinstance(_sql(content), str):
         return [content]
     if isinstance(content, list | _Object):
         return content
@@ -123,12 +171,22 @@ def _parse(text: str, path: Path) -> list[Any] | _Object:
 def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:
     for position, row in enumerate(rows):
         named = isinstance(row, _Object) and _get(row, _IDS) is not None
-        if not named or not any(str(name).lower() in _SQL for name in row):
+        if not named or not _has_sql(row):
             raise Text2SqlError(
                 f"{path}: entry {position} (counting from 0) must be an object "
                 "with a question_id and its sql."
             )
-        yield _get(row, _IDS), _get(row, _SQL)
+        yield _get(row, _IDS), _sql(row)
+
+
+def _has_sql(row: _Object) -> bool:
+    return any(str(name).lower() in _SQL for name in row)
+
+
+def _sql(row: _Object) -> Any:
+    """Return the predicted SQL, null too: a gold query beside it never takes its place."""
+    lower = {name.lower(): value for name, value in row.items()}
+    return next((lower[name] for name in _SQL if name in lower), None)
 
 
 def _get(row: _Object, names: Sequence[str]) -> Any:

@@ -1,0 +1,114 @@
+"""Predictions as people have them: without ids, beside gold, from pandas, of another file."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from text2sql.commands.evaluate import command
+from text2sql.errors import Text2SqlError
+
+GOLD = ["SELECT COUNT(*) FROM t", "SELECT s FROM t WHERE id = 1", "SELECT id FROM t", "SELECT 4"]
+RIGHT = [f"{sql} " for sql in GOLD[:3]] + ["SELECT 5"]
+"""Three of these are right, none is the text of gold."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four questions, 10 to 13, on one database."""
+    (tmp_path / "dbs" / "s").mkdir(parents=True)
+    with sqlite3.connect(tmp_path / "dbs" / "s" / "s.sqlite") as connection:
+        connection.executescript("CREATE TABLE t (id, s); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    questions(tmp_path, 10)
+    return tmp_path
+
+
+def questions(folder: Path, first: int) -> None:
+    rows = [
+        {"question_id": n, "db_id": "s", "question": "?", "evidence": "", "SQL": sql}
+        for n, sql in enumerate(GOLD, first)
+    ]
+    (folder / "dev.json").write_text(json.dumps(rows))
+
+
+def evaluate(folder: Path, content: object, name: str = "p.json") -> Result:
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / name).write_text(text)
+    files = {"questions": "dev.json", "databases": "dbs", "predictions": name, "json": "out.json"}
+    options = [text for key, file in files.items() for text in (f"--{key}", str(folder / file))]
+    return CliRunner().invoke(command, [*options, "--jobs", "1", "--no-cache"])
+
+
+def verdicts(folder: Path) -> list[str]:
+    return [row["verdict"] for row in json.loads((folder / "out.json").read_text())["verdicts"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (RIGHT, "p.json"),
+        ("\n".join(RIGHT) + "\n", "p.sql"),
+        ("".join(f"{sql}\ts\r\n" for sql in RIGHT), "p.txt"),
+        ([{"question_id": float(n), "sql": sql} for n, sql in enumerate(RIGHT, 10)], "p.json"),
+        ({n: {"sql": sql} for n, sql in enumerate(RIGHT, 10)}, "p.json"),
+        ([{"id": n, "sql": sql} for n, sql in enumerate(RIGHT, 10) for _ in "ab"], "p.json"),
+    ],
+    ids=["texts", "Spider's", "with databases", "pandas", "objects by id", "said twice"],
+)
+def test_forms_that_people_have(folder, content, name):
+    result = evaluate(folder, content, name)
+    assert result.exit_code == 0, result.output
+    assert verdicts(folder) == ["match", "match", "match", "wrong"]
+    assert result.stderr == ""
+
+
+def test_gold_in_the_same_row_is_never_the_prediction(folder):
+    rows = [
+        {"question_id": n, "SQL": gold, "predicted_sql": sql}
+        for n, (gold, sql) in enumerate(
+            zip(GOLD, ["SELECT 0", None, "", "SELECT 5"], strict=True), 10
+        )
+    ]
+    evaluate(folder, rows)
+    assert verdicts(folder) == ["wrong", "no_submission", "no_submission", "wrong"]
+    rows = [{"question_id": n, "SQL": sql, "answer": "SELECT 0"} for n, sql in enumerate(GOLD, 10)]
+    assert "every prediction is the text of its gold query" in evaluate(folder, rows).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        (RIGHT[:3], "p.json", "3 predictions without ids, the questions file 4 rows"),
+        ("\n".join([*RIGHT, "SELECT 6"]), "p.sql", "5 predictions without ids"),
+        ("", "p.sql", "holds no predictions"),
+        ('{"10": "SELECT 1", "10": "SELECT 2"}', "p.json", "two predictions for dev/10"),
+    ],
+)
+def test_what_cannot_be_paired_is_refused(folder, content, name, words):
+    result = evaluate(folder, content, name)
+    assert isinstance(result.exception, Text2SqlError) and words in str(result.exception)
+
+
+def test_doubts_about_the_pairing_are_told(folder):
+    elsewhere = {n: f"{sql}\t----- bird -----\tother" for n, sql in enumerate(RIGHT)}
+    assert "4 predictions name another database" in evaluate(folder, elsewhere).stderr
+    questions(folder, 0)
+    shifted = evaluate(folder, dict(enumerate(RIGHT, 1))).stderr
+    assert "counted from 0, the predictions from 1" in shifted
+    assert "counted from" not in evaluate(folder, dict(enumerate(RIGHT))).stderr
+
+
+def test_how_a_query_fails_is_told(folder):
+    result = evaluate(
+        folder, {"10": "```sql\nSELECT 1\n```", "11": "SELECT nope", "12": "DROP TABLE t"}
+    )
+    assert "note: 2 predictions fail; the first is dev/10: near" in result.stderr
+    rows = json.loads((folder / "out.json").read_text())["verdicts"]
+    assert [row["verdict"] for row in rows] == ["error", "error", "write", "no_submission"]
+    assert rows[1]["error"] == "no such column: nope"
+    assert [set(row) for row in rows[2:]] == [
+        {"question_id", "verdict", "error"},
+        {"question_id", "verdict"},
+    ]

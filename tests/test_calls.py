@@ -81,6 +81,7 @@ def test_markers_within_sql_are_part_of_it(sql):
         "<tool_call>\r\n<function=run_sql>\r\n<parameter=sql>\r\nSELECT 1\r\n</parameter>\r\n"
         "</function>\r\n</tool_call>",
         '<tool_call>\n{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}\n</tool_call>',
+        '<tool_call>{"name": "run_sql", "parameters": {"sql": "SELECT 1"}}</tool_call>',
         '<tool_call>{"name": "run_sql", "arguments": "{\\"sql\\": \\"SELECT 1\\"}"}</tool_call>',
     ],
 )

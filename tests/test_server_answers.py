@@ -17,6 +17,7 @@ from text2sql.policy.open import open_policy
 from text2sql.policy.server import Retry, ServerPolicy
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
+from text2sql.tool_calls import checked
 from text2sql.tools import TOOL_SCHEMAS
 
 QUICK = Retry(attempts=2, first_wait=0.005, longest_wait=0.01, total_seconds=20)
@@ -253,6 +254,19 @@ def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments):
     reply, _ = complete(call_with(arguments))
     assert len(reply.tool_calls) == 1
     assert reply.message["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_line_breaks_that_a_server_left_in_the_json_are_read_and_sent_back_escaped():
+    reply, _ = complete(call_with('{"sql": "SELECT 1\n\tFROM t"}'))
+    (call,) = reply.tool_calls
+    assert checked("run_sql", call.arguments) == {"sql": "SELECT 1\n\tFROM t"}
+    sent = reply.message["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(sent) == {"sql": "SELECT 1\n\tFROM t"}
+
+
+@pytest.mark.parametrize("finish", ["length", "max_tokens", "MAX_TOKENS"])
+def test_every_name_of_a_reply_that_was_cut(finish):
+    assert complete(completion({"content": "x"}, finish, used=0))[0].truncated
 
 
 def test_a_call_without_a_name_is_an_unknown_tool():

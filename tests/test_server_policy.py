@@ -317,6 +317,9 @@ def test_specifications_that_lead_nowhere(spec):
 def test_addresses():
     assert api_root("http://h:1") == api_root("http://h:1/v1/") == "http://h:1/v1"
     assert api_root("https://h/x/v1/chat/completions") == "https://h/x/v1"
+    assert api_root(" http://h/v1/models ") == api_root("http://h/v1/completions") == "http://h/v1"
+    with pytest.raises(Text2SqlError, match="no address"):
+        api_root("https://h/v1?api-version=1")
     assert policy_directory("http://h") is None
     assert policy_directory("pocket").name == "policy"
     with pytest.raises(Text2SqlError, match="holds a name or password") as caught:

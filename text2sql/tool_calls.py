@@ -88,8 +88,10 @@ def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
+    values: Any = arguments
     try:
-        values = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+        if isinstance(arguments, str):  # line breaks that were not escaped are read too
+            values = json.loads(arguments or "{}", strict=False)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):

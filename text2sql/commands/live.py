@@ -53,7 +53,7 @@ class Steps:
 def _argument(arguments: str) -> str:
     """Return the values of a call's arguments, without their names."""
     try:
-        values = json.loads(arguments)
+        values = json.loads(arguments, strict=False)
     except ValueError:
         return arguments
     return ", ".join(map(str, values.values())) if isinstance(values, dict) else arguments

@@ -48,7 +48,7 @@ def _call(call: Mapping[str, Any]) -> str:
     function = call.get("function", call)
     arguments = function.get("arguments", "")
     try:
-        values = json.loads(arguments) if isinstance(arguments, str) else arguments
+        values = json.loads(arguments, strict=False) if isinstance(arguments, str) else arguments
         shown = "\n".join(f"{name}: {value}" for name, value in values.items())
     except (ValueError, AttributeError):
         shown = str(arguments)

@@ -117,14 +117,17 @@ def _value(text: str) -> str:
 
 
 def _read_json(text: str, start: int) -> _Found | None:
-    """Read ``{"name": ..., "arguments": {...}}``, the other dialect of the same tag."""
+    """Read ``{"name": ..., "arguments": {...}}``, the other dialect of the same tag.
+
+    Llama's templates call the arguments ``parameters``.
+    """
     try:
-        call, end = json.JSONDecoder().raw_decode(text, start)
+        call, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except json.JSONDecodeError:
         return None
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         return None
-    arguments = call.get("arguments", {})
+    arguments = call.get("arguments", call.get("parameters", {}))
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     closing = _CLOSE_TAG.match(text, end)

@@ -15,6 +15,7 @@ _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 _KEPT = ("reasoning", "reasoning_content", "reasoning_details")
 _GIVEN_UP = ("abort", "error")
+_CUT = ("length", "max_tokens")
 
 
 class Unusable(Exception):
@@ -49,7 +50,7 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
         content=content,
         tool_calls=tuple(calls),
         finish_reason=str(finish),
-        truncated=finish == "length" or (used >= max_tokens and broken),
+        truncated=str(finish).lower() in _CUT or (used >= max_tokens and broken),
         prompt_tokens=_count(answer, "prompt_tokens"),
         completion_tokens=used,
     )
@@ -108,10 +109,10 @@ def _arguments(value: Any) -> str:
     return text if isinstance(inner, dict) else value
 
 
-def _loaded(text: str) -> Any:
-    """Read JSON; None where it is none."""
+def _loaded(text: str, *, strict: bool = False) -> Any:
+    """Read JSON, line breaks within a text too (servers forget to escape them); None for none."""
     try:
-        return json.loads(text)
+        return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
 
@@ -154,7 +155,7 @@ def _object_text(arguments: str) -> str:
     values = _loaded(arguments)
     if not isinstance(values, dict):
         return "{}"
-    if "\\ud" not in arguments.lower():
+    if "\\ud" not in arguments.lower() and _loaded(arguments, strict=True) is not None:
         return arguments
     text = json.dumps(values, ensure_ascii=False)
     return text.encode("utf-8", errors="replace").decode()

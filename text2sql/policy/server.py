@@ -149,6 +149,7 @@ def api_root(url: str) -> str:
     try:
         parts = urllib.parse.urlsplit(url)
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        valid = valid and not (parts.query or parts.fragment)
     except ValueError:
         valid = False
     if not valid:
@@ -158,7 +159,7 @@ def api_root(url: str) -> str:
             f"The address of the server at {parts.hostname} holds a name or password, which would "
             "be logged with it; give a key in the environment instead (TEXT2SQL_API_KEY)."
         )
-    root = url.rstrip("/").removesuffix("/chat/completions")
+    root = re.sub(r"/(?:chat/completions|completions|models)\Z", "", url.strip().rstrip("/"))
     return root if re.search(r"/v\d+\Z", root) else f"{root}/v1"
 
 

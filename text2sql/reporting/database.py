@@ -7,7 +7,6 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,11 +17,11 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting.values import clean_text
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
-_to_json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
 
 
 class Database:
@@ -62,7 +61,7 @@ class Database:
     @property
     def name(self) -> str:
         """Where the database is, without a password."""
-        return self.engine.url.render_as_string(hide_password=True)
+        return shown(self.engine.url)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -85,6 +84,17 @@ class Database:
             raise InfrastructureError(f"reporting database {self.name}: {words}") from error
 
 
+def _to_json(value: Any) -> str:
+    """Return JSON without the characters that no encoding holds; infinities are refused."""
+    return clean_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def shown(url: URL) -> str:
+    """Return a URL without the passwords that it holds, behind the user or behind the ``?``."""
+    secret = {name: "hidden" for name in url.query if "pass" in name.lower()}
+    return url.update_query_dict(secret).render_as_string(hide_password=True)
+
+
 def open_engine(url: str) -> Engine:
     """Open the database that ``url`` names, for example ``sqlite:///artifacts/reporting.sqlite``.
 
@@ -92,7 +102,7 @@ def open_engine(url: str) -> Engine:
     an SQLite file that holds something else.
     """
     parsed = _parse(url)
-    _log.debug("reporting database %s", parsed.render_as_string(hide_password=True))
+    _log.debug("reporting database %s", shown(parsed))
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
     return sa.create_engine(parsed, json_serializer=_to_json, pool_pre_ping=True)
@@ -102,11 +112,15 @@ def _parse(url: str) -> URL:
     try:
         parsed = sa.make_url(url)
         backend = parsed.get_backend_name()
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise Text2SqlError(
             "the reporting database's URL is malformed; use sqlite:///FILE or"
-            " postgresql://USER@HOST/DATABASE"
+            " postgresql://USER@HOST:PORT/DATABASE"
         ) from error
+    if "@" in (parsed.host or ""):
+        raise Text2SqlError(
+            "the reporting database's URL has more than one @: write one in a password as %40"
+        )
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     file = parsed.database or ""

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.database import wait_for_others
+from text2sql.reporting.database import shown, wait_for_others
 
 NEWEST = "0002"
 """The version that this code works with: the highest number in ``migrations/versions``."""
@@ -72,7 +72,7 @@ def require_current(engine: Engine) -> None:
     what = f"has version {status.found}" if status.found else "has no counted version yet"
     raise Text2SqlError(
         f"the reporting database {_name(engine)} {what}, and version {NEWEST} is needed: run"
-        " text2sql reporting upgrade"
+        " text2sql reporting upgrade, with the role that owns the tables or is to own them"
     )
 
 
@@ -102,4 +102,4 @@ def _run_steps(connection: Connection) -> None:
 
 
 def _name(engine: Engine) -> str:
-    return engine.url.render_as_string(hide_password=True)
+    return shown(engine.url)

@@ -123,6 +123,17 @@ def test_a_malformed_file_is_named_with_its_line(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
+def test_an_id_of_digits_stays_as_it_is_written(tmp_path):
+    text = "".join(f"- {{id: {id}, question: q, database: d}}\n" for id in ("007", "1_0", "17"))
+    assert [one.id for one in read_questions(write(tmp_path, text))] == ["007", "1_0", "17"]
+
+
+def test_characters_that_no_database_holds_are_replaced(tmp_path):
+    text = r'- {id: a, question: "x\ud800", database: d, evidence: "\0"}'
+    found = read_questions(write(tmp_path, text))[0]
+    assert (found.question, found.evidence) == ("x\ufffd", "\u2400")
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path):
     (tmp_path / "q.yaml").write_bytes(b"\xff\xfe\x00")
     for name in ("q.yaml", "nowhere.yaml", "."):
@@ -150,7 +161,7 @@ def test_a_group_is_due_on_its_days():
         return [day.day for day in week if ask(group=group).due_on(day)]
 
     assert due("daily") == due("finance") == [1, 2, 3, 4, 5, 6, 7]
-    assert due("weekdays") == [1, 2, 3, 4, 5]
+    assert due("Weekdays") == due("weekdays") == [1, 2, 3, 4, 5]
     assert due("weekly") == due("monthly") == [1]
 
 

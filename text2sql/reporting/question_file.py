@@ -12,6 +12,7 @@ import yaml
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.expectations import read_expectations
 from text2sql.reporting.questions import QuestionError, ReportQuestion
+from text2sql.reporting.values import clean_text
 
 FIELDS = tuple(field.name for field in fields(ReportQuestion))
 _REQUIRED = ("id", "question", "database")
@@ -96,7 +97,7 @@ class _Reader:
         return found
 
     def _value(self, field: str, node: yaml.Node) -> Any:
-        """Return a field's value; an id such as 17 may be written as a number."""
+        """Return a field's value; an id such as 007 may look like a number and stays as written."""
         try:
             value = self.loader.construct_object(node, deep=True)
             if field == "expectations" and value is not None:
@@ -106,8 +107,8 @@ class _Reader:
         except (ValueError, Text2SqlError) as error:
             raise self.problem(node, f"the field {field!r}: {error}") from error
         if field == "id" and type(value) is int:
-            return str(value)
-        return value.strip() if isinstance(value, str) else value
+            return str(node.value)
+        return clean_text(value.strip()) if isinstance(value, str) else value
 
 
 def write_questions(questions: Iterable[ReportQuestion]) -> str:

@@ -70,9 +70,9 @@ class ReportQuestion:
         """Say whether the question's group is due on a day.
 
         ``weekdays`` is due from Monday to Friday, ``weekly`` on Mondays, ``monthly`` on the
-        first; ``daily`` and every other name are due every day.
+        first; ``daily`` and every other name are due every day. Capitals make no difference.
         """
-        return _DAYS.get(self.group, lambda day: True)(day)
+        return _DAYS.get(self.group.strip().lower(), lambda day: True)(day)
 
 
 def _is_filled(value: Any) -> bool:

@@ -407,6 +407,17 @@ def test_a_view_that_others_read_stays_readable_when_a_type_changes(store, befor
     assert query(store, "SELECT n FROM board") == view_rows(store, what="n") == [(expected,)]
 
 
+def test_somebody_who_reads_a_view_for_hours_does_not_hold_up_the_answers(store, monkeypatch):
+    monkeypatch.setattr(writing, "_VIEW_SECONDS", 0.2)
+    store.write_answer(answered(ask(), MONDAY, ["n"], [(1,)]))
+    with store.engine.connect() as reader:
+        reader.exec_driver_sql("SELECT n FROM answer_q1").all()
+        stored = store.write_answer(answered(ask(), TUESDAY, ["n", "k"], [(3, 4)]))
+        assert store.rows(stored) == [{"n": 3, "k": 4}]
+    store.write_answer(answered(ask(), WEDNESDAY, ["n", "k"], [(5, 6)]))
+    assert view_rows(store, what="n, k") == [(5, 6)]
+
+
 def test_similar_ids_have_views_of_their_own(store):
     ids = ["best-shops", "best_shops", "Best-Shops", "x" * 100, "x" * 99, "rows"]
     save(store, *map(ask, ids))
@@ -427,6 +438,7 @@ def test_a_wide_answer_is_stored(store):
     labels = [f"c{i}" for i in range(1900)]
     stored = store.write_answer(answered(ask(), labels=labels, rows=[tuple(range(1900))]))
     assert len(store.rows(stored)[0]) == 1900
+    assert view_rows(store, what="c0, c1499, answer_share") == [(0, 1499, 1.0)]
 
 
 # -- runs and refusals
@@ -518,7 +530,19 @@ def test_a_server_that_goes_down_and_comes_back_loses_nothing(own_postgresql):
         assert [answer.scheduled_at for answer in store.history("q1")] == [TUESDAY, MONDAY]
 
 
-@pytest.mark.parametrize("url", ["mysql://h/d", "nonsense", "sqlite://", "", "sqlite:///:memory:"])
+def test_a_password_is_told_nowhere_in_a_url():
+    pytest.importorskip("psycopg")
+    with database.Database("postgresql://me:secret@h/d?password=secret&sslpassword=secret") as one:
+        assert "secret" not in one.name
+        assert "h/d?password=hidden&sslpassword=hidden" in one.name
+    with pytest.raises(Text2SqlError, match="more than one @: write one in a password as %40"):
+        database.Database("postgresql://me:se@cret@h/d")
+
+
+BAD_URLS = ("mysql://h/d", "nonsense", "sqlite://", "", "sqlite:///:memory:", "postgresql://h:x/d")
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
 def test_a_url_of_another_kind_is_refused(url):
     with pytest.raises(Text2SqlError, match="reporting"):
         ReportingStore(url)

@@ -11,6 +11,8 @@ from text2sql.reporting import tables
 from text2sql.reporting.values import Column, free_name, safe_name
 
 VIEW_PREFIX = "answer_"
+MOST_COLUMNS = 1500
+"""Columns of an answer that its view has: PostgreSQL takes 1,600 in all, SQLite 2,000."""
 # What every view tells beside the answer's own columns.
 _ABOUT = (("answer_id", "id"), ("answer_scheduled_at", "scheduled_at"), ("answer_share", "share"))
 
@@ -62,10 +64,13 @@ def replace_view(
 ) -> None:
     """Let the view of a question show its latest published answer under these columns.
 
-    Cells are read by name: a column that a later answer lacks shows as NULL.
+    Cells are read by name: a column that a later answer lacks shows as NULL. Of a very wide
+    answer the view has the first ``MOST_COLUMNS``.
     """
     connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{view}"')
-    connection.exec_driver_sql(view_sql(connection.dialect.name, view, question_id, columns))
+    connection.exec_driver_sql(
+        view_sql(connection.dialect.name, view, question_id, columns[:MOST_COLUMNS])
+    )
 
 
 def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column]) -> str:

@@ -20,6 +20,8 @@ from text2sql.reporting.values import Column
 from text2sql.reporting.views import replace_view
 
 ERROR_CHARS = 2000
+_VIEW_SECONDS = 10
+"""How long a view that somebody reads is waited for."""
 _answers = tables.answers
 _log = logging.getLogger(__name__)
 
@@ -172,8 +174,9 @@ def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
 def _refresh_view(connection: Connection, question_id: str) -> None:
     """Give the question's view the columns of the latest published answer.
 
-    PostgreSQL refuses to replace a view that another view reads: the old one then stays, which
-    reads cells by name, and the log says so.
+    PostgreSQL refuses to replace a view that another view reads, and waits as long as somebody
+    reads it: the old one then stays, which reads cells by name, and the log says so. The next
+    answer tries again.
     """
     columns = connection.scalar(
         sa.select(_answers.c.columns)
@@ -191,7 +194,14 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
     shown = [Column(**column) for column in columns]
     try:
         with connection.begin_nested():
+            _wait_at_most(connection, _VIEW_SECONDS)
             replace_view(connection, view, question_id, shown)
             connection.execute(sa.update(table).where(mine).values(view_columns=columns))
     except DBAPIError as error:
         _log.warning("view %s keeps its old columns: %s", view, error.orig)
+
+
+def _wait_at_most(connection: Connection, seconds: float) -> None:
+    """Let the rest of a PostgreSQL transaction wait no longer than that for what others hold."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{seconds}s'")

@@ -45,10 +45,10 @@ class DeliveryResource(dg.ConfigurableResource):
         from text2sql.reporting.webhook import Webhook
 
         found: list[Channel] = []
-        if webhook := self.webhook or os.environ.get(WEBHOOK_VARIABLE):
+        if webhook := (self.webhook or os.environ.get(WEBHOOK_VARIABLE, "")).strip():
             found.append(Webhook(webhook))
-        if smtp := self.smtp or os.environ.get(SMTP_VARIABLE):
-            sender = self.sender or os.environ.get(FROM_VARIABLE, "")
+        if smtp := (self.smtp or os.environ.get(SMTP_VARIABLE, "")).strip():
+            sender = self.sender or os.environ.get(FROM_VARIABLE, "").strip()
             found.append(Mail(smtp, sender, tuple(self.recipients) or _recipients()))
         return found
 

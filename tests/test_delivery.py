@@ -234,7 +234,10 @@ def test_the_text_for_slack_is_escaped():
     assert body["unfurl_links"] is False
 
 
-@pytest.mark.parametrize("address", ["", "ftp://x/y", "file:///etc/passwd", "https://", "x"])
+BAD = ("", "https://[h/y", "https://h:y/z", "https://h/a b", "https://h/a\nb", "https://h/\xe9")
+
+
+@pytest.mark.parametrize("address", [*BAD, "ftp://x/y", "file:///etc/passwd", "https://", "x"])
 def test_what_is_no_web_address_is_refused(address):
     with pytest.raises(Text2SqlError, match="begins with https"):
         Webhook(address)
@@ -244,6 +247,8 @@ def test_what_is_no_web_address_is_refused(address):
     ("server", "sender", "to", "words"),
     [
         ("http://h", "a@b", ("c@d",), "smtp://USER"),
+        ("smtp://h:x", "a@b", ("c@d",), "smtp://USER"),
+        ("smtp://[h", "a@b", ("c@d",), "smtp://USER"),
         ("smtp://h", "nobody", ("c@d",), "'nobody' is no mail address"),
         ("smtp://h", "a@b", ("c@d\nBcc: e@f",), "is no mail address"),
         ("smtp://h", "a@b", (), "at least one recipient"),

@@ -11,6 +11,7 @@ from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
 
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.addresses import address_parts
 from text2sql.reporting.delivery import DeliveryError, Message
 from text2sql.reporting.notice import Notice
 
@@ -33,8 +34,7 @@ class Mail:
 
     def __post_init__(self) -> None:
         """Raise Text2SqlError for a server or an address that cannot be one."""
-        parts = urlsplit(self.server)
-        if parts.scheme not in _PORTS or not parts.hostname:
+        if address_parts(self.server, tuple(_PORTS)) is None:
             raise Text2SqlError(
                 "the mail server must be smtp://USER:PASSWORD@HOST:PORT, smtps:// or smtp+plain://"
             )

@@ -8,11 +8,13 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message as Headers
+from http.client import HTTPException
 from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.addresses import address_parts
 from text2sql.reporting.delivery import DeliveryError, Message
 from text2sql.reporting.markdown import words
 from text2sql.reporting.notice import Notice
@@ -44,8 +46,7 @@ class Webhook:
 
     def __post_init__(self) -> None:
         """Raise Text2SqlError for what is no web address."""
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("https", "http") or not parts.hostname:
+        if address_parts(self.address, ("https", "http")) is None:
             raise Text2SqlError("the webhook must be an address that begins with https://")
 
     def send(self, message: Message) -> str:
@@ -85,7 +86,7 @@ class Webhook:
         except HTTPError as error:
             error.close()
             return error.code
-        except (URLError, OSError) as error:
+        except (URLError, OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise DeliveryError(
                 f"the webhook at {self._host} cannot be reached: {reason}"

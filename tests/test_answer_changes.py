@@ -117,6 +117,7 @@ def test_the_amount_may_stand_first():
         (["city", "n"], [("Oslo", 1), (None, 2)]),
         (["city", "n"], [("Oslo", 1), ("Bonn", None)]),
         (["city", "n"], [("Oslo", 1.0), ("Bonn", float("inf"))]),
+        (["city", "n"], [("Oslo", 1e308), ("Bonn", -1e308)]),
         (["city", "country"], [("Oslo", "no"), ("Bonn", "de")]),
         (["id", "n"], [(1, 2), (2, 3)]),
         (["a", "b", "n"], [("x", "y", 1), ("z", "w", 2)]),

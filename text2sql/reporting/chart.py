@@ -6,7 +6,6 @@ names are moments in order. Everything that comes from the answer is escaped.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from html import escape
@@ -26,6 +25,8 @@ _HEIGHT = 200
 _NAME_CHARS = 24
 _MOMENT = re.compile(r"\d{4}(-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d)?)?)?)?\Z")
 _YEARS = range(1800, 2200)
+_LARGEST = 1e100
+"""A chart of more would need distances that floats do not hold."""
 
 Point = tuple[str, float]
 
@@ -53,14 +54,14 @@ def _roles(
         names = [row[name.name] for row in rows]
         amounts = [row[value.name] for row in rows]
         naming = name.type == "text" or _are_moments(names)
-        counting = value.type in ("integer", "real") and all(map(_is_finite, amounts))
+        counting = value.type in ("integer", "real") and all(map(_can_be_drawn, amounts))
         if naming and counting and None not in names and len(set(names)) == len(names):
             return name, value
     return None
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def _can_be_drawn(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) <= _LARGEST
 
 
 def _are_moments(names: Sequence[Any]) -> bool:

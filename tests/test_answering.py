@@ -181,6 +181,8 @@ def test_an_answer_that_equals_the_verified_sql_is_published_as_such(place):
     [stored] = place.answer(place.question("q", COUNT, verified_sql=verified))
     assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.MATCH)
     assert stored.verified_sql == verified
+    page = render_page("2026-03-02", entries(place.store, [stored]))
+    assert "100% agree. Equals the verified SQL&#x27;s result. First answer." in page
 
 
 def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):

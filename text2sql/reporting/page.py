@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from text2sql.page_style import document
-from text2sql.reporting.answers import AnswerCandidate
+from text2sql.reporting.answers import AnswerCandidate, Verified
 from text2sql.reporting.answers import StoredAnswer as Stored
 from text2sql.reporting.chart import CHART_STYLE, chart
 from text2sql.reporting.diff import Difference
@@ -61,7 +61,8 @@ def _overview(shown: Sequence[Entry]) -> str:
 def _overview_line(entry: Entry) -> str:
     answer = entry.answer
     share = "" if answer.share is None else f" {answer.share:.0%} agree."
-    notes = [entry.refusal] if entry.refusal else [*entry.concerns, entry.change]
+    known = entry.verified if answer.verified == Verified.MATCH else ""
+    notes = [entry.refusal] if entry.refusal else [*entry.concerns, known, entry.change]
     words = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in notes if note)
     name = f'<a href="#{escape(answer.question_id)}">{escape(answer.question_id)}</a>'
     return f"<li>{name} {_status(answer)}{share} {escape(_cut(words))}</li>"
@@ -69,7 +70,7 @@ def _overview_line(entry: Entry) -> str:
 
 def _section(entry: Entry) -> str:
     answer = entry.answer
-    facts = "; ".join(filter(None, (entry.agreement, entry.verified)))
+    facts = "; ".join(filter(None, (answer.question_id, entry.agreement, entry.verified)))
     body = _result(entry) if entry.published else f"<p>{escape(entry.refusal)}</p>"
     concerns = "".join(f'<p class="concern">{escape(words)}</p>' for words in entry.concerns)
     return (

@@ -15,6 +15,8 @@ from text2sql.errors import Text2SqlError
 if TYPE_CHECKING:
     from text2sql.reporting.store import ReportingStore
 
+_SQLITE = b"SQLite format 3\0"
+"""How every database file begins."""
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
@@ -196,4 +198,7 @@ def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
     folders = [*searched, Path.cwd(), local_root() / "report_databases"]
     database = check_database(find_database(name, folders)).resolve()
     store.refuse_database(database)
+    with database.open("rb") as file:
+        if file.read(len(_SQLITE)) != _SQLITE:
+            raise Text2SqlError(f"{database} is no SQLite database, or an encrypted one")
     return str(database)

@@ -14,11 +14,13 @@ from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.tables import answers, questions
 
 _c = answers.c
+_LARGEST = 2**31 - 1
+"""The largest number of an answer that PostgreSQL holds."""
 
 
 def answer_of(store: ReportingStore, number: int) -> StoredAnswer:
     """Return the answer with this number; raises Text2SqlError where there is none."""
-    found = store.find(_c.id == number)
+    found = store.find(_c.id == number) if 0 < number <= _LARGEST else []
     if not found:
         raise Text2SqlError(
             f"there is no answer {number} in {store.name}; text2sql answers list shows all"

@@ -177,5 +177,8 @@ def read_champion(root: ArtifactRoot) -> dict[str, Any]:
     """Return the champion's record; ``policy`` is its directory, ``revision`` its weights'."""
     champion = champion_record(root.path)
     if not champion:
-        raise Text2SqlError("There is no champion policy yet: run the lifecycle job first.")
+        raise Text2SqlError(
+            "There is no champion policy yet: run the lifecycle job first, or make a served model "
+            "champion with text2sql champion adopt."
+        )
     return champion

@@ -22,7 +22,7 @@ from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.policy.revision import directory_revision
 
-PROMOTION, BY_HAND, ROLLBACK = "promotion", "by hand", "rollback"
+PROMOTION, BY_HAND, ROLLBACK, ADOPTED = "promotion", "by hand", "rollback", "adopted"
 _LOCK = ".champion.lock"
 _REASON_CHARS = 1000
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from text2sql.candidate import Candidate, read_candidate, rival_of
 from text2sql.champion import Seat, read_seat
-from text2sql.champion_history import BY_HAND, enthrone, require_reason, weights_problem, who
+from text2sql.champion_history import (
+    ADOPTED,
+    BY_HAND,
+    enthrone,
+    require_reason,
+    weights_problem,
+    who,
+)
 from text2sql.comparison import run_folder
 from text2sql.errors import Text2SqlError
 from text2sql.promotion import Finding, GateRules, judge, remembered_back_test
@@ -55,6 +62,26 @@ def promote_by_hand(
     findings = judge(candidate, rival_of(root, seat.record, candidate), rules)
     findings.append(remembered_back_test(_back_test(root, run), seat.record, candidate))
     return promote(root, seat, candidate, findings, BY_HAND, why, dagster_run)
+
+
+def adopt(root: Path, policy: str, revision: str, reason: str) -> dict[str, Any]:
+    """Make a policy champion that was neither trained nor evaluated here.
+
+    ``policy`` is a server's URL or a model directory, ``revision`` that of its weights. Returns
+    the champion's record: its training run is called ``base``, as no run can be. Raises
+    Text2SqlError where it is champion already, or the champion changes meanwhile.
+    """
+    why, seat = require_reason(reason), read_seat(root)
+    if revision == seat.record.get("revision"):
+        raise Text2SqlError(f"{policy} is the champion already.")
+    record = {
+        "policy": policy,
+        "revision": revision,
+        "base_revision": revision,
+        "training_run": "base",
+        "greedy": "not evaluated",
+    }
+    return enthrone(root, seat, record | {"act": ADOPTED, "reason": why, "by": who()})
 
 
 def _back_test(root: Path, run: str) -> dict[str, Any]:

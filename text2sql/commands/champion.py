@@ -11,7 +11,7 @@ from text2sql.champion import local_root, read_seat
 from text2sql.champion_history import history, roll_back, weights_problem
 from text2sql.commands.answer_output import format_table
 from text2sql.errors import Text2SqlError
-from text2sql.promoting import promote_by_hand
+from text2sql.promoting import adopt, promote_by_hand
 from text2sql.promotion import Finding, GateRules, by_hand
 from text2sql.render import neutral
 
@@ -89,6 +89,37 @@ def promote(run: str, reason: str, as_json: bool) -> None:
     for finding in findings:
         click.echo(f"{_mark(finding.passed)} {finding.check}: {neutral(finding.sentence)}")
     click.echo(f"{_who(record)} is champion now, {by_hand(findings)}.")
+
+
+@command.command("adopt")
+@click.argument("policy", metavar="POLICY")
+@click.option("--model", help="The model to ask for, where a server has several.")
+@_reason
+@_json
+def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
+    """Make POLICY champion as it is, without training or evaluating it.
+
+    POLICY is a server's URL, a model directory, or 'pocket'. Several models of one server need
+    the same --model as the resource policy has in Dagster.
+
+    \b
+    text2sql champion adopt http://localhost:8000/v1 --reason "our first model"
+    """
+    place, revision = _opened(policy, model)
+    record = adopt(local_root(), place, revision, reason)
+    said = f"{_who(record)} is champion now; nothing here has evaluated it."
+    click.echo(json.dumps(_plain(record)) if as_json else said)
+
+
+def _opened(policy: str, model: str | None) -> tuple[str, str]:
+    """Return where a policy is and the revision of its weights, having reached or loaded it."""
+    import asyncio
+
+    from text2sql.policy.open import open_policy, policy_directory
+
+    opened = open_policy(policy, model)
+    asyncio.run(opened.close())
+    return str(policy_directory(policy) or policy), opened.info.revision
 
 
 @command.command()

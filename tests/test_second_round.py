@@ -199,7 +199,7 @@ def test_weights_that_are_gone_or_others_are_not_started_from(life, tmp_path):
     try:
         with pytest.raises(Text2SqlError, match="are not those that were recorded"):
             life.materialize(
-                ("base_rollouts",), SECOND, base_rollouts={"config": {"start_from": SECOND}}
+                ("base_rollouts",), FIRST, base_rollouts={"config": {"start_from": SECOND}}
             )
     finally:
         settings.write_text(before)

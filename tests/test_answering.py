@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from datetime import date
 
 import pytest
 from answering_place import COUNT, NEXT, box, place
-from reporting_databases import save
-from scripted_server import calls, fails, says, submits
+from reporting_databases import own_postgresql, save, upgrade_tables
+from scripted_server import calls, fails, replay, says, submits
 
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answers import AnswerStatus, Change, Verified
 from text2sql.reporting.entries import entries
 from text2sql.reporting.expectations import Expectations
@@ -17,7 +19,7 @@ from text2sql.reporting.fingerprint import database_fingerprint
 from text2sql.reporting.page import render_page
 from text2sql.reporting.store import ReportingStore
 
-__all__ = ["box", "place"]
+__all__ = ["box", "own_postgresql", "place"]
 
 
 def test_an_answer_names_all_that_it_came_from(place):
@@ -183,6 +185,22 @@ def test_an_answer_that_equals_the_verified_sql_is_published_as_such(place):
     assert stored.verified_sql == verified
     page = render_page("2026-03-02", entries(place.store, [stored]))
     assert "100% agree. Equals the verified SQL&#x27;s result. First answer." in page
+
+
+def test_an_answer_that_the_database_cannot_hold_is_named_and_the_others_are_answered(
+    place, own_postgresql
+):
+    upgrade_tables(own_postgresql.url)
+    place.store.close()
+    place.store = ReportingStore(own_postgresql.url)
+    body = json.loads(submits(COUNT).body)
+    boasting = replay(body | {"usage": {"completion_tokens": 10**11}})
+    questions = [place.question("boasts", boasting), place.question("fine", COUNT)]
+    with pytest.raises(Text2SqlError, match=r"question 'boasts': .*integer out of range") as caught:
+        place.answer(*questions)
+    assert not isinstance(caught.value, InfrastructureError)
+    assert place.store.history("fine")[0].status == AnswerStatus.ANSWERED
+    assert place.store.history("boasts") == []
 
 
 def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):

@@ -42,8 +42,9 @@ async def answer_day(
 
     A question that has a published answer for the day is not asked again, unless ``force``.
     A question that fails is stored with status ``error`` and does not stop the others. One whose
-    stored answer makes no sense stays as it is: Text2SqlError names it once the others are
-    answered. Only a failure of the reporting database ends the day, with what was stored kept.
+    stored answer makes no sense, or whose answer the database cannot hold, stays as it is:
+    Text2SqlError names it once the others are answered. Only a failure of the reporting database
+    ends the day, with what was stored kept.
     """
     places = asyncio.Semaphore(concurrency)
     senseless: list[str] = []
@@ -55,7 +56,7 @@ async def answer_day(
             except InfrastructureError:
                 raise
             except Text2SqlError as error:
-                senseless.append(str(error))
+                senseless.append(f"question {question.id!r}: {error}")
                 return None
         on_outcome(outcome)
         return outcome

@@ -14,7 +14,7 @@ from typing import Any, Self
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.values import clean_text
@@ -76,9 +76,15 @@ class Database:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Turn what the database complains of into InfrastructureError."""
+        """Turn what the database complains of into InfrastructureError.
+
+        A value that it cannot hold, which says nothing of the next one, becomes Text2SqlError.
+        """
         try:
             yield
+        except (DataError, OverflowError) as error:
+            words = " ".join(str(getattr(error, "orig", error)).split())
+            raise Text2SqlError(f"reporting database {self.name}: {words}") from error
         except DBAPIError as error:
             words = " ".join(str(error.orig).split())
             raise InfrastructureError(f"reporting database {self.name}: {words}") from error

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from scripted_server import ScriptedServer
 
-from text2sql.champion import ROOT_VARIABLE, find_champion
+from text2sql.champion import ROOT_VARIABLE, champion_record, find_champion
 from text2sql.champion_history import history
 from text2sql.cli import cli
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -27,21 +27,21 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_served_model_answers_until_another_is_adopted(root):
+def test_a_served_model_answers_until_another_is_adopted(root: Path) -> None:
     with ScriptedServer([], ["small"]) as small, ScriptedServer([], ["large"]) as large:
         assert "is champion now" in run("adopt", small.url, "--reason", "first")
-        champion = find_champion(root)
-        assert (champion.policy, champion.training_run) == (small.url, "base")
+        champion = champion_record(root)
+        assert (champion["policy"], champion["training_run"]) == (small.url, "base")
         with pytest.raises(Text2SqlError, match="is the champion already"):
             run("adopt", small.url, "--reason", "again")
         shown = json.loads(run("adopt", large.url, "--reason", "second", "--json"))
         assert (shown["number"], shown["act"], shown["greedy"]) == (2, "adopted", "not evaluated")
         run("rollback", "--reason", "worse")
-    assert find_champion(root).policy == small.url
+    assert champion_record(root)["policy"] == small.url
     assert [one["reason"] for one in history(root)] == ["first", "second", "worse"]
 
 
-def test_what_cannot_answer_is_not_adopted(root):
+def test_what_cannot_answer_is_not_adopted(root: Path) -> None:
     with ScriptedServer([], ["small"]) as server, pytest.raises(Text2SqlError, match="Say why"):
         run("adopt", server.url, "--reason", " ")
     with pytest.raises(InfrastructureError):

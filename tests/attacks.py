@@ -137,6 +137,10 @@ CHANGES = [
     "UPDATE sqlite_master SET sql = 'x'",
     "DELETE FROM sqlite_schema",
     "INSERT INTO sqlite_sequence VALUES ('t', 1)",
+    "DELETE FROM [syntax error]",
+    "UPDATE t SET a = 7 WHERE [near x: syntax error] = 1",
+    "DELETE FROM t WHERE s COLLATE [syntax error] = 'x'",
+    "INSERT INTO [incomplete input] VALUES (1)",
 ]
 
 DISGUISES = [
@@ -519,6 +523,27 @@ SCHEMAS = [
     ("statements of others", _entry("f", f"{_VIRTUAL} sqlite_stmt"), "SELECT sql FROM f", ERROR),
     ("quoted", _entry("f", f'{_VIRTUAL} "SQLITE_STMT"'), "SELECT count(*) FROM main.F", ERROR),
     ("spaced", _entry("f", "CREATE\tVIRTUAL/**/TABLE f USING[sqlite_stmt]"), _F, ERROR),
+    (
+        "as a blob",
+        _entry("f", f"{_VIRTUAL} sqlite_stmt")
+        + "UPDATE sqlite_master SET sql = CAST(sql AS BLOB);",
+        _F,
+        ERROR,
+    ),
+    (
+        "name with a NUL",
+        _entry("f", f"{_VIRTUAL} sqlite_stmt")
+        + "UPDATE sqlite_master SET name = name || char(0) || 'x' WHERE name = 'f';",
+        _F,
+        ERROR,
+    ),
+    (
+        "trigger of the same name",
+        _entry("f", f"{_VIRTUAL} sqlite_stmt")
+        + "CREATE TRIGGER f AFTER INSERT ON t BEGIN SELECT 'virtual'; END;",
+        _F,
+        ERROR,
+    ),
     (
         "of others, kept",
         _entry("f", f"{_VIRTUAL} fts4(sql, content=sqlite_stmt)"),

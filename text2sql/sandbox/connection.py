@@ -11,7 +11,7 @@ from time import monotonic, time_ns
 from text2sql.sandbox.files import odd_file
 from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
 from text2sql.sandbox.locks import is_being_written
-from text2sql.sandbox.statements import pragma_reads
+from text2sql.sandbox.statements import is_malformed, pragma_reads
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _CHANGES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
@@ -22,8 +22,9 @@ _PRIVATE_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "sqlite_memstat"})
 """sqlite_stmt lists the statements that others, gold queries among them, ran here before."""
 
 _VIRTUAL_TABLES = """
-SELECT CAST(name AS TEXT), lower(sql) FROM sqlite_master WHERE sql LIKE '%virtual%'
-"""
+SELECT printf('%s', name), lower(printf('%s', sql)) FROM sqlite_master
+WHERE printf('%s', sql) LIKE '%virtual%'
+"""  # what SQLite reads of an entry of any type: text up to a NUL
 
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0
@@ -106,8 +107,7 @@ class Database:
             self.handle.execute(statement).close()
         except sqlite3.Error as error:
             text = str(error)
-            malformed = text.endswith("syntax error") or text.startswith("unrecognized token")
-            return text if malformed or text == "incomplete input" else ""
+            return text if is_malformed(text) else ""
         except MemoryError:  # a statement is read to its end before it is compiled
             return ""
         return ""
@@ -151,11 +151,11 @@ class Database:
         for setting in _SETTINGS:
             handle.execute(f"PRAGMA {setting}")
         handle.text_factory = replacing
-        tables = dict(handle.execute(_VIRTUAL_TABLES))
-        self._virtual = frozenset(tables)
+        tables = list(handle.execute(_VIRTUAL_TABLES))
+        self._virtual = frozenset(name for name, _ in tables)
         # A database may give a private table another name.
         self._private |= {
-            name.lower() for name, sql in tables.items() if any(p in sql for p in _PRIVATE_TABLES)
+            name.lower() for name, sql in tables if any(p in sql for p in _PRIVATE_TABLES)
         }
         handle.set_authorizer(self._authorize)
         handle.set_progress_handler(self._is_late, _STEPS)

@@ -183,6 +183,16 @@ def pragma_reads(name: str, has_argument: bool) -> bool:
     return name.lower() in known
 
 
+_MALFORMED = re.compile(
+    r'unrecognized token: |incomplete input\Z|near ".*": syntax error\Z', re.DOTALL
+)
+
+
+def is_malformed(complaint: str) -> bool:
+    """Whether SQLite's complaint is about the grammar; names in it may hold any words."""
+    return _MALFORMED.match(complaint) is not None
+
+
 _BIRD_SUFFIX = "\t----- bird -----\t"
 _FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
 

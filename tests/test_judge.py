@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import sqlite3
 import subprocess
 import sys
@@ -433,6 +434,14 @@ def test_sql_command_tells_damage_in_one_sentence(tmp_path, options):
     assert str(shown.exception) == (
         f"{database}: the database is damaged; get a fresh copy (database disk image is malformed)."
     )
+
+
+def test_sql_command_writes_what_the_terminal_cannot_show_as_escapes(database):
+    command = [sys.executable, "-m", "text2sql", "sql", str(database), "SELECT 'é日'"]
+    latin = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, env=latin, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "é\\u65e5".encode("latin-1") in done.stdout
 
 
 def test_the_command_line_writes_no_escape_sequence_of_a_database(tmp_path, monkeypatch, capsys):

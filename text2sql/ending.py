@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -26,6 +27,7 @@ _log = logging.getLogger("text2sql")
 
 def run(program: click.Group) -> int:
     """Run a command line and return its exit status; a failure is one sentence on stderr."""
+    _admit_all_characters()
     try:
         return int(program.main(standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -43,6 +45,12 @@ def run(program: click.Group) -> int:
             "with 'text2sql --verbose COMMAND …', and report it.",
             BUG,
         )
+
+
+def _admit_all_characters() -> None:
+    """Let characters that the terminal's encoding lacks be written as escapes."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _tell(sentence: str, status: int) -> int:

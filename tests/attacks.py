@@ -228,6 +228,22 @@ ATTACKS = [
     ("explain query plan update", "EXPLAIN QUERY PLAN UPDATE t SET a = 2", READ),
     ("explain alter", "EXPLAIN ALTER TABLE t RENAME TO z", HARMLESS),
     ("explain attach", "EXPLAIN ATTACH '{new}' AS x", ERROR),
+    (
+        "explain trigger",
+        "EXPLAIN CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; DELETE FROM t; END",
+        READ,
+    ),
+    (
+        "explain plan of a trigger",
+        "EXPLAIN QUERY PLAN CREATE TEMP TRIGGER r AFTER INSERT ON t BEGIN DELETE FROM t; END;",
+        READ,
+    ),
+    (
+        "after explained trigger",
+        "EXPLAIN CREATE TRIGGER r DELETE ON t BEGIN; END; DROP TABLE t",
+        WRITE,
+    ),
+    ("explain what is none", "EXPLAIN QUERY BEGIN; EXPLAIN BEGIN", ERROR),
     ("explain explain", "EXPLAIN EXPLAIN SELECT 1", ERROR),
     ("pragma function of a setting", "SELECT * FROM pragma_journal_mode", HARMLESS),
     ("pragma function with value", "SELECT * FROM pragma_user_version(4)", ERROR),

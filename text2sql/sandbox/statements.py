@@ -126,8 +126,13 @@ def _split(sql: str) -> Iterator[list[Token]]:
 
 
 def _creates_trigger(tokens: list[Token]) -> bool:
-    """Whether a statement starts with CREATE [TEMP] TRIGGER: its body has its own ``;``."""
-    return tokens[0].is_word("CREATE") and any(token.is_word("TRIGGER") for token in tokens[1:3])
+    """Whether a statement, explained or not, starts with CREATE [TEMP] TRIGGER: its body has
+    its own ``;``.
+    """
+    start = tokens[:3]
+    if tokens[0].is_word("EXPLAIN"):
+        start = tokens[3:6] if tokens[1].is_word("QUERY") else tokens[1:4]
+    return any(t.is_word("TRIGGER") for t in start[1:]) and start[0].is_word("CREATE")
 
 
 def _ends_body(tokens: list[Token]) -> bool:

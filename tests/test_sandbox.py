@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from text2sql.errors import Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
+from text2sql.sandbox.channel import Channel
 
 TABLES = """
 CREATE TABLE t (a INT, s TEXT);
@@ -340,6 +341,19 @@ def test_memory_limit(sandbox, database):
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
 
 
+def test_what_other_queries_left_in_memory_is_no_fault_of_a_query(tmp_path):
+    long = "x" * 900_000
+    tables = (f"CREATE TABLE f{n} (a DEFAULT '{long}');" for n in range(25))
+    large = build(tmp_path / "large.sqlite", "".join(tables))
+    names = [tmp_path / f"{n}.sqlite" for n in range(8)]
+    for name in names:
+        name.symlink_to(large)
+    with Sandbox(1) as own:
+        limits = Limits(memory_mb=220)
+        results = [own.execute(name, "SELECT count(*) FROM f0", limits) for name in names]
+    assert {result.status for result in results} == {Status.OK}, results
+
+
 def test_text_that_is_not_utf8(sandbox, tmp_path):
     script = "CREATE TABLE t (a TEXT); INSERT INTO t VALUES (CAST(x'636166e9' AS TEXT));"
     database = build(tmp_path / "latin.sqlite", script)
@@ -438,6 +452,14 @@ def test_a_database_of_the_future_is_no_mistake_of_a_query(sandbox, database, pl
     database.write_bytes(content)
     with pytest.raises(Text2SqlError, match=words):
         sandbox.execute(database, "SELECT a FROM t")
+
+
+def test_a_path_from_a_folder_that_is_gone(sandbox, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(Text2SqlError, match="folder that this program runs in is gone"):
+        sandbox.execute(Path("shop.sqlite"), "SELECT 1")
+    tmp_path.mkdir()
 
 
 def test_missing_folder_fifo_and_unreadable(sandbox, tmp_path):
@@ -792,6 +814,36 @@ def test_the_event_loop_stays_free(sandbox, database):
     assert ticks > 3 and late.status is Status.TIMEOUT
 
 
+def test_a_cancelled_query_gives_its_worker_back(database):
+    async def cancel_one():
+        with Sandbox(1) as own:
+            late = asyncio.create_task(own.aexecute(database, ENDLESS, Limits(seconds=600)))
+            while own._idle.qsize():
+                await asyncio.sleep(0.01)
+            late.cancel()
+            return await own.aexecute(database, "SELECT 1")
+
+    assert asyncio.run(cancel_one()).status is Status.OK
+
+
+def test_queries_that_wait_while_a_sandbox_closes_are_told(database):
+    async def close_amid():
+        own = Sandbox(1)
+        asked = [asyncio.create_task(own.aexecute(database, ENDLESS)) for _ in range(3)]
+        while own._idle.qsize():
+            await asyncio.sleep(0.01)
+        own.close()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    assert ["closed" in str(error) for error in asyncio.run(close_amid())] == [True] * 3
+
+
+def test_a_worker_that_takes_nothing_does_not_hold_the_parent():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(TimeoutError):
+        Channel(ours).send("x" * 10_000_000, monotonic() + 0.1)
+
+
 def test_close_ends_everything_and_may_be_repeated(database):
     own = Sandbox(2)
     assert rows(own, database, "SELECT 1") == [(1,)]
@@ -866,6 +918,59 @@ def test_a_forked_child_is_told(database):
             os._exit(9)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+def test_a_forked_child_closes_while_a_thread_of_the_parent_starts_a_worker(database):
+    with Sandbox(1) as own:
+        with own._lock:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                own.close()
+                os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+DAEMON = """
+import os, sys
+from pathlib import Path
+from text2sql.sandbox import Sandbox
+said = os.dup(1)
+for closed in map(int, sys.argv[2]):
+    os.close(closed)
+with Sandbox(1) as sandbox:
+    os.write(said, sandbox.execute(Path(sys.argv[1]), "SELECT 1").status.encode())
+"""
+
+
+@pytest.mark.parametrize("closed", ["0", "01", "012"])
+def test_a_daemon_without_standard_streams(database, closed):
+    command = [sys.executable, "-c", DAEMON, str(database), closed]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"ok"
+
+
+FEW_FILES = """
+import resource, sys, tempfile
+from pathlib import Path
+from text2sql.sandbox import Sandbox
+tempfile.tempdir = "/no/such/folder"
+with Sandbox(1) as sandbox:
+    print(sandbox.execute(Path(sys.argv[1]), "SELECT 1").status)
+held = [open(sys.argv[1]) for _ in range(5)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (8, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+with Sandbox(1) as sandbox:
+    sandbox.execute(Path(sys.argv[1]), "SELECT 1")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory with a name is Linux's")
+def test_a_worker_needs_no_temporary_files_and_one_that_cannot_start_is_told(database):
+    command = [sys.executable, "-c", FEW_FILES, str(database)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "ok\n"
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith("InfrastructureError: A worker process cannot start: Too many open files.")
 
 
 @pytest.mark.slow

@@ -6,11 +6,13 @@ worker that met hostile SQL sends.
 
 from __future__ import annotations
 
+import fcntl
 import marshal
 import mmap
 import os
 import socket
 import struct
+import sys
 import tempfile
 from time import monotonic
 from typing import Any
@@ -25,6 +27,17 @@ _HEADER = 8
 _CHUNK = 1 << 16
 
 
+def above_standard(descriptor: int) -> int:
+    """Move a descriptor away from where a child process gets its standard input and output.
+
+    A daemon that has closed its own gets those numbers for whatever it opens next.
+    """
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
+
+
 class Channel:
     """One end of the connection; not for use by two threads at once."""
 
@@ -32,10 +45,13 @@ class Channel:
         self._socket = end
         self._unread = bytearray()
 
-    def send(self, message: Any) -> None:
-        """Send one message; raises OSError when the other end is gone."""
+    def send(self, message: Any, deadline: float | None = None) -> None:
+        """Send one message.
+
+        Raises OSError when the other end is gone, or does not take it before the deadline.
+        """
         data = marshal.dumps(message)
-        self._socket.settimeout(None)
+        self._wait_until(deadline)
         self._socket.sendall(len(data).to_bytes(_HEADER, "little") + data)
 
     def receive(self, deadline: float | None = None) -> Any:
@@ -59,15 +75,16 @@ class Channel:
             self._unread += self._read(max(_CHUNK, size - len(self._unread)), deadline)
 
     def _read(self, size: int, deadline: float | None) -> bytes:
-        if deadline is None:
-            self._socket.settimeout(None)
-        else:
-            # Never zero: what has arrived is read, however late this process gets to run.
-            self._socket.settimeout(max(deadline - monotonic(), 0.001))
+        self._wait_until(deadline)
         data = self._socket.recv(min(size, 1 << 20))
         if not data:
             raise EOFError
         return data
+
+    def _wait_until(self, deadline: float | None) -> None:
+        # Never zero: what has arrived is read, however late this process gets to run.
+        seconds = None if deadline is None else max(deadline - monotonic(), 0.001)
+        self._socket.settimeout(seconds)
 
 
 class Progress:
@@ -85,9 +102,17 @@ class Progress:
     @staticmethod
     def new_file() -> int:
         """Return the descriptor of a new nameless file for the page; no text has started yet."""
-        with tempfile.TemporaryFile(buffering=0) as file:
-            file.write(Progress._FORM.pack(-1, 0.0, False))
-            return os.dup(file.fileno())
+        if sys.platform == "linux":  # needs no folder for temporary files, which may be full
+            descriptor = above_standard(os.memfd_create("text2sql"))
+        else:
+            with tempfile.TemporaryFile() as file:
+                descriptor = above_standard(os.dup(file.fileno()))
+        try:
+            os.write(descriptor, Progress._FORM.pack(-1, 0.0, False))
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def start(self, number: int) -> None:
         """Say that the text of this number starts now."""

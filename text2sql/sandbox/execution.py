@@ -42,6 +42,10 @@ def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResu
         statements = classify(job.sql)
         if not statements:
             return QueryResult(Status.NO_STATEMENT, error="there is no SQL statement to run")
+        try:
+            return _run_on_one_state(job, statements, databases, deadline, progress)
+        except MemoryError:  # other databases and statements that are kept may have left too little
+            databases.clear()
         return _run_on_one_state(job, statements, databases, deadline, progress)
     except MemoryError:
         databases.clear()

@@ -27,7 +27,7 @@ def check_database(path: Path | str) -> Path:
 
     Raises Text2SqlError when it is missing, empty, no file, or unreadable.
     """
-    absolute = Path(os.path.abspath(path))
+    absolute = Path(absolute_path(path))
     try:
         found = absolute.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
@@ -43,6 +43,15 @@ def check_database(path: Path | str) -> Path:
     if not found.st_size:
         raise Text2SqlError(f"{absolute}: the database is empty (0 bytes); get a fresh copy.")
     return absolute
+
+
+def absolute_path(path: Path | str) -> str:
+    """Return a path from the root on; raises Text2SqlError where this folder is gone."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError as error:
+        message = f"There is no database {path}: the folder that this program runs in is gone."
+        raise Text2SqlError(message) from error
 
 
 def odd_file(path: str) -> str:

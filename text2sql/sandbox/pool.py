@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.sandbox.files import check_database
+from text2sql.sandbox.files import absolute_path, check_database
 from text2sql.sandbox.limits import Limits
 from text2sql.sandbox.process import BatchOutcome, WorkerLost, WorkerProcess
 from text2sql.sandbox.results import QueryResult
@@ -93,9 +93,16 @@ class Sandbox:
         The limits hold for each text. Many short queries cost far less this way than one at a
         time. Raises Text2SqlError for a database that cannot be read at all.
         """
+        return self._carry_out(self._work(texts), limits, strict_text)
+
+    def _work(self, texts: Sequence[tuple[Path, str]]) -> Work:
         databases = dict.fromkeys(database for database, _ in texts)
-        paths = {database: str(check_database(database)) for database in databases}
-        work = Work([(paths[database], sql) for database, sql in texts], self.workers)
+        paths = {database: absolute_path(database) for database in databases}
+        return Work([(paths[database], sql) for database, sql in texts], self.workers)
+
+    def _carry_out(self, work: Work, limits: Limits, strict_text: bool) -> list[QueryResult]:
+        for path in dict.fromkeys(path for path, _ in work.texts):
+            check_database(path)
         settings = (strict_text, *vars(limits).values())
         threads = min(self.workers, work.batches) - 1
         if threads <= 0:
@@ -126,27 +133,35 @@ class Sandbox:
         *,
         strict_text: bool = False,
     ) -> QueryResult:
-        """Do what ``execute`` does without blocking the event loop."""
+        """Do what ``execute`` does without blocking the event loop; ends where it is cancelled."""
         import asyncio
 
-        def run() -> QueryResult:
-            return self.execute(database, sql, limits, strict_text=strict_text)
+        work = self._work([(database, sql)])
 
-        return await asyncio.get_running_loop().run_in_executor(self._executor(), run)
+        def run() -> QueryResult:
+            return self._carry_out(work, limits, strict_text)[0]
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor(), run)
+        except asyncio.CancelledError:
+            work.stop()
+            raise
 
     def close(self) -> None:
         """End all workers, queries in flight included; safe to call again."""
         self._closed = True
+        if os.getpid() != self._owner:
+            return  # a forked child: who holds the lock may be gone
         with self._lock:
-            if os.getpid() == self._owner:
-                _end_all(self._alive, self._owner)
+            _end_all(self._alive, self._owner)
             threads, self._threads = self._threads, None
         if threads is not None:
-            threads.shutdown(wait=False, cancel_futures=True)
+            threads.shutdown(wait=False)  # those that wait are told that the sandbox is closed
 
     def _executor(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor
 
+        self._refuse_if_closed()  # in a forked child, nobody may ever give the lock back
         with self._lock:
             self._refuse_if_closed()
             if self._threads is None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from text2sql.sandbox.channel import Channel, Progress
+from text2sql.errors import InfrastructureError
+from text2sql.sandbox.channel import Channel, Progress, above_standard
 from text2sql.sandbox.limits import Limits
 
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -56,11 +57,24 @@ class BatchOutcome:
 
 
 class WorkerProcess:
-    """One worker process and the channel to it."""
+    """One worker process and the channel to it; raises InfrastructureError if none can start."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
+        try:
+            self._start()
+        except OSError as error:
+            raise InfrastructureError(
+                f"A worker process cannot start: {error.strerror or error}."
+            ) from error
+
+    def _start(self) -> None:
         page = Progress.new_file()
+        try:
+            ours, theirs = socket.socketpair()
+            theirs = socket.socket(fileno=above_standard(theirs.detach()))
+        except OSError:
+            os.close(page)
+            raise
         command = [sys.executable, "-I", "-S", "-c", _START, _ROOT, str(theirs.fileno()), str(page)]
         try:
             self.process = subprocess.Popen(
@@ -89,10 +103,11 @@ class WorkerProcess:
         first, self._handed_out = self._handed_out, self._handed_out + len(texts)
         allowed = limits.seconds + _GRACE_SECONDS
         heard = monotonic()
-        deadline = heard + allowed
         replies: list[tuple[Any, ...]] = []
         try:
-            self._channel.send((tuple(texts), settings))
+            self._channel.send((tuple(texts), settings), heard + _START_SECONDS)
+            heard = monotonic()
+            deadline = heard + allowed
             while len(replies) < len(texts):
                 try:
                     replies += self._channel.receive(deadline)

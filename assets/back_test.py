@@ -98,7 +98,7 @@ class BackTester:
         dagster_run: str,
     ) -> dict[str, "Answer"]:
         """Let one policy answer; it must be the one that the records name."""
-        from text2sql.reporting.answering import Answerer
+        from text2sql.reporting.attempt import Answerer
         from text2sql.reporting.backtest import answer_verified
 
         async def answer() -> dict[str, "Answer"]:

@@ -68,7 +68,7 @@ _TOKEN = re.compile(
   | (?P<variable>[$@:#](?:::)*[\w$\x80-\U0010ffff](?:::|[\w$\x80-\U0010ffff])*
       (?:\([^\x00 \t\n\v\f\r)]*\)?)?)
   | (?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)
-  | (?P<number>[0-9][\w.]*)
+  | (?P<number>0[xX][0-9a-fA-F]+ | [0-9][\w.$]*)
   | (?P<symbol>[\s\S])
     """,
     re.VERBOSE,
@@ -132,7 +132,10 @@ def _creates_trigger(tokens: list[Token]) -> bool:
     start = tokens[:3]
     if tokens[0].is_word("EXPLAIN"):
         start = tokens[3:6] if tokens[1].is_word("QUERY") else tokens[1:4]
-    return any(t.is_word("TRIGGER") for t in start[1:]) and start[0].is_word("CREATE")
+    return _TRIGGER.match(" ".join(token.text for token in start)) is not None
+
+
+_TRIGGER = re.compile(r"CREATE (?:TEMP(?:ORARY)? )?TRIGGER(?: |\Z)", re.IGNORECASE | re.ASCII)
 
 
 def _ends_body(tokens: list[Token]) -> bool:

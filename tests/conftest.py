@@ -17,6 +17,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each file's tests in one process, and those of the browser, which share an interface."""
+    for item in items:
+        together = item.path.parent if item.path.parent.name == "browser" else item.path
+        item.add_marker(pytest.mark.xdist_group(str(together)))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder with real BIRD and Spider material beside the checkout; skips without it."""

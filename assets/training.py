@@ -26,6 +26,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record, sealed
 from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
 
+GPU_POOL = "gpu"
+
 
 class GrpoConfig(Form):
     """One training run."""
@@ -75,7 +77,7 @@ def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
     deps=[training_prompts],
     owners=MODEL_TEAM,
     code_version=version_for("grpo_policy"),
-    pool="gpu",
+    pool=GPU_POOL,
     op_tags=training_pod(),
     kinds={"pytorch"},
 )

@@ -1,7 +1,8 @@
 """``python -m pipelines.pools``: how many steps may use the GPUs, and how many may sample, at once.
 
-Dagster keeps the limits in its storage, for all runs together. A pool without one has the default
-limit of dagster.yaml, which is 1: right for GPU work, too little for sampling.
+Dagster keeps the limits in its storage, for all runs together. A pool without one gets the default
+limit of dagster.yaml, which is 1, when a step first asks; two that first ask at the same moment may
+each get a slot then, so both pools are set before anything runs.
 """
 
 from __future__ import annotations
@@ -12,30 +13,32 @@ import sys
 import dagster as dg
 
 from assets.sampling import SAMPLING_POOL
+from assets.training import GPU_POOL
 from text2sql.errors import Text2SqlError
 
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_SLOTS"
 
 
 def set_pools(instance: dg.DagsterInstance) -> None:
-    """Give the sampling pool its limit: ``TEXT2SQL_SAMPLING_SLOTS``, else one for each CPU.
+    """Let one step use the GPUs, and ``TEXT2SQL_SAMPLING_SLOTS`` sample, else one for each CPU.
 
-    Where the variable is not set, a limit that is there stays, so that it can be changed in the
-    web interface (Deployment > Concurrency). Raises Text2SqlError for a variable that is no
-    whole number from 1 to 1000.
+    A limit that is there stays, unless the variable is set, so that it can be changed in the web
+    interface (Deployment > Concurrency). Raises Text2SqlError for a variable that is no whole
+    number from 1 to 1000.
     """
     wanted = os.environ.get(SAMPLING_VARIABLE)
-    storage = instance.event_log_storage
+    defaults = {GPU_POOL: 1, SAMPLING_POOL: os.cpu_count() or 1}
+    limits = {pool: slots for pool, slots in defaults.items() if pool not in _chosen(instance)}
     if wanted:
-        storage.set_concurrency_slots(SAMPLING_POOL, _slots(wanted))
-    elif not _chosen(instance):
-        storage.set_concurrency_slots(SAMPLING_POOL, os.cpu_count() or 1)
+        limits[SAMPLING_POOL] = _slots(wanted)
+    for pool, slots in limits.items():
+        instance.event_log_storage.set_concurrency_slots(pool, slots)
 
 
-def _chosen(instance: dg.DagsterInstance) -> bool:
-    """Say whether the sampling pool has a limit that is not just the default one."""
+def _chosen(instance: dg.DagsterInstance) -> set[str]:
+    """Return the pools that have a limit which is not just the default one."""
     limits = instance.event_log_storage.get_pool_limits()
-    return any(pool.name == SAMPLING_POOL and not pool.from_default for pool in limits)
+    return {pool.name for pool in limits if not pool.from_default}
 
 
 def _slots(text: str) -> int:
@@ -51,7 +54,7 @@ def main() -> None:
     """Set the pools of the instance in ``DAGSTER_HOME``, as a deployment does once."""
     with dg.DagsterInstance.get() as instance:
         set_pools(instance)
-        for pool in instance.event_log_storage.get_pool_limits():
+        for pool in sorted(instance.event_log_storage.get_pool_limits(), key=lambda p: p.name):
             print(f"pool {pool.name}: {pool.limit} at once")
 
 

@@ -86,17 +86,16 @@ def test_a_deployment_sets_the_pools_of_its_instance(root, monkeypatch, capsys):
     prepare_home()
     monkeypatch.setenv(SAMPLING_VARIABLE, "12")
     pools.main()
-    assert capsys.readouterr().out == "pool sampling: 12 at once\n"
+    assert capsys.readouterr().out == "pool gpu: 1 at once\npool sampling: 12 at once\n"
 
 
 def test_one_step_at_a_time_uses_the_gpu_in_a_fresh_instance(root):
     with open_instance() as instance:
-        assert "gpu" not in limits(instance)
+        assert limits(instance)["gpu"] == 1
         job = [sys.executable, "-m", "dagster", "job", "execute", "-f", "tests/gpu_job.py"]
         quiet = {"cwd": REPO, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         runs = [subprocess.Popen(job, **quiet) for _ in range(2)]
         assert [run.wait(120) for run in runs] == [0, 0]
-        assert limits(instance)["gpu"] == 1
     uses = sorted(map(json.loads, (root / "uses.jsonl").read_text().splitlines()))
     assert len(uses) == 4
     assert all(end <= begin for (_, end), (begin, _) in pairwise(uses))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import yaml
+from tests.kubeconfig import write_kubeconfig
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -51,19 +51,7 @@ class Cluster:
 
     def kubeconfig(self) -> Path:
         """Write the file that names this cluster."""
-        url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        names = {"cluster": "here", "user": "me"}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "here", "cluster": {"server": url}}],
-            "users": [{"name": "me", "user": {"token": "t"}}],
-            "contexts": [{"name": "here", "context": names}],
-            "current-context": "here",
-        }
-        file = self.folder / "kubeconfig"
-        file.write_text(yaml.safe_dump(config))
-        return file
+        return write_kubeconfig(self.folder, self._server.server_address[1])
 
     def create(self, job: dict[str, Any]) -> dict[str, Any]:
         """Keep a Job and start its container's command."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import yaml
+from tests.kubeconfig import write_kubeconfig
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -49,15 +49,7 @@ class PodApi:
 
     def kubeconfig(self) -> str:
         """Write the file that names this cluster."""
-        url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        config = {
-            "clusters": [{"name": "here", "cluster": {"server": url}}],
-            "users": [{"name": "me", "user": {"token": "t"}}],
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-            "current-context": "here",
-        }
-        (self.folder / "kubeconfig").write_text(yaml.safe_dump(config))
-        return str(self.folder / "kubeconfig")
+        return str(write_kubeconfig(self.folder, self._server.server_address[1]))
 
     def create(self, pod: dict[str, Any]) -> dict[str, Any]:
         """Keep a pod; it starts once there is room."""

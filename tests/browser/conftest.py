@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from interface import Interface
 from lifecycle_tools import SIZES, processes_below, wait_until
-from screen import SCREENSHOTS, launch_by, materialize_button, picture
-from small_project import PICTURED, SmallProject
 
+from browser.screen import SCREENSHOTS, launch_by, materialize_button, picture
+from browser.small_project import PICTURED, SmallProject
 from pipelines.partitions import today
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from dagster import DagsterEventType
 from interface import REPO
-from small_project import SmallProject, instance_of
+
+from browser.small_project import SmallProject, instance_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page, Response

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from screen import help_on, open_launchpad, picture
-
+from browser.screen import help_on, open_launchpad, picture
 from pipelines.definitions import defs
 
 if TYPE_CHECKING:

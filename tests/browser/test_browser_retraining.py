@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from screen import (
+from browser.screen import (
     RUN_SECONDS,
     add_partition,
     change,
@@ -16,8 +16,7 @@ from screen import (
     picture,
     watch,
 )
-from small_project import FIRST_RUN, SmallProject
-
+from browser.small_project import FIRST_RUN, SmallProject
 from text2sql.champion import champion_record
 
 if TYPE_CHECKING:

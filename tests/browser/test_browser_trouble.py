@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lifecycle_tools import processes_below, wait_until
-from screen import cancel_by, change, launch, launch_and_follow, open_launchpad, steps_of, watch
-from small_project import SmallProject
+
+from browser.screen import (
+    cancel_by,
+    change,
+    launch,
+    launch_and_follow,
+    open_launchpad,
+    steps_of,
+    watch,
+)
+from browser.small_project import SmallProject
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from lifecycle_tools import wait_until
-from screen import picture
-from small_project import SmallProject, instance_of, run_assets
+
+from browser.screen import picture
+from browser.small_project import SmallProject, instance_of, run_assets
 
 if TYPE_CHECKING:
     from pathlib import Path

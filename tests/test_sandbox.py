@@ -25,6 +25,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import Channel
+from text2sql.sandbox.connection import Database
 
 TABLES = """
 CREATE TABLE t (a INT, s TEXT);
@@ -425,6 +426,26 @@ def test_relative_path_and_symlink(sandbox, tmp_path, database, monkeypatch):
     assert rows(sandbox, link, "SELECT count(*) FROM t") == [(3,)]
 
 
+def test_a_link_that_is_moved_while_it_is_opened(tmp_path, database, monkeypatch):
+    link, other = tmp_path / "link.sqlite", build(tmp_path / "other.sqlite")
+    link.symlink_to(database)
+    resolve = os.path.realpath
+
+    def resolve_and_move(path):
+        found = resolve(path)
+        link.unlink()
+        link.symlink_to(other)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os.path, "realpath", resolve_and_move)
+        opened = Database(str(link))
+    with contextlib.closing(opened):
+        assert not opened.is_current()
+    with contextlib.closing(Database(str(link))) as again:
+        assert again.is_current()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -757,6 +778,38 @@ def test_a_killed_worker_loses_no_query(database):
         os.kill(worker.process.pid, signal.SIGKILL)
         worker.process.wait()
         assert rows(own, database, "SELECT 2") == [(2,)]
+
+
+def test_the_death_of_an_idle_worker_is_not_counted_against_the_next_query(database):
+    with Sandbox(1) as own, ThreadPoolExecutor(1) as threads:
+        assert rows(own, database, "SELECT 1") == [(1,)]
+        (idle,) = own._alive
+        idle.process.kill()
+        idle.process.wait()
+        result = threads.submit(own.execute, database, ENDLESS, Limits(seconds=2))
+        while not (busy := [w for w in own._alive - {idle} if w._progress.read()[0] >= 0]):
+            time.sleep(0.01)
+        busy[0].process.kill()
+        assert result.result().status is Status.TIMEOUT
+
+
+def test_an_interrupt_while_a_worker_starts_leaves_no_process(database):
+    with Sandbox(1) as own:
+        main = threading.main_thread().ident
+        ready = threading.Thread(target=interrupt_once_started, args=(own, main))
+        ready.start()
+        with pytest.raises(KeyboardInterrupt):
+            own.execute(database, ENDLESS)
+        ready.join()
+        assert not own._alive
+        assert rows(own, database, "SELECT 1") == [(1,)]
+
+
+def interrupt_once_started(sandbox, thread):
+    while not sandbox._alive:
+        time.sleep(0.001)
+    time.sleep(0.01)
+    signal.pthread_kill(thread, signal.SIGINT)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Database:
         self.path = path
         self.deadline = 0.0
         self._real = os.path.realpath(path)
-        self.stamp = stamp_of(path)
+        self.stamp = stamp_of(self._real)  # never of where a link may lead a moment later
         self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
         self._descriptor = os.open(self._real, os.O_RDONLY | os.O_NONBLOCK)
         self.explaining = False

@@ -191,7 +191,7 @@ class Sandbox:
         self._refuse_if_closed()
         worker, healthy = self._idle.get(), False
         try:
-            worker = worker or self._start()
+            worker = self._living(worker)
             with work.running_on(worker):
                 outcome = worker.run([work.texts[n] for n in batch], settings, limits)
             healthy = not (outcome.late or outcome.died)
@@ -199,13 +199,27 @@ class Sandbox:
             return BatchOutcome([], 0, died=True)
         finally:
             if worker is not None and not healthy:
-                _log.debug("ending sandbox worker %d", worker.process.pid)
-                self._alive.discard(worker)
-                worker.end()
+                self._dismiss(worker)
             self._idle.put(worker if healthy else None)
         if outcome.died:
             self._refuse_if_closed()
         return outcome
+
+    def _living(self, worker: WorkerProcess | None) -> WorkerProcess:
+        """Return an idle worker, or a new one in its place where there is none, or it was killed:
+        its death is no fault of the query that would have been next.
+        """
+        if worker is None:
+            return self._start()
+        if worker.process.poll() is None:
+            return worker
+        self._dismiss(worker)
+        return self._start()
+
+    def _dismiss(self, worker: WorkerProcess) -> None:
+        _log.debug("ending sandbox worker %d", worker.process.pid)
+        self._alive.discard(worker)
+        worker.end()
 
     def _start(self) -> WorkerProcess:
         with self._lock:
@@ -214,8 +228,9 @@ class Sandbox:
             self._alive.add(worker)
         try:
             worker.wait_ready()
-        except WorkerLost:
-            self._alive.discard(worker)
-            self._refuse_if_closed()
+        except BaseException as error:
+            self._dismiss(worker)
+            if isinstance(error, WorkerLost):
+                self._refuse_if_closed()
             raise
         return worker

@@ -26,6 +26,7 @@ from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import Channel
 from text2sql.sandbox.connection import Database
+from text2sql.sandbox.execution import Job, _read
 
 TABLES = """
 CREATE TABLE t (a INT, s TEXT);
@@ -393,6 +394,16 @@ def test_misspelt_quoted_columns_are_told(sandbox, database, sql, misspelt):
     assert result.status is Status.OK
     assert [w.split('"')[1] for w in result.warnings] == misspelt
     assert sandbox.execute(database, sql, strict_text=True).warnings == ()
+
+
+@pytest.mark.parametrize(("left", "told"), [(60, 1), (20, 0)])
+def test_a_late_result_is_not_lost_to_a_look_at_its_names(database, left, told):
+    sql = 'SELECT "nope" FROM t'
+    job = Job(str(database), sql, False, *vars(Limits(seconds=60)).values())
+    with contextlib.closing(Database(str(database))) as opened:
+        opened.deadline = monotonic() + left
+        result = _read(job, classify(sql)[0], opened)
+    assert (result.status, len(result.warnings)) == (Status.OK, told)
 
 
 # --- databases of any origin

@@ -229,5 +229,6 @@ def clean_sql(text: object) -> str:
     blocks = _FENCED.findall(sql) if sql.count("```") == 2 else []
     if len(blocks) != 1:
         return sql
-    around = _FENCED.sub(" ; ", sql)
-    return sql if any(s.writes for s in classify(around)) else blocks[0].strip()
+    around = _FENCED.split(sql)[::2]  # an apostrophe before the block hides nothing after it
+    read = (" ; ".join(around), *around)
+    return sql if any(s.writes for text in read for s in classify(text)) else blocks[0].strip()

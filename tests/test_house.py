@@ -214,7 +214,7 @@ def test_only_programs_print():
     assert found == []
 
 
-MACHINE_PATHS = re.compile(r"(?<![\w.])(?:/work/|/root/|/home/\w|/Users/\w|/tmp/\w)")
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:(?:work|root)/|(?:home|Users|tmp)/\w)")
 ATTACKS = ("tests/test_archives.py", "tests/test_bird.py", "tests/attacks.py")
 """Where paths are what an attacker names."""
 

@@ -17,14 +17,13 @@ from text2sql.judge import run_gold
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl.dry_run import (
-    check_config,
     dry_run,
     prime_rl_directory,
     rl_environment,
     rl_program,
 )
 from text2sql.training.prime_rl.files import check_prompts
-from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
+from text2sql.training.prime_rl.schema import RlConfig
 from text2sql.training.prime_rl.settings import (
     PRESETS,
     PrimeRlSettings,
@@ -249,11 +248,7 @@ def test_a_dry_run_leaves_the_runs_directory_alone(tmp_path):
 
 def test_a_folder_without_prime_rl_is_refused(tmp_path):
     with pytest.raises(Text2SqlError, match=r"there is no \.venv/bin/rl"):
-        check_config(config_of("8gpu"), tmp_path)
-
-
-def test_without_prime_rl_the_mirror_is_named():
-    assert MIRRORED[:8] in check_config(config_of("8gpu"), None)
+        dry_run(config_of("8gpu"), tmp_path)
 
 
 @pytest.mark.slow

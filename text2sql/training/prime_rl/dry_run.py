@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
-from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
+from text2sql.training.prime_rl.schema import RlConfig
 from text2sql.training.prime_rl.toml import write_toml
 
 PRIME_RL_VARIABLE = "PRIME_RL_DIR"
@@ -44,19 +44,6 @@ def rl_environment(directory: Path) -> dict[str, str]:
     """
     path = f"{directory / '.venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     return {"HF_HUB_OFFLINE": "1"} | dict(os.environ) | {"PATH": path}
-
-
-def check_config(config: RlConfig, directory: Path | None) -> str:
-    """Say by what a configuration was checked: by prime-rl's dry run, or by the mirror alone.
-
-    Raises Text2SqlError with prime-rl's own words where it refuses.
-    """
-    if directory is None:
-        return (
-            f"The configuration fits the names and types of prime-rl {MIRRORED[:8]}; prime-rl "
-            f"itself was not asked, since {PRIME_RL_VARIABLE} is not set."
-        )
-    return dry_run(config, directory)
 
 
 def dry_run(config: RlConfig, directory: Path) -> str:

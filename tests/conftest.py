@@ -1,9 +1,11 @@
 """What tests share: where the real material lies, when it is there."""
 
 import signal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 REPO = Path(__file__).resolve().parent.parent
 
@@ -17,11 +19,18 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each file's tests in one process, and those of the browser, which share an interface."""
-    for item in items:
-        together = item.path.parent if item.path.parent.name == "browser" else item.path
-        item.add_marker(pytest.mark.xdist_group(str(together)))
+class FileScheduling(LoadScopeScheduling):
+    """One file in one process; and all files of the browser, which share an interface."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = PurePosixPath(nodeid.partition("::")[0])
+        return str(file.parent if file.parent.name == "browser" else file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
+    """Keep each file's tests in one process (xdist's groups do nothing under pytest 9.2)."""
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -50,8 +50,7 @@ def demonstrate(
 ) -> Messages:
     """Look at the schema, sometimes at rows, sometimes at the result, then submit the gold.
 
-    The conversation ends with an empty assistant turn: TRL's chat loop asks for one more turn
-    after ``submit``.
+    The conversation ends with an empty assistant turn: nothing more is to be said after ``submit``.
     """
     messages: Messages = [{"role": "user", "content": draft.question}]
     messages += _exchange("inspect_schema", database.schema_text())

@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from scripted_server import ScriptedServer, says, submits
@@ -44,6 +45,15 @@ def processes_below(root: Path) -> list[int]:
             if wanted in environ.read_bytes().split(b"\0"):
                 found.append(int(environ.parent.name))
     return [pid for pid in found if pid != os.getpid()]
+
+
+def commands(pids: Iterable[int]) -> list[str]:
+    """Return the command lines of those processes that are still there: what to say of them."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
 
 
 def wait_until(condition, seconds: float = 60.0) -> bool:

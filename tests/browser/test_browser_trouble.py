@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle_tools import processes_below, wait_until
+from lifecycle_tools import commands, processes_below, wait_until
 
 from browser.screen import (
     cancel_by,
@@ -53,4 +53,5 @@ def test_cancelled_run_leaves_no_process(page: Page, project: SmallProject) -> N
     page.get_by_role("button", name="Terminate").click()
     cancel_by(page, page.get_by_role("button", name="Terminate 1 run"))
     watch(page, "Canceled")
-    assert wait_until(lambda: not set(processes_below(project.root)) - before, 60)
+    gone = wait_until(lambda: not set(processes_below(project.root)) - before, 60)
+    assert gone, commands(set(processes_below(project.root)) - before)

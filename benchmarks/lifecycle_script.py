@@ -1,9 +1,9 @@
 """The lifecycle without Dagster's runs: the same code, one stage after the other, by a script.
 
-``python -m benchmarks.lifecycle_script FOLDER`` runs it in an artifact root and prints the
-seconds of each stage. Shards are drawn side by side by processes, training is the same child
-program. Left out is what Dagster does beside calling the stages: runs, events and check results
-in its storage, and a process for each step.
+``python -m benchmarks.lifecycle_script FOLDER CONFIG`` runs it in an artifact root with a run
+config of the job ``lifecycle`` (YAML), and prints the seconds of each stage. Shards are drawn side
+by side by processes, training is the same child program. Left out is what Dagster does beside
+calling the stages: runs, events and check results in its storage, and a process for each step.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.lifecycle_setting import DAY, OPS, RUN
+import yaml
+
+from benchmarks.lifecycle_setting import DAY, RUN
 
 
 class Script:
     """The resources, a context, and how long each stage took."""
 
-    def __init__(self) -> None:
+    def __init__(self, ops: Mapping[str, Any] | None = None) -> None:
         from pipelines.definitions import defs
 
+        self.ops = ops or {}
         self.resources = dict(defs.resources or {}) | {"trainer": Trainer()}
         self.seconds: dict[str, float] = {}
         self.partition = RUN
@@ -41,7 +44,7 @@ class Script:
         """Run an asset's or a check's function."""
         started = perf_counter()
         name = definition.op.name
-        given = {"config": config(**_settings(name, config))} if config else {}
+        given = {"config": config(**self._settings(name))} if config else {}
         found = self.call(body(definition), **given)
         if inspect.isgenerator(found):
             list(found)
@@ -50,12 +53,20 @@ class Script:
     def sample(self, name: str, plan: Any, collect: Any, config: type) -> None:
         """Run a stage that samples: plan, draw the shards in processes, collect."""
         started = perf_counter()
-        made = list(self.call(body(plan), config=config(**_settings(name, config))))
+        made = list(self.call(body(plan), config=config(**self._settings(name))))
         shards = [one.value for one in made if one.output_name == "shards"]
         (planned,) = [one.value for one in made if one.output_name != "shards"]
         counts = self._draw(shards)
         self.call(body(collect), plan=planned, sets=planned, shards=counts)
         self.seconds[name] = round(perf_counter() - started, 2)
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        own = dict(self.ops.get(name, {}).get("config", {}))
+        if name == "grpo_policy":
+            from assets.trainers import TrlConfig
+
+            own["trainer"] = TrlConfig(**own["trainer"]["trl"])
+        return own
 
     def _draw(self, shards: Sequence[dict[str, Any]]) -> list[Any]:
         with multiprocessing.get_context("spawn").Pool(max(1, len(shards))) as pool:
@@ -90,15 +101,6 @@ def body(definition: Any) -> Callable[..., Any]:
     return function
 
 
-def _settings(name: str, config: type | None) -> dict[str, Any]:
-    own = dict(OPS.get(name, {}))
-    if name == "grpo_policy":
-        from assets.trainers import TrlConfig
-
-        own["trainer"] = TrlConfig(**own["trainer"]["trl"])
-    return own
-
-
 def _context(partition: str) -> Any:
     """Return what the stages use of a context; what they log goes nowhere."""
     quiet = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), lambda text: None))
@@ -116,7 +118,7 @@ def _context(partition: str) -> Any:
     )
 
 
-def run_all() -> dict[str, float]:
+def run_all(ops: Mapping[str, Any]) -> dict[str, float]:
     """Run every stage of the lifecycle and of a day's answers; return their seconds."""
     from assets import (
         bird,
@@ -132,7 +134,7 @@ def run_all() -> dict[str, float]:
     )
 
     training.require_passed = lambda *_: None  # its verdict is in Dagster's storage
-    script = Script()
+    script = Script(ops)
     script.stage(report_questions.report_questions, report_questions.ReportQuestionsConfig)
     script.stage(bird.bird_archive, bird.BirdConfig)
     script.stage(bird.bird_questions, bird.QuestionsConfig)
@@ -157,4 +159,5 @@ def run_all() -> dict[str, float]:
 
 if __name__ == "__main__":
     os.environ["TEXT2SQL_ROOT"] = sys.argv[1]
-    print(json.dumps(run_all()))
+    settings = yaml.safe_load(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    print(json.dumps(run_all(settings["ops"])))

@@ -53,12 +53,18 @@ def _module() -> str:
 
 
 def measure_parts(title: str, parts: Mapping[str, Callable[[Path], Any]]) -> None:
-    """Parse a benchmark's command line, measure its parts in folders of their own, write them."""
+    """Parse a benchmark's command line, measure its parts in folders of their own, write them.
+
+    With ``--only`` the other parts in the file stay, and ``again`` says of these when and how.
+    """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--only", choices=parts, action="append", help="measure this part")
     parser.add_argument("--out", type=Path, help="where to write the numbers as JSON")
     given = parser.parse_args()
     found: dict[str, Any] = {"measured": surroundings()}
+    if given.only and given.out and given.out.is_file():
+        about, found = found["measured"], json.loads(given.out.read_text(encoding="utf-8"))
+        found["again"] = found.get("again", {}) | dict.fromkeys(given.only, about)
     for name in given.only or parts:
         with tempfile.TemporaryDirectory() as folder:
             found[name] = parts[name](Path(folder))

@@ -20,6 +20,7 @@ import yaml
 from benchmarks.cancelling import cancels
 from benchmarks.lifecycle_setting import run_config
 from benchmarks.measuring import cpu_seconds, measure_parts
+from pipelines.demo import CONFIG as DEMO
 from text2sql.guard import descendants
 
 REPO = Path(__file__).resolve().parents[1]
@@ -73,14 +74,14 @@ def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
 
 
 def overhead(folder: Path, times: int = 1) -> dict[str, Any]:
-    """Run a small lifecycle and a day's answers by a script and by Dagster, in turn."""
+    """Run the demo's lifecycle and a day's answers by a script and by Dagster, in turn."""
     rows: dict[str, list[dict[str, Any]]] = {"script": [], "dagster": []}
     for number in range(times):
         root = folder / f"script-{number}"
-        script = [sys.executable, "-m", "benchmarks.lifecycle_script", str(root)]
+        script = [sys.executable, "-m", "benchmarks.lifecycle_script", str(root), str(DEMO)]
         rows["script"].append(_timed(script, root))
         root = folder / f"dagster-{number}"
-        rows["dagster"].append(_timed(_demo(folder), root))
+        rows["dagster"].append(_timed([sys.executable, "-m", "pipelines.demo"], root))
     wall = {name: _median(rows[name], "wall_s") for name in rows}
     cpu = {name: _median(rows[name], "cpu_s") for name in rows}
     return {
@@ -98,7 +99,7 @@ def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
 
     Each run has a training run of its own, so that its policy is trained and evaluated anew.
     """
-    demo, root, rows, locks = _demo(folder, tiny=True), folder / "root", [], 0
+    demo, root, rows, locks = _tiny(folder), folder / "root", [], 0
     for number in range(count):
         rows.append(_timed([*demo, "--run", f"run-{number}", "--seed", str(number)], root))
         logs = [file.read_text(errors="replace") for file in (root / "logs").glob("*.log")]
@@ -113,9 +114,9 @@ def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
     }
 
 
-def _demo(folder: Path, tiny: bool = False) -> list[str]:
+def _tiny(folder: Path) -> list[str]:
     config = folder / "config.yaml"
-    config.write_text(yaml.safe_dump(run_config(tiny=tiny)))
+    config.write_text(yaml.safe_dump(run_config(tiny=True)))
     return [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
 
 

@@ -194,7 +194,7 @@ def page() -> str:
     found = {name: _read(name) for name in (*(one.result for one in SECTIONS), *GAINS)}
     there = {name: values for name, values in found.items() if values}
     lines = [line for one in SECTIONS for line in _lines(one, there.get(one.result, {}))]
-    about = [_measured(name, values) for name, values in there.items()]
+    about = [line for name, values in there.items() for line in _measured(name, values)]
     gains = [_gain(title, there[name]) for name, title in GAINS.items() if name in there]
     return "".join([_TOP, *lines, _ABOUT, *about, *gains])
 
@@ -212,10 +212,16 @@ def _lines(section: Section, found: dict[str, Any]) -> Iterator[str]:
             yield f"| {section.title} | {row.what} | {shown} |\n"
 
 
-def _measured(name: str, found: dict[str, Any]) -> str:
-    """Say with what command, when and where something was measured."""
-    about = found.get("measured", found)
+def _measured(name: str, found: dict[str, Any]) -> Iterator[str]:
+    """Say with what command, when and where something was measured, parts of it perhaps later."""
+    yield _measured_by(name, found.get("measured", found))
+    for part, about in found.get("again", {}).items():
+        yield _measured_by(f"{name}: {part}", about)
+
+
+def _measured_by(name: str, about: dict[str, Any]) -> str:
     on = [f"{kind} {about[kind]}" for kind in ("python", "sqlite") if kind in about]
+    on += [f"load before {about['load_before']}"] if "load_before" in about else []
     where = ", ".join([f"{about['cores']} cores", about["machine"], *on])
     return f"| {name} | `{about['command']}` | {about['date'][:10]} | {where} |\n"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from text2sql.reporting.tables import metadata
+from text2sql.reporting.tables import LATEST_ANSWERS, LATEST_ANSWERS_COLUMNS, answers, metadata
 
 
 def page() -> str:
@@ -16,19 +19,33 @@ def page() -> str:
         "SQLite and PostgreSQL. Instants are in UTC. `text2sql reporting upgrade` makes them.",
     ]
     for table in metadata.sorted_tables:
-        parts += [f"## {table.name}", _columns(table)]
+        parts += [f"## {table.name}", _columns(table.columns)]
+    parts += [
+        f"## {LATEST_ANSWERS}",
+        "A view: the latest answer of each question, published or not. The columns are those of "
+        "`answers`, beside `view_name`, the view with the rows of the question's answer. Later "
+        "versions only add columns at the end.",
+        _columns(_latest()),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def _columns(table: sa.Table) -> str:
+def _latest() -> list[sa.Column[Any]]:
+    """Return the columns of the view of latest answers, as far as their types go."""
+    text = sa.Column("view_name", sa.Text)
+    columns = [answers.columns.get(name, text) for name in LATEST_ANSWERS_COLUMNS]
+    return [sa.Column(column.name, column.type) for column in columns]
+
+
+def _columns(columns: Iterable[sa.Column[Any]]) -> str:
     lines = ["| column | SQLite | PostgreSQL | |", "|---|---|---|---|"]
-    for column in table.columns:
+    for column in columns:
         types = (column.type.compile(dialect=d) for d in (sqlite.dialect(), postgresql.dialect()))
         lines.append(f"| `{column.name}` | {' | '.join(types)} | {_notes(column)} |")
     return "\n".join(lines)
 
 
-def _notes(column: sa.Column[object]) -> str:
+def _notes(column: sa.Column[Any]) -> str:
     """Say what is special about a column."""
     notes = ["primary key"] if column.primary_key else [] if column.nullable else ["not null"]
     notes += [f"refers to `{key.target_fullname}`" for key in column.foreign_keys]

@@ -252,6 +252,7 @@ def test_the_reference_has_every_command_table_and_asset(site):
         assert usage.replace("<", "&lt;") in text("commands").replace("&quot;", '"'), name
     for table in metadata.sorted_tables:
         assert all(f"<code>{column.name}</code>" in text("tables") for column in table.columns)
+    assert 'id="latest_answers"' in text("tables")
     for key in defs.resolve_asset_graph().get_all_asset_keys():
         assert f'id="{key.to_user_string()}"' in text("assets")
     assert 'id="grpo_policy"' in text("settings")

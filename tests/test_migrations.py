@@ -120,6 +120,27 @@ def test_tables_from_before_versions_were_counted_are_adopted(empty_reporting_ur
     assert upgrade_tables(empty_reporting_url) == NEWEST
 
 
+def test_the_view_of_latest_answers_only_gains_columns_at_its_end(empty_reporting_url):
+    make_uncounted(empty_reporting_url)
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        before = latest_columns(connection)
+        connection.exec_driver_sql("CREATE VIEW mine AS SELECT sql, error FROM latest_answers")
+    upgrade_tables(empty_reporting_url)
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        assert latest_columns(connection) == list(tables.LATEST_ANSWERS_COLUMNS)
+        assert latest_columns(connection)[: len(before)] == before
+        connection.exec_driver_sql("UPDATE answers SET verified = 'differs', error = 'other rows'")
+        found = connection.exec_driver_sql("SELECT verified, error FROM latest_answers").all()
+        assert [tuple(row) for row in found] == [("differs", "other rows")]
+        mine = connection.exec_driver_sql("SELECT error FROM mine").all()
+        assert [tuple(row) for row in mine] == [("other rows",)], "a view that reads it still does"
+
+
+def latest_columns(connection: sa.Connection) -> list[str]:
+    found = connection.exec_driver_sql("SELECT * FROM latest_answers")
+    return list(found.keys())
+
+
 def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path):
     url = f"sqlite:///{tmp_path / 'r.sqlite'}"
     make_uncounted(url)

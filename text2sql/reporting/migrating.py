@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.database import shown, wait_for_others
 
-NEWEST = "0002"
+NEWEST = "0003"
 """The version that this code works with: the highest number in ``migrations/versions``."""
 VERSION_TABLE = "reporting_version"
 _LOCK = 7_418_235_001

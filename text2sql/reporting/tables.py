@@ -15,6 +15,15 @@ from sqlalchemy.types import TypeDecorator
 from text2sql.reporting.values import clean_text
 
 LATEST_ANSWERS = "latest_answers"
+LATEST_ANSWERS_COLUMNS = (
+    *("question_id", "view_name", "question", "scheduled_at", "status", "change", "share"),
+    *("row_count", "sql", "policy", "policy_revision", "training_run", "dagster_run_id"),
+    *("error", "updated_at", "verified"),
+)
+"""The view's columns in order: those of ``answers``, and the name of the question's view.
+
+A migration only adds some at the end, since other views may read it.
+"""
 
 
 class Instant(TypeDecorator[datetime]):

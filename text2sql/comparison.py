@@ -12,9 +12,12 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge import Verdict
 from text2sql.rollout_origin import require_dataset
 from text2sql.scores import Comparison, Outcomes, compare
+from text2sql.statistics import paired_difference
 
 EVALUATIONS = "evaluation"
 """The folder below the artifact root with a folder for each training run."""
+HELD_OUT = "held_out"
+"""The folder below the artifact root with a folder for each evaluation on a held-out split."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,15 @@ class Side:
 class Difference:
     """One setting of both: the comparison, both shares on the common questions, the questions.
 
+    ``low`` and ``high`` end the paired 95 % interval of ``second`` minus ``first``;
     ``only_one`` counts questions that only one of the two has a valid result for.
     """
 
     comparison: Comparison
     first: float
     second: float
+    low: float
+    high: float
     gained: Sequence[str]
     lost: Sequence[str]
     only_one: int
@@ -70,14 +76,33 @@ def read_side(name: str, root: Path) -> Side:
 
 def run_folder(root: Path, run: str) -> Path:
     """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
-    folders = root / EVALUATIONS
-    known = sorted(path.parent.name for path in folders.glob("*/scores.json"))
+    known = _evaluated(root / EVALUATIONS)
     if run not in known:
         shown = ", ".join(known) or "none"
         raise Text2SqlError(
             f"There is no evaluation of a training run '{run}' below {root} (evaluated: {shown})."
         )
-    return folders / run
+    return root / EVALUATIONS / run
+
+
+def evaluation_folder(root: Path, name: str) -> Path:
+    """Return the folder of an evaluation: a training run's, or by its name one that is held out.
+
+    Raises Text2SqlError, naming all that there are, where there is none.
+    """
+    held_out = _evaluated(root / HELD_OUT)
+    if name in held_out and name not in _evaluated(root / EVALUATIONS):
+        return root / HELD_OUT / name
+    try:
+        return run_folder(root, name)
+    except Text2SqlError as error:
+        if not held_out:
+            raise
+        raise Text2SqlError(f"{error} On held-out splits: {', '.join(held_out)}.") from error
+
+
+def _evaluated(folders: Path) -> list[str]:
+    return sorted(path.parent.name for path in folders.glob("*/scores.json"))
 
 
 def _from_file(path: Path) -> Side:
@@ -137,10 +162,12 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
 def _difference(setting: str, before: Outcomes, after: Outcomes) -> Difference:
     both = [key for key in before if key in after]
     n = max(1, len(both))
+    found = compare(setting, "all", "", before, after, both)
     return Difference(
-        compare(setting, "all", "", before, after, both),
+        found,
         sum(before[key] for key in both) / n,
         sum(after[key] for key in both) / n,
+        *paired_difference(found.won, found.lost, found.n),
         [key for key in both if after[key] > before[key]],
         [key for key in both if after[key] < before[key]],
         len(before) + len(after) - 2 * len(both),

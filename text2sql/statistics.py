@@ -42,6 +42,24 @@ def mcnemar(won: int, lost: int) -> float:
     return min(1.0, 2 * tail)
 
 
+def paired_difference(won: int, lost: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of the second accuracy minus the first, over ``n`` common questions.
+
+    ``won`` questions only the second answers, ``lost`` only the first. Wald's interval with half
+    a question added to each of the four cells, within -1 and 1; without questions nothing is
+    known: (-1.0, 1.0). Source: A. Agresti and Y. Min, "Simple improved confidence intervals for
+    comparing matched proportions", Statistics in Medicine 24 (2005).
+    """
+    if min(won, lost) < 0 or won + lost > n:
+        raise ValueError(f"{won} won and {lost} lost of {n} questions is impossible")
+    if n == 0:
+        return -1.0, 1.0
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    total, net = n + 2, won - lost
+    half = z * sqrt(won + lost + 1 - net * net / total) / total
+    return max(-1.0, net / total - half), min(1.0, net / total + half)
+
+
 def pass_at_k(n: int, correct: int, k: int) -> float:
     """Return the chance that at least one of ``k`` of the ``n`` rollouts drawn is correct.
 

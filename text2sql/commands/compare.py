@@ -23,7 +23,9 @@ def command(first: str, second: str, as_json: bool) -> None:
 
     A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
     JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in one of
-    them are left out, and counted.
+    them are left out, and counted. Each setting gets both accuracies, their difference in
+    percentage points with its paired 95 % interval (Agresti and Min), the questions gained and
+    lost, and McNemar's exact p.
 
     \b
     Exit status:
@@ -43,9 +45,17 @@ def command(first: str, second: str, as_json: bool) -> None:
         click.echo(_text(setting, its))
 
 
+def _change(its: Difference) -> list[str]:
+    """Say how much more B answers than A, in percentage points."""
+    if not its.comparison.n:
+        return []
+    by, low, high = (100 * share for share in (its.second - its.first, its.low, its.high))
+    return [f"  B minus A: {by:+.1f} points [{low:+.1f}, {high:+.1f}], paired 95 % interval"]
+
+
 def _text(setting: str, its: Difference) -> str:
     shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {its.comparison.n}"
-    lines = [f"{setting}: {shares}", f"  {difference(its.comparison, 'A')}"]
+    lines = [f"{setting}: {shares}", *_change(its), f"  {difference(its.comparison, 'A')}"]
     if its.only_one:
         lines.append(f"  partial: {its.only_one} questions have a result in only one of the two")
     for name, keys in (("gained", its.gained), ("lost", its.lost)):

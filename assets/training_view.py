@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import dagster as dg
 from assets.plots import draw_training, plot, records
 from resources.trainer import Metrics
 from text2sql.training.prime_rl.progress import kl_alarm
+from text2sql.training.progress import objects_in
 
 SHOWN = (
     *("step", "reward", "exact_match", "loss", "entropy", "kl", "off_policy_lag"),
@@ -47,10 +47,8 @@ def read_metrics(folder: Path) -> list[Metrics]:
     """Return a run's metrics by step: what later lines say of a step replaces earlier lines."""
     path = folder / "metrics.jsonl"
     steps: dict[int, Metrics] = {}
-    if path.is_file():
-        with path.open(encoding="utf-8") as lines:
-            for line in map(json.loads, filter(str.strip, lines)):
-                steps.setdefault(line["step"], {}).update(line)
+    for line in objects_in(path.read_bytes()) if path.is_file() else ():
+        steps.setdefault(line["step"], {}).update(line)
     return [steps[step] for step in sorted(steps)]
 
 

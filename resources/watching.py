@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.training.progress import WAITING_FILE
+from text2sql.training.progress import WAITING_FILE, objects_in
 
 Metrics = dict[str, Any]
 
@@ -28,15 +28,16 @@ class MetricsTail:
 
     def poll(self) -> list[Metrics]:
         """Return the complete lines written since the last call."""
-        if not self.path.is_file():
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._offset:
+                    self._offset = 0
+                file.seek(self._offset)
+                complete, newline, _torn = file.read().rpartition(b"\n")
+        except FileNotFoundError:
             return []
-        if self.path.stat().st_size < self._offset:
-            self._offset = 0
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            complete, newline, _torn = file.read().rpartition(b"\n")
         self._offset += len(complete) + len(newline)
-        return [json.loads(line) for line in complete.splitlines() if line.strip()]
+        return objects_in(complete)
 
 
 class Progress:
@@ -78,9 +79,9 @@ class Progress:
         if logged != self._logged:
             self._logged = logged
             self.moved()
-        if self._waiting.is_file():
+        sentence = _text_in(self._waiting)
+        if sentence is not None:
             self.moved()
-            sentence = self._waiting.read_text(encoding="utf-8")
             if sentence and sentence != self._said:
                 self._say(sentence)
             self._said = sentence
@@ -95,3 +96,11 @@ class Progress:
             f"{last or 'no step was finished'}. Checkpoints are kept: run it again to go on. Its "
             f"log is {self._log}."
         )
+
+
+def _text_in(path: Path) -> str | None:
+    """Return what a file says, None where there is none: it may go while it is looked at."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None

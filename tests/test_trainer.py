@@ -5,16 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from assets.training_view import read_metrics
 from resources.processes import last_lines
 from resources.trainer import Program, TrainerResource
-from resources.watching import MetricsTail
+from resources.watching import MetricsTail, Progress
 from text2sql.errors import Text2SqlError
+from text2sql.training.progress import MetricsFile
 
 REPO = Path(__file__).resolve().parent.parent
 WORKING = """
@@ -209,3 +212,41 @@ def test_tail_follows_a_rewritten_file(tmp_path):
     tail = MetricsTail(path)
     path.write_text('{"step": 3}\n')
     assert tail.poll() == [{"step": 3}]
+
+
+def test_tail_leaves_out_what_a_crash_tore(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path)
+    path.write_bytes(b'{"step": 1}\n{"st\n\xff\x00\n\n7\n{"step": 2}\n')
+    assert tail.poll() == [{"step": 1}, {"step": 2}]
+
+
+def test_a_run_that_goes_on_after_a_torn_line_is_described(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1, "loss": 2.5}\n{"step": 2, "lo')
+    file = MetricsFile(path)
+    file.append({"step": 2, "loss": 1.5})
+    file.close()
+    assert read_metrics(tmp_path) == [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
+
+
+def test_files_may_go_while_they_are_looked_at(tmp_path):
+    """The program removes what it waits for, and what an earlier run wrote, at any moment."""
+    said, ended = [], threading.Event()
+
+    def come_and_go():
+        while not ended.is_set():
+            for name in ("waiting", "metrics.jsonl"):
+                (tmp_path / name).write_text("the queue is long")
+                (tmp_path / name).unlink()
+
+    progress = Progress(tmp_path, 60.0, lambda metrics: None, said.append)
+    program = threading.Thread(target=come_and_go)
+    program.start()
+    try:
+        for _ in range(3000):
+            progress.look()
+    finally:
+        ended.set()
+        program.join()
+    assert set(said) == {"the queue is long"}

@@ -16,7 +16,8 @@ WAITING_FILE = "waiting"
 class MetricsFile:
     """A file of JSON lines, one a step, each complete on disk before the next step begins.
 
-    A resumed run appends: of a step that was repeated, the last line counts.
+    A resumed run appends: of a step that was repeated, the last line counts. A line that a crash
+    tore stays, as a line of its own that ``objects_in`` leaves out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,6 +37,18 @@ class MetricsFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def objects_in(lines: bytes) -> list[dict[str, Any]]:
+    """Return the JSON objects of a metrics file's lines, without those that a crash tore."""
+    return [found for line in lines.splitlines() if isinstance(found := _loaded(line), dict)]
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
 
 
 def _finite(value: Any) -> Any:

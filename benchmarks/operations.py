@@ -6,7 +6,6 @@ cancelled run stays, whatever stage it was in, and that the next run goes on.
 
 from __future__ import annotations
 
-import os
 import socket
 import statistics
 import subprocess
@@ -19,19 +18,20 @@ import yaml
 
 from benchmarks.cancelling import cancels
 from benchmarks.lifecycle_setting import run_config
-from benchmarks.measuring import cpu_seconds, measure_parts
+from benchmarks.measuring import measure_parts
+from benchmarks.roots import REPO, environment
+from benchmarks.timed_run import timed
 from pipelines.demo import CONFIG as DEMO
 from text2sql.guard import descendants
 
-REPO = Path(__file__).resolve().parents[1]
 _LOCKED = ("database is locked", "unable to open database file")
 _LOAD = "from pipelines.definitions import defs; defs.get_repository_def().load_all_definitions()"
 
 
 def load_time(folder: Path, times: int = 5) -> dict[str, Any]:
     """Load the code location in a new process, again and again; beside a bare Dagster."""
-    bare = [_timed([sys.executable, "-c", "import dagster"], folder) for _ in range(times)]
-    rows = [_timed([sys.executable, "-c", _LOAD], folder) for _ in range(times)]
+    bare = [timed([sys.executable, "-c", "import dagster"], folder) for _ in range(times)]
+    rows = [timed([sys.executable, "-c", _LOAD], folder) for _ in range(times)]
     return {
         "times": times,
         "median_s": _median(rows, "wall_s"),
@@ -53,9 +53,7 @@ def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
     command = [sys.executable, "-m", "pipelines.ui", "--port", str(port)]
     started = time.perf_counter()
     with (folder / "ui.log").open("w") as log:
-        child = subprocess.Popen(
-            command, cwd=REPO, env=_environment(folder), stdout=log, stderr=log
-        )
+        child = subprocess.Popen(command, cwd=REPO, env=environment(folder), stdout=log, stderr=log)
     try:
         while not _listens(port):
             time.sleep(0.1)
@@ -79,18 +77,31 @@ def overhead(folder: Path, times: int = 1) -> dict[str, Any]:
     for number in range(times):
         root = folder / f"script-{number}"
         script = [sys.executable, "-m", "benchmarks.lifecycle_script", str(root), str(DEMO)]
-        rows["script"].append(_timed(script, root))
+        rows["script"].append(timed(script, root))
         root = folder / f"dagster-{number}"
-        rows["dagster"].append(_timed([sys.executable, "-m", "pipelines.demo"], root))
-    wall = {name: _median(rows[name], "wall_s") for name in rows}
-    cpu = {name: _median(rows[name], "cpu_s") for name in rows}
+        rows["dagster"].append(timed([sys.executable, "-m", "pipelines.demo"], root))
     return {
         "times": times,
         **rows,
-        "more_wall_s": round(wall["dagster"] - wall["script"], 1),
-        "more_wall_percent": round(100 * (wall["dagster"] / wall["script"] - 1), 1),
-        "more_cpu_s": round(cpu["dagster"] - cpu["script"], 1),
-        "more_cpu_percent": round(100 * (cpu["dagster"] / cpu["script"] - 1), 1),
+        **_more(rows["dagster"], rows["script"], "wall"),
+        **_more(rows["dagster"], rows["script"], "cpu"),
+    }
+
+
+def _more(rows: list[dict[str, Any]], script: list[dict[str, Any]], kind: str) -> dict[str, float]:
+    """Return what is more beside the script, in seconds and of the whole script, without training.
+
+    Training is the same program in both, and takes what its rollouts happen to take.
+    """
+    every = [
+        statistics.median(one[f"{kind}_s"] - one[f"training_{kind}_s"] for one in side)
+        for side in (rows, script)
+    ]
+    more = every[0] - every[1]
+    whole = _median(script, f"{kind}_s")
+    return {
+        f"more_{kind}_s": round(more, 1),
+        f"more_{kind}_percent": round(100 * more / whole, 1),
     }
 
 
@@ -101,7 +112,7 @@ def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
     """
     demo, root, rows, locks = _tiny(folder), folder / "root", [], 0
     for number in range(count):
-        rows.append(_timed([*demo, "--run", f"run-{number}", "--seed", str(number)], root))
+        rows.append(timed([*demo, "--run", f"run-{number}", "--seed", str(number)], root))
         logs = [file.read_text(errors="replace") for file in (root / "logs").glob("*.log")]
         locks += sum(log.count(words) for log in [*logs, rows[-1]["output"]] for words in _LOCKED)
     return {
@@ -118,46 +129,6 @@ def _tiny(folder: Path) -> list[str]:
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(run_config(tiny=True)))
     return [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
-
-
-def _timed(command: list[str], root: Path) -> dict[str, Any]:
-    """Run a command on an artifact root; return its seconds, by the clock and of the CPUs.
-
-    Processor time is that of every process below the command, looked at twice a second.
-    """
-    started, used = time.perf_counter(), dict[int, float]()
-    with (root.parent / f"{root.name}.txt").open("w+") as output:
-        child = subprocess.Popen(
-            command, cwd=REPO, env=_environment(root), stdout=output, stderr=output
-        )
-        while child.poll() is None:
-            for pid in (child.pid, *descendants(child.pid)):
-                used[pid] = max(used.get(pid, 0.0), _cpu(pid))
-            time.sleep(0.05 if time.perf_counter() - started < 20 else 0.5)
-        wall = time.perf_counter() - started
-        output.seek(0)
-        text = output.read()
-    if child.returncode:
-        print(text[-2000:], file=sys.stderr)
-    return {
-        "status": child.returncode,
-        "wall_s": round(wall, 2),
-        "cpu_s": round(sum(used.values()), 2),
-        "output": text[-2000:] if child.returncode else "",
-    }
-
-
-def _cpu(pid: int) -> float:
-    """Return the processor time that a process has used so far; 0 for one that has gone."""
-    try:
-        return cpu_seconds([pid])
-    except OSError:
-        return 0.0
-
-
-def _environment(root: Path) -> dict[str, str]:
-    root.mkdir(parents=True, exist_ok=True)
-    return os.environ | {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""}
 
 
 def _listens(port: int) -> bool:

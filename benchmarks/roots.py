@@ -1,0 +1,14 @@
+"""Artifact roots of their own for what a benchmark runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[1]
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Make an artifact root; return the environment of a program that works on it."""
+    root.mkdir(parents=True, exist_ok=True)
+    return os.environ | {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""}

@@ -44,7 +44,7 @@ ui: $(STAMP)  ## Open Dagster's UI on the demo's state
 docs: $(STAMP)  ## Build the documentation site into build/site, strictly
 	@$(BIN)/python -m mkdocs build --strict --quiet && echo "Open build/site/index.html"
 
-bench: $(STAMP)  ## Run all benchmarks (an hour or more), and write docs/benchmarks.md
+bench: $(STAMP)  ## Run all benchmarks (two hours and more), and write docs/benchmarks.md
 	@$(BIN)/python -m benchmarks.all
 
 wheel: $(STAMP)  ## Build the wheel, and use it in a fresh environment without the checkout

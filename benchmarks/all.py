@@ -1,7 +1,7 @@
 """All benchmarks in one command, and the page with their numbers.
 
 ``python -m benchmarks.all`` runs each in a process of its own, one after the other, on a machine
-that should do nothing else; it takes an hour or more on two cores. ``--quick`` runs a short form
+that should do nothing else; it takes two hours and more on two cores. ``--quick`` runs a short form
 of each in a few minutes: it shows that they work, its numbers are no measurement and are written
 to ``build/benchmarks``.
 """

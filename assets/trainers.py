@@ -15,6 +15,8 @@ from resources.policy import PolicyResource
 from resources.trainer import Program
 from text2sql.difficulty import usable
 from text2sql.errors import Text2SqlError
+from text2sql.policy.adapter import is_adapter
+from text2sql.training.prime_rl.installed import package
 from text2sql.training.prime_rl.settings import OPERATIONAL, SingleNode, SlurmNodes, TwoGpusLora
 
 PRIME_RL_GRACE_SECONDS = 120.0
@@ -114,17 +116,8 @@ def make_program(
     prompts with their gold results that are kept in ``folder``, appends to ``metrics.jsonl`` and
     leaves the trained policy in ``policy``.
     """
-    base = policy.directory(start)
-    if base is None:
-        raise Text2SqlError(
-            f"The policy {start or policy.base} is a server or on the hub: training needs its "
-            "model's directory; fetch it with hf download and name the directory."
-        )
-    if isinstance(config, PrimeRlLoraConfig) and policy.server != "vllm":
-        raise Text2SqlError(
-            "An adapter can only be evaluated through vLLM: set the policy's server to vllm, or "
-            "choose prime_rl, which trains all weights."
-        )
+    base = _weights(policy, start)
+    _require_evaluable(config, policy)
     prompts = (folder / KEPT).resolve()
     paths = {
         "policy_dir": str(base.resolve()),
@@ -141,6 +134,7 @@ def make_program(
         "settings": config.model_dump(exclude={"backend", "fresh"}),
         "agent": policy.settings(start).to_dict(),
         "package": str(CHECKOUT),
+        "code": package()["code"],
         "fresh": config.fresh,
     }
     file = write_json(folder / "config.json", paths | plan)
@@ -149,6 +143,32 @@ def make_program(
         return Program(command, PRIME_RL_GRACE_SECONDS, reads=reads, submits=True)
     gpus = config.train_gpus + config.inference_gpus
     return Program(command, PRIME_RL_GRACE_SECONDS, gpus, reads)
+
+
+def _weights(policy: PolicyResource, start: str | None) -> Path:
+    """Return the directory of the weights that a run starts from; an adapter's are none."""
+    base = policy.directory(start)
+    if base is None:
+        raise Text2SqlError(
+            f"The policy {start or policy.base} is a server or on the hub: training needs its "
+            "model's directory; fetch it with hf download and name the directory."
+        )
+    if is_adapter(base):
+        raise Text2SqlError(
+            f"{base} is an adapter, and training starts from all weights of a model: start from "
+            "base, or from a run that trained all weights."
+        )
+    return base
+
+
+def _require_evaluable(config: TrainerConfig, policy: PolicyResource) -> None:
+    """Refuse to train an adapter that the steps after the training could not serve."""
+    if isinstance(config, TrlConfig) or not config.lora_rank or policy.server == "vllm":
+        return
+    raise Text2SqlError(
+        "An adapter can only be evaluated through vLLM: set the policy's server to vllm, or train "
+        "all weights (the trainer prime_rl, lora_rank 0)."
+    )
 
 
 def _evaluation_files(root: ArtifactRoot, folder: Path) -> dict[str, str]:

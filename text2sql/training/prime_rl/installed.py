@@ -24,7 +24,10 @@ _AGAIN = (
 
 
 def prime_rl_commit(directory: Path) -> str:
-    """Return the commit of prime-rl's checkout; ``unknown`` where git cannot say."""
+    """Return the commit of prime-rl's checkout; ``unknown`` where nothing says it.
+
+    An image has no ``.git``: there the file ``COMMIT`` says it (deploy/kubernetes/training).
+    """
     try:
         done = subprocess.run(
             ["git", "-C", str(directory), "rev-parse", "--show-toplevel", "HEAD"],
@@ -34,10 +37,15 @@ def prime_rl_commit(directory: Path) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
+        return _noted_commit(directory)
     top, _, commit = done.stdout.strip().partition("\n")
     own = done.returncode == 0 and Path(top) == directory.resolve()
-    return commit if own else "unknown"
+    return commit if own else _noted_commit(directory)
+
+
+def _noted_commit(directory: Path) -> str:
+    file = directory / "COMMIT"
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else "unknown"
 
 
 def package() -> dict[str, str]:
@@ -52,6 +60,20 @@ def package() -> dict[str, str]:
         "folder": str(folder),
         "code": total.hexdigest()[:16],
     }
+
+
+def require_code(planned: str) -> None:
+    """Raise Text2SqlError where this program's code is not what the run was planned with.
+
+    ``planned`` is the ``code`` of ``package()`` there; empty where a person wrote the plan.
+    """
+    here = package()
+    if planned and planned != here["code"]:
+        raise Text2SqlError(
+            f"This program has other code of text2sql ({here['code']}, in {here['folder']}) than "
+            f"the step that started it ({planned}): build the training image anew from the same "
+            "checkout."
+        )
 
 
 def check_environment(directory: Path) -> dict[str, str]:

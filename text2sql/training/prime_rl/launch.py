@@ -27,6 +27,7 @@ from text2sql.training.prime_rl.dry_run import rl_program
 from text2sql.training.prime_rl.facts import keep_facts, read_facts
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.files import RunFiles
+from text2sql.training.prime_rl.installed import require_code
 from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
 from text2sql.training.prime_rl.preflight import preflight
 from text2sql.training.prime_rl.progress import MergedMetrics, shown
@@ -47,6 +48,7 @@ class Stopped(BaseException):
 
 def launch(plan: LaunchPlan) -> dict[str, str]:
     """Train, or go on; return what Dagster shows of the result."""
+    require_code(plan.code)
     settings = read_settings(plan.preset, plan.settings)
     if isinstance(settings, SlurmNodes):
         SlurmJob(Path(plan.output_dir), settings.poll_seconds).end_earlier()

@@ -18,8 +18,10 @@ class LaunchPlan:
 
     ``settings`` are those of the ``preset``; ``agent`` has the base policy's agent settings.
     Without the two evaluation files nothing is evaluated in the run. ``package`` is what a Slurm
-    job installs the environment from. ``fresh`` discards what an earlier attempt in
-    ``output_dir`` left; otherwise the run goes on from its last complete checkpoint.
+    job installs the environment from. ``code`` is that of ``package()`` where the run was planned:
+    a program with another one, in an older image, refuses to run. ``fresh`` discards what an
+    earlier attempt in ``output_dir`` left; otherwise the run goes on from its last complete
+    checkpoint.
     """
 
     preset: str
@@ -32,6 +34,7 @@ class LaunchPlan:
     evaluation_prompts: str = ""
     evaluation_golds: str = ""
     package: str = ""
+    code: str = ""
     fresh: bool = False
 
     def files(self) -> RunFiles:

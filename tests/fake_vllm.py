@@ -2,9 +2,11 @@
 
 What it does is written into the interpreter by ``make_python``: ``serve``, ``die`` at the start,
 ``hang`` without ever listening, ``resist`` as serve, but nothing of it obeys SIGTERM. While it
-serves, it leaves completions unanswered and ends when ``/v1/die`` is asked for. The ids of the
-server and of its children (one in a session of its own) are in ``pids`` beside the interpreter,
-its arguments in ``arguments``, its environment in ``environment``.
+serves, it leaves completions unanswered and ends when ``/v1/die`` is asked for. With ``answer`` it
+serves a model that is always wrong, and an adapter on it that is always right: ``queries.json``
+beside the interpreter has the query of each question. The ids of the server and of its children
+(one in a session of its own) are in ``pids`` there, its arguments in ``arguments``, its environment
+in ``environment``.
 """
 
 import json
@@ -15,6 +17,8 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from scripted_server import ScriptedServer, Step, asked_in, replies_with
 
 ERROR = "(EngineCore pid=7) ERROR 11-29 20:32:46 [core.py:953] RuntimeError: no room for the cache"
 
@@ -47,6 +51,8 @@ def main(folder: str, does: str, distribution: str) -> None:
     _breed(place)
     if does == "hang":
         time.sleep(600)
+    if does == "answer":
+        _answer(json.loads((place / "queries.json").read_text()))
     _serve()
 
 
@@ -60,6 +66,19 @@ def _breed(place: Path) -> None:
 
 def _after(option: str) -> str:
     return sys.argv[sys.argv.index(option) + 1]
+
+
+def _answer(queries: dict[str, str]) -> None:
+    base, adapters = _after("--served-model-name"), []
+    if "--lora-modules" in sys.argv:
+        adapters = [_after("--lora-modules").partition("=")[0]]
+
+    def reply(body: dict) -> Step:
+        right = body["model"] in adapters
+        return replies_with(queries[asked_in(body)] if right else "SELECT 0", body)
+
+    with ScriptedServer(reply, [base, *adapters], int(_after("--port"))):
+        time.sleep(3600)
 
 
 def _serve() -> None:

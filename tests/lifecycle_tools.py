@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from scripted_server import ScriptedServer, says, submits
+from scripted_server import ScriptedServer, asked_in, replies_with
 
 from assets.data import load_current, load_questions
 
@@ -27,12 +27,10 @@ def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scri
         if not golds:
             for split in load_current(root).splits:
                 golds.update({q.question: q.sql for q in load_questions(root, split)})
-        text = next(m["content"] for m in body["messages"] if m["role"] == "user")
-        asked = text.rpartition("\n\nQuestion: ")[2].partition("\n\nEvidence")[0]
+        asked = asked_in(body)
         luck = random.Random(asked).random() if not body.get("temperature") else dice.random()
         time.sleep(seconds)
-        sql = golds[asked] if luck < chance else "SELECT 1"
-        return submits(sql) if body.get("tools") else says(f"```sql\n{sql}\n```")
+        return replies_with(golds[asked] if luck < chance else "SELECT 1", body)
 
     return ScriptedServer(reply, [name])
 

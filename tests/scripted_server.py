@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -79,6 +79,17 @@ def fails(status: int, message: str = "no", **headers: str) -> Step:
 def replay(answer: Any, status: int = 200) -> Step:
     """This JSON."""
     return Step(json.dumps(answer).encode(), status)
+
+
+def asked_in(body: Mapping[str, Any]) -> str:
+    """Return the question that a request to an agent's policy is about."""
+    text: str = next(m["content"] for m in body["messages"] if m["role"] == "user")
+    return text.rpartition("\n\nQuestion: ")[2].partition("\n\nEvidence")[0]
+
+
+def replies_with(sql: str, body: Mapping[str, Any]) -> Step:
+    """Submit a query, or say it in a code block where the request offers no tools."""
+    return submits(sql) if body.get("tools") else says(f"```sql\n{sql}\n```")
 
 
 class ScriptedServer:

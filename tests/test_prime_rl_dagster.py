@@ -44,8 +44,8 @@ def place(tmp_path, monkeypatch):
     return place
 
 
-def run_assets(names: list[str], **ops):
-    """Run some of the lifecycle's assets in this process."""
+def run_assets(names: list[str], policy: dict | None = None, **ops):
+    """Run some of the lifecycle's assets in this process, with this ``policy`` resource."""
     with dg.DagsterInstance.ephemeral() as instance:
         add_training_run(instance, "first")
         result = defs.resolve_job_def("lifecycle").execute_in_process(
@@ -53,7 +53,11 @@ def run_assets(names: list[str], **ops):
             partition_key="first",
             asset_selection=[dg.AssetKey(name) for name in names],
             raise_on_error=False,
-            run_config={"ops": ops, "loggers": QUIET},
+            run_config={
+                "ops": ops,
+                "loggers": QUIET,
+                "resources": {"policy": {"config": policy or {}}},
+            },
         )
         SHOWN[:] = instance.fetch_observations(dg.AssetKey("grpo_policy"), limit=1000).records
         return result

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import dagster as dg
 from interface import Interface
 from lifecycle_tools import SIZES
-from scripted_server import ScriptedServer, Step, says, submits
+from scripted_server import ScriptedServer, Step, asked_in, replies_with
 
 from assets.data import load_questions, write_json
 from assets.report_questions import shipped_questions
@@ -52,14 +52,12 @@ class Served:
         self._dice = random.Random(7)
 
     def __call__(self, body: Mapping[str, Any]) -> Step:
-        text = next(m["content"] for m in body["messages"] if m["role"] == "user")
-        asked = text.rpartition("\n\nQuestion: ")[2].partition("\n\nEvidence")[0]
+        asked = asked_in(body)
         greedy = not body.get("temperature")
         luck = random.Random(asked).random() if greedy else self._dice.random()
         sql, chance = self._right(asked)
         sql = sql if luck < chance else f"SELECT {luck:.3f}"
-        reply = submits(sql) if body.get("tools") else says(f"```sql\n{sql}\n```")
-        return replace(reply, wait=self.seconds)
+        return replace(replies_with(sql, body), wait=self.seconds)
 
     def _right(self, asked: str) -> tuple[str, float]:
         if asked not in self._known:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from interface import Interface
 from lifecycle_tools import SIZES, processes_below, wait_until
+from prime_rl_place import Place
 
 from browser.screen import SCREENSHOTS, launch_by, materialize_button, picture
 from browser.small_project import PICTURED, SmallProject
@@ -66,10 +67,19 @@ def root(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 @pytest.fixture(scope="package")
-def project(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallProject]:
+def trainer(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Stand-ins for prime-rl and for two GPUs, which the project's steps find."""
+    return Place(tmp_path_factory.mktemp("prime-rl"))
+
+
+@pytest.fixture(scope="package")
+def project(
+    root: Path, trainer: Place, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SmallProject]:
     """A small project, and ``make ui`` on it; no process of it is left."""
     log = tmp_path_factory.mktemp("interface") / "ui.log"
-    interface = Interface(log, {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""})
+    found = {name: trainer.environment[name] for name in ("PRIME_RL_DIR", "PATH")}
+    interface = Interface(log, {"TEXT2SQL_ROOT": str(root), "DAGSTER_HOME": ""} | found)
     try:
         with SmallProject(root, interface) as project:
             project.make(PICTURED if os.environ.get(SCREENSHOTS) else SIZES)

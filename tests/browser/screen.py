@@ -84,8 +84,13 @@ def change(page: Page, **values: object) -> None:
         assert places, f"there is no {name} in the launchpad"
         for place in places:
             lines[place] = f"{lines[place].partition(':')[0]}: {value}"
+    write(page, "\n".join(lines))
+
+
+def write(page: Page, config: str) -> None:
+    """Write a config into the launchpad's editor; Dagster must accept it."""
     with page.expect_response(lambda answer: "PreviewConfigQuery" in _body(answer)):
-        page.evaluate(f"text => {EDITOR}.setValue(text)", "\n".join(lines))
+        page.evaluate(f"text => {EDITOR}.setValue(text)", config)
     page.get_by_text("No errors").wait_for()
 
 

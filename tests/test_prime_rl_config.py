@@ -271,7 +271,15 @@ def test_prime_rl_writes_the_job_that_is_submitted(tmp_path):
     settings = read_settings("slurm", {"partition": "gpu", "failure_wait_seconds": 77})
     write_toml(rl_config(settings, files), tmp_path / "rl.toml")
     command = [str(rl_program(directory)), "@", str(tmp_path / "rl.toml"), "--clean", "--dry-run"]
-    subprocess.run(command, cwd=directory, env=rl_environment(directory), check=True)
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=rl_environment(directory),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout.decode()
     script = (tmp_path / "run" / SCRIPT).read_text()
     for words in ("--nodes=4", "--partition=gpu", "--time=24:00:00", "sleep 77",
                   "uv pip install --no-deps /srv/text2sql"):  # fmt: skip

@@ -43,6 +43,7 @@ def test_a_difference_inside_the_noise_is_called_so(tmp_path):
     assert found.returncode == 0, found.stderr
     assert found.stdout.splitlines() == [
         "execution accuracy: A 50.0 %, B 75.0 %, n = 4",
+        "  B minus A: +25.0 points [-47.3, +80.6], paired 95 % interval",
         "  The difference to A is inside the noise: 2 gained, 1 lost of 4 questions "
         "(McNemar exact, p = 1).",
         "  gained: 2, 3",
@@ -59,7 +60,9 @@ def test_a_real_difference_and_partial_results(tmp_path):
     assert "and 10 more (--json has all)" in text
     assert "Worse than A" in run(tmp_path, "compare", b, a).stdout
     row = json.loads(run(tmp_path, "compare", a, b, "--json").stdout)
-    assert len(row["settings"]["execution accuracy"]["gained"]) == 30
+    its = row["settings"]["execution accuracy"]
+    assert len(its["gained"]) == 30
+    assert (its["low"], its["high"]) == (pytest.approx(0.83365, abs=1e-4), 1.0)
 
 
 def test_other_questions_and_rules_are_refused(tmp_path):
@@ -99,3 +102,14 @@ def test_report_of_a_run_without_one(tmp_path):
     found = run(tmp_path, "report", "june")
     assert found.returncode == 1 and "materialize dev_scores" in found.stderr
     assert "no evaluation" in run(tmp_path, "report", "../june").stderr
+
+
+def test_report_finds_an_evaluation_on_a_held_out_split_by_its_folder(tmp_path):
+    evaluated(tmp_path, "june", "d1", "mwww")
+    assert "On held-out" not in run(tmp_path, "report", "x").stderr
+    folder = tmp_path / "held_out" / "test-r1-d1"
+    folder.parent.mkdir()
+    (tmp_path / "evaluation" / "june").rename(folder)
+    found = run(tmp_path, "report", folder.name)
+    assert found.returncode == 1 and "materialize held_out_scores for it" in found.stderr
+    assert "On held-out splits: test-r1-d1." in run(tmp_path, "report", "june").stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from text2sql.champion import local_root
-from text2sql.comparison import run_folder
+from text2sql.comparison import evaluation_folder
 from text2sql.errors import Text2SqlError
 
 
@@ -24,9 +24,10 @@ from text2sql.errors import Text2SqlError
 def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
     """Write the report of the training run RUN as one HTML page, and print where it is.
 
-    The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). The page
-    needs no network; the lines that its numbers come from are in rollouts.csv beside the run's
-    scores.
+    The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may
+    also be an evaluation on a held-out split, named as its folder below held_out is; a wrong name
+    lists all. The page needs no network; the lines that its numbers come from are in rollouts.csv
+    beside the scores.
 
     \b
     Exit status:
@@ -37,7 +38,7 @@ def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
     from text2sql.evaluation_report.files import PAGE, read_details, write_text
     from text2sql.evaluation_report.page import render_report
 
-    folder = run_folder(local_root(), run)
+    folder = evaluation_folder(local_root(), run)
     page = write_text(output or folder / PAGE, render_report(read_details(folder)))
     click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
     if show and click.launch(str(page)):

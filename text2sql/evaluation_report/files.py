@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from text2sql.comparison import HELD_OUT
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation_report.page import render_report
 from text2sql.questions import Question
@@ -60,17 +61,18 @@ def write_report(
 def read_details(folder: Path) -> dict[str, Any]:
     """Read what a report shows; raises Text2SqlError where there is none."""
     file = folder / DETAILS
+    asset = "held_out_scores" if folder.parent.name == HELD_OUT else "dev_scores"
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise Text2SqlError(
-            f"There is no report of the training run {folder.name}: {file} cannot be read "
-            f"({error.strerror}); materialize dev_scores for it."
+            f"There is no report of {folder.name}: {file} cannot be read "
+            f"({error.strerror}); materialize {asset} for it."
         ) from error
     except ValueError as error:
-        raise Text2SqlError(f"{file} is not JSON ({error}); materialize dev_scores.") from error
+        raise Text2SqlError(f"{file} is not JSON ({error}); materialize {asset}.") from error
     if not isinstance(found, dict) or "scores" not in found:
-        raise Text2SqlError(f"{file} is no report; materialize dev_scores again.")
+        raise Text2SqlError(f"{file} is no report; materialize {asset} again.")
     return found
 
 

@@ -1,5 +1,6 @@
 """The model card, and the champion: the policy that answers every day."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +26,7 @@ from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.candidate import read_candidate, rival_of
-from text2sql.champion import champion_record, read_seat
+from text2sql.champion import champion_record, is_served, read_seat
 from text2sql.champion_history import PROMOTION, history, roll_back
 from text2sql.errors import Text2SqlError
 from text2sql.model_card import render_card
@@ -145,27 +146,35 @@ def _decide(
 
 
 def _result(
-    root: ArtifactRoot, decision: str, findings: list[Finding] | None = None
+    root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dg.MaterializeResult:
     """Say who is champion now and why, and who was before."""
+    return dg.MaterializeResult(
+        metadata=champion_facts(root, decision, findings),
+        data_version=dg.DataVersion(read_champion(root)["revision"]),
+    )
+
+
+def champion_facts(
+    root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
+) -> dict[str, Any]:
+    """Return the metadata of ``champion_policy``: the decision, who is champion, who was before."""
     champion, past = read_champion(root), history(root.path)
+    policy = str(champion["policy"])
     checks = [
         {"check": one.check, "passed": str(one.passed), "what it says": one.sentence}
-        for one in findings or ()
+        for one in findings
     ]
-    return dg.MaterializeResult(
-        metadata={
-            "decision": decision,
-            "training run": champion["training_run"],
-            "policy": dg.MetadataValue.path(champion["policy"]),
-            "policy revision": champion["revision"],
-            "greedy": champion.get("greedy", ""),
-            "champions before": len(past) - 1,
-            **({"checks": records(checks)} if checks else {}),
-            "history": records([_history_row(one) for one in past[: -SHOWN - 1 : -1]]),
-        },
-        data_version=dg.DataVersion(champion["revision"]),
-    )
+    return {
+        "decision": decision,
+        "training run": champion["training_run"],
+        "policy": policy if is_served(policy) else dg.MetadataValue.path(policy),
+        "policy revision": champion["revision"],
+        "greedy": champion.get("greedy", ""),
+        "champions before": len(past) - 1,
+        **({"checks": records(checks)} if checks else {}),
+        "history": records([_history_row(one) for one in past[: -SHOWN - 1 : -1]]),
+    }
 
 
 def _history_row(record: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_questions, write_json
 from assets.failures import told
 from assets.partitions import training_runs
+from assets.rivals import champion_set
 from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
 from assets.sampling import (
     SamplingConfig,
@@ -28,8 +29,8 @@ from text2sql.rollouts import Rollout
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED
 
 
-class DevRolloutsConfig(SamplingConfig):
-    """How the two policies are sampled on the dev questions, beside one greedy rollout each."""
+class EvaluationConfig(SamplingConfig):
+    """How two policies are sampled on a split's questions, beside one greedy rollout each."""
 
     sampled_per_subset: int = Field(
         default=0,
@@ -39,6 +40,16 @@ class DevRolloutsConfig(SamplingConfig):
     single_turn: bool = Field(
         default=True,
         description="Also ask each question once without tools: the schema, one greedy reply.",
+    )
+
+
+class DevRolloutsConfig(EvaluationConfig):
+    """How base, trained policy and, where it needs to be, the champion are sampled on dev."""
+
+    ask_champion: bool = Field(
+        default=True,
+        description="Also ask the champion each question once, greedily, where it was not "
+        "evaluated on these questions with these prompts: the gate compares with it.",
     )
 
 
@@ -62,13 +73,15 @@ def plan_dev_rollouts(
     """Find out which rollouts of the two policies are missing; the base's are sampled once."""
     trained = read_training(root, context.partition_key)["policy"]
     sets = wanted_sets(root, policy, "dev", trained, config)
+    if config.ask_champion:
+        sets |= champion_set(root, policy, sets, context.log.warning)
     rows = {name: wanted.to_dict() for name, wanted in sets.items()}
     yield dg.Output(rows, output_name="sets")
     yield from plan_shards(root.path, list(sets.values()), config)
 
 
 def wanted_sets(
-    root: ArtifactRoot, policy: PolicyResource, split: str, trained: str, config: DevRolloutsConfig
+    root: ArtifactRoot, policy: PolicyResource, split: str, trained: str, config: EvaluationConfig
 ) -> dict[str, RolloutSet]:
     """Return the sets of rollouts that an evaluation of a policy and its base needs."""
     questions = load_questions(root.path, split)

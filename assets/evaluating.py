@@ -9,6 +9,7 @@ from pydantic import Field
 
 from assets.data import load_current, load_golds, load_questions, load_rows, write_json
 from assets.known_issues import list_version, load_corrections
+from assets.rivals import CHAMPION, before, write_rivals
 from assets.rollout_sets import RolloutSet
 from assets.sources import SAMPLING, SOURCES
 from assets.strength import load_strength
@@ -16,11 +17,11 @@ from assets.versions import code_version, fingerprint, read_json
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.champion import champion_record
+from text2sql.comparison import HELD_OUT
 from text2sql.efficiency import DEFINITIONS as TIMED
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
-from text2sql.evaluation_report.details import Before, Evaluated, details_of
+from text2sql.evaluation_report.details import Evaluated, details_of
 from text2sql.evaluation_report.files import write_report, write_text
 from text2sql.lineage.scores import NOTE, noted_files
 from text2sql.parts import RULE, Strengths
@@ -29,7 +30,7 @@ from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset
 from text2sql.rollout_places import LocatedRollouts, read_located
 from text2sql.rule_scores import RuleResults, measure_rules
-from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Outcomes, Scores, compare
+from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Scores
 from text2sql.submissions import bird_submission, spider_submission
 
 POINTER = "rollouts.json"
@@ -90,8 +91,10 @@ def evaluate(
     write_json(what.folder / "scores.json", scores.to_dict())
     outcomes = outcomes_of(policies[1], drawn.samples)
     write_json(what.folder / "outcomes.json", outcomes)
-    before = _before(root, scores, outcomes["greedy"])
-    details = details_of(what.run, questions, scores, located, root.path, before, rules)
+    others = [policies[0], *_champion(root, sets)]
+    rivals = write_rivals(what.folder, sets, others)
+    champion = before(root, scores, outcomes["greedy"], rivals)
+    details = details_of(what.run, questions, scores, located, root.path, champion, rules)
     write_report(what.folder, details, located, questions, root.path, rules)
     _write_note(context, what)
     _write_submissions(root, what, located[1])
@@ -138,7 +141,8 @@ def scores_version(scores: Scores) -> str:
 def _pointer(folder: Path) -> dict[str, Any]:
     sets = read_json(folder / POINTER)
     if not sets:
-        raise Text2SqlError(f"There is no {folder / POINTER}: sample the rollouts first.")
+        asset = "held_out_rollouts" if folder.parent.name == HELD_OUT else "dev_rollouts"
+        raise Text2SqlError(f"There is no {folder / POINTER}: materialize {asset} first.")
     return sets
 
 
@@ -168,6 +172,13 @@ def _policy_rollouts(sets: dict[str, RolloutSet], found: Evaluated) -> PolicyRol
     return PolicyRollouts(found.name, about.policy_revision, greedy, sampled, about.dataset, once)
 
 
+def _champion(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> list[PolicyRollouts]:
+    """Return what the champion did, where it was asked beside the two."""
+    if f"{CHAMPION} greedy" not in sets:
+        return []
+    return [_policy_rollouts(sets, _located(root, sets, CHAMPION))]
+
+
 def _rules(
     questions: list[Question],
     policies: list[PolicyRollouts],
@@ -187,23 +198,6 @@ def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated)
     sql = {one.rollout.key: one.rollout.sql or "" for one in trained.greedy}
     write_text(what.folder / f"predict_{what.split}.json", bird_submission(rows, sql))
     write_text(what.folder / f"predict_{what.split}.sql", spider_submission(rows, sql))
-
-
-def _before(root: ArtifactRoot, scores: Scores, greedy: Outcomes) -> Before | None:
-    """Compare with the champion as it is now, where it is another one that was asked the same."""
-    champion = champion_record(root.path)
-    asked = ("dataset", "prompt_revision")
-    same = all(champion.get(name) == scores.provenance[name] for name in asked)
-    if not same or champion["revision"] == scores.revisions[TRAINED]:
-        return None
-    old = champion.get("outcomes", {})
-    both = [key for key in greedy if key in old]
-    return Before(
-        champion["training_run"],
-        compare("greedy", "all", "", old, greedy, both),
-        [key for key in both if greedy[key] > old[key]],
-        [key for key in both if greedy[key] < old[key]],
-    )
 
 
 def _provenance(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, write_json
-from assets.dev_rollouts import DevRolloutsConfig, wanted_sets
+from assets.dev_rollouts import EvaluationConfig, wanted_sets
 from assets.evaluating import POINTER, Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
 from assets.failures import told
@@ -28,7 +28,7 @@ from text2sql.rollouts import Rollout
 FOLDER, CURRENT = "held_out", "current.json"
 
 
-class HeldOutConfig(DevRolloutsConfig):
+class HeldOutConfig(EvaluationConfig):
     """How champion and base are sampled on the held-out split."""
 
     split: str = Field(

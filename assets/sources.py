@@ -36,7 +36,7 @@ SAMPLING = (
     "resources/policy.py",
 )
 SCORING = (
-    *_assets("evaluating"),
+    *_assets("evaluating", "rivals"),
     *_library("evaluation.py", "evaluation_report", "failures", "known_issues.py"),
     *_library("parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"),
     *_library("efficiency.py", "rule_scores.py", "rules.py", "submissions.py"),
@@ -84,7 +84,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *_library("training", "environment.py"),
         *ROLLOUTS,
     ),
-    "dev_rollouts": (*_assets("dev_rollouts"), *SAMPLING),
+    "dev_rollouts": (*_assets("dev_rollouts", "rivals"), *SAMPLING),
     "dev_scores": (*_assets("evaluation"), *SCORING),
     "held_out_rollouts": (*_assets("held_out"), *_library("held_out.py"), *SAMPLING),
     "held_out_scores": (*_assets("held_out"), *_library("held_out.py"), *SCORING),

@@ -16,6 +16,8 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"
 """Names another dagster.yaml than the checkout's, such as deploy/postgres/dagster.yaml."""
+OURS = [dg.AssetKey(name) for name in ("champion_policy", "bird_archive", "report_questions")]
+"""Assets that an instance of this project knows soon: where one can begin."""
 
 
 def prepare_home(root: Path | None = None) -> Path:
@@ -56,6 +58,26 @@ def open_instance(root: Path | None = None) -> dg.DagsterInstance:
         set_pools(instance)
     end_orphaned_runs(instance)
     return instance
+
+
+def existing_instance(root: Path) -> dg.DagsterInstance | None:
+    """Open the instance that is there as it is: below the root, else in ``DAGSTER_HOME``.
+
+    None where there is none, or where the one in ``DAGSTER_HOME`` knows nothing of this project.
+    Use it in a ``with`` block.
+    """
+    own, named = root / "dagster_home", os.environ.get("DAGSTER_HOME")
+    places = [own, *([Path(named)] if named else [])]
+    home = next((place for place in places if (place / "dagster.yaml").is_file()), None)
+    if home is None:
+        return None
+    os.environ["DAGSTER_HOME"] = str(home.resolve())
+    with _told_plainly():
+        instance = dg.DagsterInstance.get()
+        if home == own or any(map(instance.has_asset_key, OURS)):
+            return instance
+    instance.dispose()
+    return None
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from pipelines.train_config import (
     training_config,
 )
 from resources.paths import ArtifactRoot
-from text2sql.champion import champion_record
+from text2sql.champion import ADOPTED_RUN, champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.score_table import score_rows, text_table
 from text2sql.training.start import Start, find_start
@@ -103,7 +103,7 @@ def _show(root: ArtifactRoot, name: str) -> None:
     print(f"model card    {evaluation_folder(root, name) / 'README.md'}")
     print(f"made from     text2sql lineage {name}")
     champion = champion_record(root.path).get("training_run")
-    if champion and champion != name:
+    if champion not in (None, ADOPTED_RUN, name):
         print(f"the champion  text2sql compare {champion} {name}")
 
 

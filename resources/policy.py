@@ -57,7 +57,8 @@ class PolicyResource(dg.ConfigurableResource):
     base: str = Field(
         default="pocket",
         description="The policy to start from: 'pocket', a model directory, a server's URL (of "
-        "several equal ones, separated by commas), or with 'vllm' a model's id on the hub.",
+        "several equal ones, separated by commas; #MODEL at the end chooses one of its models), "
+        "or with 'vllm' a model's id on the hub.",
     )
     model: str = Field(default="", description="The model to ask for, where the base is a server.")
     server: Literal["in_process", "vllm"] = Field(
@@ -80,7 +81,7 @@ class PolicyResource(dg.ConfigurableResource):
             from text2sql.policy.served import serve_policy
 
             return serve_policy(wanted, self.vllm.options())
-        return open_policy(wanted, self.model or None, threads=threads)
+        return open_policy(wanted, self._model(wanted), threads=threads)
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
         """Return the directory of a policy's weights; None where a server holds them."""
@@ -117,7 +118,11 @@ class PolicyResource(dg.ConfigurableResource):
         wanted = str(spec or self.base)
         if self._served(wanted):
             return AgentSettings.for_policy(self.directory(wanted))
-        return trained_settings(wanted, self.model or None)
+        return trained_settings(wanted, self._model(wanted))
+
+    def _model(self, spec: str) -> str | None:
+        """Return the model to ask a server for, where its specification does not say it itself."""
+        return None if "#" in spec else self.model or None
 
     def _served(self, spec: str) -> bool:
         """Say whether a policy gets a vLLM server of its own."""

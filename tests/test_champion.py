@@ -110,6 +110,12 @@ def test_promoting_by_hand_records_what_spoke_against_it(root):
     assert "is champion now, in spite of accuracy_holds; not held: back_test." in said
     record = champion(root)
     assert (record["act"], record["reason"]) == ("by hand", "a customer needs it")
+    candidate(root, "lenient", 11)
+    said = called("promote", "lenient", "--reason", "bounds", "--significance", "0").stdout
+    assert "passed   accuracy_holds: Not better beyond noise than the base" in said
+    assert called("promote", "june", "--reason", "x", "--missing", "2").exit_code == 2
+    roll_back(root, "only tried")
+    record = champion(root)
     assert [one["passed"] for one in record["findings"]] == [False, True, True, None]
     with pytest.raises(Text2SqlError, match="worse has the champion's own weights already"):
         called("promote", "worse", "--reason", "again")
@@ -141,6 +147,13 @@ def test_show_and_history_for_people_and_programs(root):
     assert "training run" in listed and listed.count("better") == 3 and "(3 rows)" in listed
     shutil.rmtree(root / "training" / "august")
     with pytest.raises(Text2SqlError, match="champion cannot answer: its weights are gone"):
+        called("show")
+
+
+def test_a_place_that_was_edited_is_looked_at_where_the_file_says(root):
+    record = champion(root) | {"policy": str(root / "elsewhere")}
+    (root / "champion.json").write_text(json.dumps(record))
+    with pytest.raises(Text2SqlError, match="its weights are gone from .*elsewhere"):
         called("show")
 
 
@@ -235,7 +248,7 @@ def test_of_two_promotions_at_once_one_is_told(root):
     with pytest.raises(Text2SqlError) as told:
         promote(root, seen, read_candidate(root, "right"), [], PROMOTION, "better")
     assert "it is the training run left now (promotion, " in str(told.value)
-    assert "and august was compared with. Nothing was changed" in str(told.value)
+    assert "and the training run august was compared with. Nothing was changed" in str(told.value)
     assert names(root)[-1] == "left"
 
 

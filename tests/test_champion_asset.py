@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 from promotion_place import candidate, champion
 from test_lifecycle import QUIET
 
 from pipelines.definitions import defs
+from pipelines.home import open_instance
 from text2sql.champion_history import history
+from text2sql.cli import cli
+from text2sql.promoting import promote_by_hand
+from text2sql.promotion import GateRules
 
 
 @pytest.fixture
@@ -121,4 +126,35 @@ def test_the_job_that_goes_back_asks_only_for_the_reason(root, instance):
     }
     assert "Say why" in why(job.execute_in_process(instance=instance, raise_on_error=False))
     assert act(instance, action="roll_back", reason="tried").success
+    assert champion(root)["training_run"] == "june"
+
+
+def latest(instance: dg.DagsterInstance) -> dg.AssetMaterialization:
+    """Return the last materialization of champion_policy."""
+    event = instance.get_latest_materialization_event(dg.AssetKey("champion_policy"))
+    assert event is not None and event.asset_materialization is not None
+    return event.asset_materialization
+
+
+def test_what_a_command_changes_is_seen_in_dagster_at_once(root, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    for number, run in enumerate(("june", "july")):
+        candidate(root, run, 15 + 15 * number)
+    promote_by_hand(root, "june", "the first", GateRules())
+    with open_instance(root) as instance:
+        words = ["champion", "promote", "july", "--reason", "a customer asks"]
+        done = CliRunner().invoke(cli, words, catch_exceptions=False)
+        assert done.exit_code == 0 and not done.stderr
+        seen = latest(instance)
+        assert seen.tags is not None
+        assert seen.tags["dagster/data_version"] == champion(root)["revision"]
+        shown = {name: value.value for name, value in seen.metadata.items()}
+        assert shown["decision"] == "july is champion now (by hand): a customer asks"
+        assert shown["training run"] == "july" and len(shown["history"].records) == 2
+    home = root / "dagster_home"
+    (home / "dagster.yaml").unlink()
+    (home / "dagster.yaml").write_text("nonsense: 1")
+    done = CliRunner().invoke(cli, ["champion", "rollback", "--reason", "x"])
+    assert done.exit_code == 0 and "is champion again" in done.stdout
+    assert "note: Dagster could not be told (" in done.stderr
     assert champion(root)["training_run"] == "june"

@@ -25,7 +25,11 @@ from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.trainer import TrainerResource
+from text2sql.candidate import read_candidate, rival_of
+from text2sql.champion import champion_record
 from text2sql.held_out import LOG
+from text2sql.promoting import adopt
+from text2sql.promotion import GateRules, judge
 
 MODULES = [bird, strength, known_issues, training, dev_rollouts, champion, held_out]
 ASSETS = dg.load_assets_from_modules(MODULES)
@@ -202,3 +206,42 @@ def test_a_held_out_split_is_looked_at_once_and_a_second_look_says_so(place):
         in (metadata(second, "held_out_scores")["what the numbers are"])
     )
     assert len((place / LOG).read_text().splitlines()) == 2
+
+
+def gate(root: Path) -> str:
+    """Return what the gate says of june's accuracy."""
+    june = read_candidate(root, "june")
+    found = judge(june, rival_of(root, champion_record(root), june), GateRules())[0]
+    return f"{'passed' if found.passed else 'failed'}: {found.sentence}"
+
+
+def test_an_adopted_champion_is_asked_beside_the_first_candidate(place):
+    few = {"config": {"samples": 2, "single_turn": False, "shards": 1}}
+    with answering(place, 0.4) as base, answering(place, 2, name="better") as better:
+        train(place, better.url)
+        with answering(place, 0.3, name="ours") as ours:
+            spec = f"{ours.url}#ours"
+            adopt(place, spec, PolicyResource().revision(spec), "our first model")
+            without = {"config": few["config"] | {"ask_champion": False}}
+            assert run(place, EVALUATE, base.url, dev_rollouts=without).success
+            assert gate(place).startswith("failed: ") and "was not asked these" in gate(place)
+            asked = run(place, EVALUATE, base.url, dev_rollouts=few)
+        rows = metadata(asked, "dev_rollouts")["rollouts"].records
+        assert "champion greedy" in [row.data["rollouts"] for row in rows]
+        assert f"Better beyond noise than the adopted champion {spec}: 100.0 vs" in gate(place)
+        page = (place / "evaluation" / "june" / "report.html").read_text()
+        assert "Better than the adopted champion" in page
+        gone = run(place, EVALUATE, base.url, dev_rollouts=few)
+    assert gone.success and gate(place).startswith("failed: ")
+
+
+def test_a_champion_that_is_the_base_was_asked_with_it(place):
+    few = {"config": {"samples": 2, "single_turn": False, "shards": 1}}
+    with answering(place, 0.1) as base, answering(place, 2, name="better") as better:
+        train(place, better.url)
+        adopt(place, base.url, PolicyResource().revision(base.url), "our first model")
+        assert run(place, EVALUATE, base.url, dev_rollouts=few).success
+    assert "champion greedy" not in json.loads(
+        (place / "evaluation" / "june" / "rollouts.json").read_text()
+    )
+    assert f"Better beyond noise than the adopted champion {base.url}: 100.0 vs" in gate(place)

@@ -109,12 +109,14 @@ def evaluated(
     write(folder / NOTE, sealed({"code": COMMIT, "files": noted_files(folder)}))
 
 
-def answered(root: Path, policy: dict) -> None:
+def answered(root: Path, policy: dict, run: str = "july") -> None:
     """Store the champion's answer to a question."""
     database = root / "corpus" / "shop.sqlite"
+    database.parent.mkdir(parents=True, exist_ok=True)
+    database.touch()
     question = ReportQuestion("shops", "how many shops are there", str(database))
     champion = {"policy": policy["policy"], "revision": policy["policy_revision"]}
-    champion |= {"training_run": "july", "act": "by hand", "reason": "we like it"}
+    champion |= {"training_run": run, "act": "by hand", "reason": "we like it"}
     write(root / CHAMPION, champion | {"promoted_at": "2026-03-01", "number": 1})
     write(run_note(root, "asked-1"), sealed({"code": COMMIT}))
     with ReportingStore(f"sqlite:///{root}/reporting.sqlite") as store:
@@ -130,7 +132,7 @@ def answered(root: Path, policy: dict) -> None:
                 1.0,
                 database_fingerprint=database_fingerprint(database),
                 policy_revision=policy["policy_revision"],
-                training_run="july",
+                training_run=run,
                 dagster_run_id="asked-1",
             )
         )
@@ -204,6 +206,16 @@ def test_an_accuracy_leads_to_the_run_that_reported_it(root, asked):
     assert ("training run", "july") in names(links)
     if asked != OF_RUN:
         assert "trained greedy, all: 63.3 [0.0, 100.0] n=1000" in links[0]["facts"].values()
+
+
+def test_an_answer_of_an_adopted_champion_ends_with_it(tmp_path, monkeypatch):
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
+    served = {"policy": "http://127.0.0.1:1/v1#ours", "policy_revision": "r" * 16}
+    answered(tmp_path, served, "base")
+    links, problems = chain("1")
+    assert problems == [] and names(links) == [("answer", "1"), ("champion", "r" * 16)]
+    assert links[1]["facts"]["policy"] == served["policy"]
 
 
 def test_an_answer_is_traced_to_who_answered_and_from_which_data(root):

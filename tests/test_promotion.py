@@ -12,7 +12,7 @@ from text2sql.candidate import read_candidate, rival_of
 from text2sql.champion import read_seat
 from text2sql.champion_history import PROMOTION
 from text2sql.errors import Text2SqlError
-from text2sql.promoting import promote
+from text2sql.promoting import adopt, promote
 from text2sql.promotion import GateRules, Outcome, decide, judge
 from text2sql.scores import TRAINED
 
@@ -103,6 +103,49 @@ def test_other_data_or_prompts_are_not_compared_silently(tmp_path, other, named)
     trained(tmp_path, "june", "others")
     evaluate(tmp_path, "june", 20, **other)
     assert look(tmp_path, "july")[1].outcome is Outcome.REFUSED, "those are other weights"
+
+
+ADOPTED = "http://127.0.0.1:1/v1#small"
+
+
+def beside(root: Path, run: str, revision: str, right: int, prompts: str = "prompts-1") -> None:
+    """Write what another policy answered when a run was evaluated."""
+    outcomes = {f"dev/{n}": float(n < right) for n in range(40)}
+    row = {revision: {"prompt_revision": prompts, "greedy": outcomes}}
+    (root / "evaluation" / run / "rivals.json").write_text(json.dumps(row))
+
+
+def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(tmp_path):
+    adopt(tmp_path, ADOPTED, "revision-small", "our first model")
+    candidate(tmp_path, "june", 30)
+    _, decision = look(tmp_path, "june")
+    assert decision.outcome is Outcome.REFUSED
+    assert (
+        f"the adopted champion {ADOPTED}, which was not asked these questions: materialize "
+        "dev_rollouts and dev_scores for june again" in decision.sentence
+    )
+    assert "text2sql champion promote june --reason WHY, or in the UI with" in decision.sentence
+    beside(tmp_path, "june", "revision-small", 20)
+    _, decision = look(tmp_path, "june")
+    assert decision.outcome is Outcome.PROMOTED
+    assert f"than the adopted champion {ADOPTED}: 75.0 vs 50.0, 10 gained" in decision.sentence
+    beside(tmp_path, "june", "revision-small", 30)
+    assert look(tmp_path, "june")[1].sentence.startswith(f"The adopted champion {ADOPTED} stays: ")
+    beside(tmp_path, "june", "revision-small", 20, "prompts-2")
+    assert look(tmp_path, "june")[1].outcome is Outcome.REFUSED
+    beside(tmp_path, "june", "another", 20)
+    assert look(tmp_path, "june")[1].outcome is Outcome.REFUSED
+    (tmp_path / "evaluation" / "june" / "rivals.json").write_text('{"revision-small": 1}')
+    with pytest.raises(Text2SqlError, match=r"rivals\.json makes no sense"):
+        look(tmp_path, "june")
+
+
+def test_a_champion_of_other_data_is_compared_by_what_it_answers_beside_a_candidate(tmp_path):
+    candidate(tmp_path, "june", 20)
+    crown(tmp_path, "june")
+    candidate(tmp_path, "july", 40, dataset="data-2")
+    beside(tmp_path, "july", read_seat(tmp_path).record["revision"], 20)
+    assert look(tmp_path, "july")[1].outcome is Outcome.PROMOTED
 
 
 def test_writers_gaps_and_spoilt_rollouts_are_stopped(tmp_path):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from text2sql.champion import ADOPTED_RUN
 from text2sql.comparison import run_folder
 from text2sql.errors import Text2SqlError
 from text2sql.held_out import require_selection
 from text2sql.scores import TRAINED, Outcomes, Scores
 
+RIVALS = "rivals.json"
+"""What other policies answered greedily, by their revisions, in the folder of an evaluation."""
 SETTING = "greedy"
 """What promotion looks at: one reply at temperature 0 to every dev question."""
 
@@ -66,7 +69,7 @@ def read_candidate(root: Path, run: str) -> Candidate:
     a split that is held out.
     """
     folder = run_folder(root, run)
-    training = _read(root / "training" / run / "training.json")
+    training = _read(root / "training" / run / "training.json", "grpo_policy")
     try:
         scores = Scores.from_dict(_read(folder / "scores.json"))
         outcomes = _read(folder / "outcomes.json")[SETTING]
@@ -91,10 +94,18 @@ class Rival:
     """The champion as a candidate is compared with it: on what it was evaluated, with what."""
 
     training_run: str
+    policy: str
     revision: str
     dataset: str
     prompt_revision: str
     outcomes: Outcomes
+
+    @property
+    def name(self) -> str:
+        """What sentences call it: by its training run, or by where it is if it was adopted."""
+        if self.training_run == ADOPTED_RUN:
+            return f"the adopted champion {self.policy}"
+        return f"the champion {self.training_run}"
 
     def differs(self, candidate: Candidate) -> str:
         """Say why the two evaluations cannot be compared; empty where they can."""
@@ -112,40 +123,71 @@ class Rival:
 def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> Rival | None:
     """Return the champion as the candidate's rival, None where there is no champion.
 
-    It is taken as it was promoted; where that was on another dataset or with other prompts, and
-    its training run has been evaluated again since, with the same weights, that counts instead.
+    It is taken as it was promoted. Where that was on another dataset or with other prompts, or
+    nobody evaluated it, what counts is what it answered when the candidate was evaluated, as the
+    base or beside it; else a newer evaluation of its training run. Its weights must be the same.
     """
     if not champion:
         return None
     promoted = Rival(
         champion["training_run"],
+        champion["policy"],
         champion["revision"],
         champion.get("dataset", ""),
         champion.get("prompt_revision", ""),
         champion.get("outcomes", {}),
     )
-    again = _evaluated_again(root, promoted) if promoted.differs(candidate) else None
-    return again if again and not again.differs(candidate) else promoted
+    if promoted.differs(candidate):
+        for find in (_asked_beside, _evaluated_again):
+            found = find(root, promoted, candidate)
+            if found and not found.differs(candidate):
+                return found
+    return promoted
 
 
-def _evaluated_again(root: Path, promoted: Rival) -> Rival | None:
+def _asked_beside(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
+    """Return what the champion answered when the candidate was evaluated."""
+    file = run_folder(root, candidate.training_run) / RIVALS
+    found = (_read(file) if file.is_file() else {}).get(promoted.revision)
+    if found is None:
+        return None
+    try:
+        prompts, outcomes = str(found["prompt_revision"]), dict(found[SETTING])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Text2SqlError(
+            f"{file} makes no sense ({error}): materialize dev_scores for it again."
+        ) from error
+    return replace(promoted, dataset=candidate.dataset, prompt_revision=prompts, outcomes=outcomes)
+
+
+def _evaluated_again(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
+    """Return a newer evaluation of the champion's training run."""
     try:
         now = read_candidate(root, promoted.training_run)
     except Text2SqlError:
         return None  # the run's files are gone or spoilt: what was promoted stays what is known
     if now.revision != promoted.revision:
         return None
-    return Rival(now.training_run, now.revision, now.dataset, now.prompt_revision, now.outcomes)
+    return replace(
+        promoted,
+        dataset=now.dataset,
+        prompt_revision=now.prompt_revision,
+        outcomes=now.outcomes,
+    )
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, asset: str = "dev_scores") -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Text2SqlError(f"There is no {file}: train and evaluate this run first.") from None
+        raise Text2SqlError(
+            f"There is no {file}: materialize {asset} for the training run {file.parent.name}."
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise Text2SqlError(f"{file} cannot be read: {reason}.") from error
+        raise Text2SqlError(
+            f"{file} cannot be read: {reason}. Materialize {asset} for it again."
+        ) from error
     if not isinstance(found, dict):
-        raise Text2SqlError(f"{file} must hold a JSON object.")
+        raise Text2SqlError(f"{file} must hold a JSON object: materialize {asset} for it again.")
     return found

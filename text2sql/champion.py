@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from text2sql.errors import Text2SqlError
 CHAMPION = "champion.json"
 HISTORY = "champion_history.jsonl"
 ROOT_VARIABLE = "TEXT2SQL_ROOT"
+ADOPTED_RUN = "base"
+"""The training run of a champion that was not trained here: no run can be called so."""
 
 _REQUIRED = ("policy", "revision", "training_run")
 _TEXTS = ("base_revision", "dataset", "prompt_revision", "greedy", "promoted_at", "reason")
@@ -99,7 +102,10 @@ def parse_record(content: bytes, place: str) -> dict[str, Any]:
             f"{place} cannot be read as JSON: {error}. Mend it; nothing is overwritten meanwhile."
         ) from error
     if not isinstance(record, dict):
-        raise Text2SqlError(f"{place} must hold one JSON object: the champion's record.")
+        raise Text2SqlError(
+            f"{place} must hold one JSON object, the champion's record. Mend it; nothing is "
+            "overwritten meanwhile."
+        )
     if wrong := _wrong_fields(record):
         raise Text2SqlError(
             f"{place} lacks {', '.join(wrong)}, or has something else there than belongs there; "
@@ -126,6 +132,12 @@ def _is_text(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
+
+
+def named(record: Mapping[str, Any]) -> str:
+    """Name a champion within a sentence: by its training run, or by what was adopted."""
+    run = record["training_run"]
+    return f"the adopted {record['policy']}" if run == ADOPTED_RUN else f"the training run {run}"
 
 
 def is_served(policy: str) -> bool:

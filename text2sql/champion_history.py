@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from text2sql.champion import CHAMPION, HISTORY, Seat, is_served, parse_record, read_seat
+from text2sql.champion import CHAMPION, HISTORY, Seat, is_served, named, parse_record, read_seat
 from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.policy.revision import directory_revision
@@ -67,9 +67,11 @@ def _is_whole(line: bytes) -> bool:
 
 
 def _complete(lines: list[dict[str, Any]], current: dict[str, Any]) -> list[dict[str, Any]]:
-    """Add who is champion now, where the history does not end with that."""
-    if not current or (lines and _same(lines[-1], current)):
+    """Let the history end with who is champion now, as the champion's own file says it."""
+    if not current:
         return lines
+    if lines and _same(lines[-1], current):
+        return [*lines[:-1], current]
     return [*lines, current | {"number": _next_number(lines)}]
 
 
@@ -107,13 +109,13 @@ def enthrone(root: Path, seen: Seat, record: Mapping[str, Any]) -> dict[str, Any
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    was = before.get("training_run", "nobody")
+    was = named(before) if before else "nobody"
     if not now:
         return f"The champion changed meanwhile: {was} was looked at, and its record is gone."
     act, time = now.get("act", "promotion"), now.get("promoted_at", "just now")
     return (
-        f"The champion changed meanwhile: it is the training run {now['training_run']} now ({act}, "
-        f"{time}), and {was} was compared with. Nothing was changed; look again and repeat it."
+        f"The champion changed meanwhile: it is {named(now)} now ({act}, {time}), and {was} was "
+        "compared with. Nothing was changed; look again and repeat it."
     )
 
 
@@ -160,8 +162,8 @@ def _remember(file: Path, new: Mapping[str, Any]) -> None:
         _append(file, [new])
     except OSError as error:
         raise Text2SqlError(
-            f"The training run {new['training_run']} is champion now, but {file} cannot be written "
-            f"({error.strerror}): its line is added with the next change."
+            f"The champion is {named(new)} now, but {file} cannot be written ({error.strerror}): "
+            "its line is added with the next change."
         ) from error
 
 
@@ -182,11 +184,11 @@ def roll_back(
     past = history(root)
     target = _numbered(past, to) if to is not None else _before(past, seat.record)
     if target["revision"] == seat.record.get("revision"):
-        raise Text2SqlError(f"The training run {target['training_run']} is the champion already.")
+        raise Text2SqlError(f"Nothing to go back to: {named(target)} is the champion already.")
     if problem := weights_problem(target):
         raise Text2SqlError(
-            f"Champion number {target['number']}, the training run {target['training_run']}, "
-            f"cannot come back: {problem}. Choose another with --to (text2sql champion history)."
+            f"Champion number {target['number']}, {named(target)}, cannot come back: {problem}. "
+            "Choose another with --to (text2sql champion history)."
         )
     origin = target.get("restores") or target["number"]
     act = {"act": ROLLBACK, "restores": origin, "reason": why, "by": who()}
@@ -210,9 +212,7 @@ def _before(past: Sequence[dict[str, Any]], current: Mapping[str, Any]) -> dict[
     for record in reversed(past):
         if record["number"] < first and record["revision"] != current["revision"]:
             return record
-    raise Text2SqlError(
-        f"There is no champion before the training run {current['training_run']} to go back to."
-    )
+    raise Text2SqlError(f"There is no champion before {named(current)} to go back to.")
 
 
 def weights_problem(record: Mapping[str, Any]) -> str:

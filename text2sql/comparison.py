@@ -68,7 +68,7 @@ def read_side(name: str, root: Path) -> Side:
     if path.suffix == ".json":
         raise Text2SqlError(f"There is no file {path}.")
     folder = run_folder(root, name)
-    scores, outcomes = (_read(folder / file) for file in ("scores.json", "outcomes.json"))
+    scores, outcomes = (_read_scored(folder / file) for file in ("scores.json", "outcomes.json"))
     dataset = str(scores.get("provenance", {}).get("dataset", ""))
     kept = {setting: one for setting, one in outcomes.items() if not setting.startswith("mean")}
     return Side(name, "training run", dataset, "official", kept)
@@ -80,7 +80,8 @@ def run_folder(root: Path, run: str) -> Path:
     if run not in known:
         shown = ", ".join(known) or "none"
         raise Text2SqlError(
-            f"There is no evaluation of a training run '{run}' below {root} (evaluated: {shown})."
+            f"There is no evaluation of a training run '{run}' below {root} (evaluated: {shown}): "
+            "choose one that there is, or let the job evaluation make it."
         )
     return root / EVALUATIONS / run
 
@@ -123,6 +124,12 @@ def _from_file(path: Path) -> Side:
         raise Text2SqlError(f"{path}: a verdict lacks {error}; evaluate again.") from error
     rule = str(found.get("rule", ""))
     return Side(str(path), "predictions", digest, rule, {"execution accuracy": outcomes})
+
+
+def _read_scored(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise Text2SqlError(f"There is no {file}: materialize dev_scores for {file.parent.name}.")
+    return _read(file)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.candidate import Candidate, read_candidate, rival_of
-from text2sql.champion import Seat, read_seat
+from text2sql.champion import ADOPTED_RUN, Seat, read_seat
 from text2sql.champion_history import (
     ADOPTED,
     BY_HAND,
@@ -42,7 +42,8 @@ def promote(
     record = candidate.to_record()
     if problem := weights_problem(record):
         raise Text2SqlError(
-            f"The training run {candidate.training_run} cannot be promoted: {problem}."
+            f"The training run {candidate.training_run} cannot be promoted: {problem}. Put them "
+            "back, or materialize grpo_policy for it again."
         )
     about = {"act": act, "reason": reason, "by": who(), "dagster_run": dagster_run}
     checks = {"findings": [finding.to_dict() for finding in findings]}
@@ -78,7 +79,7 @@ def adopt(root: Path, policy: str, revision: str, reason: str) -> dict[str, Any]
         "policy": policy,
         "revision": revision,
         "base_revision": revision,
-        "training_run": "base",
+        "training_run": ADOPTED_RUN,
         "greedy": "not evaluated",
     }
     return enthrone(root, seat, record | {"act": ADOPTED, "reason": why, "by": who()})

@@ -99,13 +99,10 @@ def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Fi
     if rival is None:
         sentences.append("There is no champion yet.")
     elif rival.revision == candidate.revision:
-        sentences.append(f"It has the champion's own weights ({_name(rival)}).")
+        sentences.append(f"It has the champion's own weights ({rival.name}).")
     elif different := rival.differs(candidate):
         passed = False
-        sentences.append(
-            f"It cannot be compared with {_name(rival)}, which was evaluated on {different}: "
-            "materialize dev_rollouts and dev_scores for that training run again."
-        )
+        sentences.append(_not_comparable(candidate.training_run, rival, different))
     else:
         standing = against(candidate, rival, rules)
         sentences.append(_sentence(standing))
@@ -117,6 +114,18 @@ def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Fi
                 "result of both."
             )
     return Finding(ACCURACY, passed, " ".join(sentences))
+
+
+def _not_comparable(run: str, rival: Rival, different: str) -> str:
+    """Say why there is no comparison with the champion, and what can be done."""
+    known = f"evaluated on {different}" if rival.dataset else "not asked these questions"
+    return (
+        f"It cannot be compared with {rival.name}, which was {known}: materialize dev_rollouts "
+        f"and dev_scores for {run} again, which asks that champion, too (the run's log says where "
+        f"it cannot be asked), or promote {run} whatever the gate says, with text2sql champion "
+        f"promote {run} --reason WHY, or in the UI with champion_policy and the action "
+        "promote_by_hand."
+    )
 
 
 def against_base(candidate: Candidate, rules: GateRules) -> Standing | None:
@@ -135,7 +144,7 @@ def against(candidate: Candidate, rival: Rival, rules: GateRules) -> Standing:
     both = [key for key in new if key in old]
     mine, its = (sum(one[key] for key in both) / max(1, len(both)) for one in (new, old))
     pairs = compare(SETTING, "all", "", old, new, both)
-    return Standing(_name(rival), mine, its, pairs, rules.significance)
+    return Standing(rival.name, mine, its, pairs, rules.significance)
 
 
 def _writes(candidate: Candidate, rules: GateRules) -> Finding:
@@ -156,13 +165,12 @@ def _complete(candidate: Candidate, rules: GateRules) -> Finding:
     return Finding(COMPLETE, passed and scores.questions > 0, words)
 
 
-def _name(rival: Rival) -> str:
-    return f"the champion {rival.training_run}"
-
-
 def _sentence(standing: Standing) -> str:
-    text = str(standing)
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{_capital(str(standing))}."
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 class Outcome(StrEnum):
@@ -194,7 +202,7 @@ def decide(
         base = against_base(candidate, rules)
         words = f" It is {base}." if base else ""
         return Decision(Outcome.PROMOTED, f"{run} is the first champion.{words}")
-    stays = f"The champion {rival.training_run} stays"
+    stays = f"{_capital(rival.name)} stays"
     if rival.revision == candidate.revision:
         return Decision(Outcome.KEPT, f"{stays}: {run} has the same weights.")
     standing = against(candidate, rival, rules)

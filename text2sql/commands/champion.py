@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from text2sql.champion import local_root, read_seat
+from text2sql.champion import ADOPTED_RUN, local_root, read_seat
 from text2sql.champion_history import history, roll_back, weights_problem
 from text2sql.commands.answer_output import format_table
+from text2sql.commands.dagster_record import record_champion
 from text2sql.errors import Text2SqlError
 from text2sql.promoting import adopt, promote_by_hand
 from text2sql.promotion import Finding, GateRules, by_hand
@@ -20,6 +23,12 @@ _FIELDS = (
     *("number", "training_run", "policy", "revision", "base_revision", "greedy", "dataset"),
     *("prompt_revision", "act", "promoted_at", "by", "reason", "dagster_run"),
 )
+_BOUNDS = (
+    ("significance", "p-value below which a difference to the base or the champion is real"),
+    ("write_rate", "share of rollouts that may try to write"),
+    ("missing", "share of dev questions that may lack a valid result"),
+    ("infrastructure", "share of rollouts that servers and workers may have spoilt"),
+)
 _reason = click.option("--reason", required=True, help="Why; it is kept in the history.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -29,7 +38,8 @@ def command() -> None:
     """See and change the champion: the policy that answers.
 
     It belongs to the artifact root (TEXT2SQL_ROOT, or ./artifacts). Usually the asset
-    champion_policy promotes what passed its gate; see docs/promotion.md.
+    champion_policy promotes what passed its gate; see docs/promotion.md. What a command changes
+    is recorded in Dagster, too, where its instance is there.
 
     \b
     Exit status:
@@ -71,24 +81,48 @@ def show_history(as_json: bool) -> None:
     click.echo(format_table(_COLUMNS, tuple(rows), len(rows), most=len(rows)))
 
 
+def _bounds(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each bound of the gate."""
+    for name, words in reversed(_BOUNDS):
+        option = click.option(
+            f"--{name.replace('_', '-')}",
+            type=click.FloatRange(0, 1),
+            default=getattr(GateRules(), name),
+            show_default=True,
+            help=f"As in Dagster's resource gate: {words}.",
+        )
+        function = option(function)
+    return function
+
+
 @command.command()
 @click.argument("run", metavar="RUN")
 @_reason
+@_bounds
 @_json
-def promote(run: str, reason: str, as_json: bool) -> None:
+def promote(run: str, reason: str, as_json: bool, **bounds: Any) -> None:
     """Make the training run RUN champion by hand, whatever its checks say; they are recorded.
 
     RUN must have been trained and evaluated. The next answers are the new champion's; those that
-    were given stay.
+    were given stay. The bounds only shape what is recorded of the checks.
     """
-    record = promote_by_hand(local_root(), run, reason, GateRules())
-    if as_json:
-        click.echo(json.dumps(_plain(record)))
-        return
+    root = local_root()
+    record = promote_by_hand(root, run, reason, GateRules(**bounds))
     findings = [Finding(**finding) for finding in record["findings"]]
-    for finding in findings:
-        click.echo(f"{_mark(finding.passed)} {finding.check}: {neutral(finding.sentence)}")
-    click.echo(f"{_who(record)} is champion now, {by_hand(findings)}.")
+    lines = [f"{_mark(one.passed)} {one.check}: {neutral(one.sentence)}" for one in findings]
+    lines.append(f"{_who(record)} is champion now, {by_hand(findings)}.")
+    _changed(root, record, "\n".join(lines), as_json)
+
+
+def _changed(root: Path, record: dict[str, Any], said: str, as_json: bool) -> None:
+    """Say what was changed, then let Dagster record it."""
+    click.echo(json.dumps(_plain(record)) if as_json else said)
+    if problem := record_champion(root):
+        click.echo(
+            f"note: Dagster could not be told ({neutral(problem)}); it shows the champion when "
+            "champion_policy is next materialized.",
+            err=True,
+        )
 
 
 @command.command("adopt")
@@ -99,27 +133,32 @@ def promote(run: str, reason: str, as_json: bool) -> None:
 def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
     """Make POLICY champion as it is, without training or evaluating it.
 
-    POLICY is a server's URL, a model directory, or 'pocket'. Several models of one server need
-    the same --model as the resource policy has in Dagster.
+    POLICY is a server's URL, a model directory, or 'pocket'. Which of a server's models it is is
+    kept behind its URL, as URL#MODEL. Training runs that are evaluated later are compared with it:
+    their evaluation asks it the same questions.
 
     \b
     text2sql champion adopt http://localhost:8000/v1 --reason "our first model"
     """
-    place, revision = _opened(policy, model)
-    record = adopt(local_root(), place, revision, reason)
+    root, (place, revision) = local_root(), _opened(policy, model)
+    record = adopt(root, place, revision, reason)
     said = f"{_who(record)} is champion now; nothing here has evaluated it."
-    click.echo(json.dumps(_plain(record)) if as_json else said)
+    _changed(root, record, said, as_json)
 
 
 def _opened(policy: str, model: str | None) -> tuple[str, str]:
     """Return where a policy is and the revision of its weights, having reached or loaded it."""
     import asyncio
 
-    from text2sql.policy.open import open_policy, policy_directory
+    from text2sql.policy.open import open_policy, policy_directory, server_parts
 
+    directory = policy_directory(policy)
+    if directory and model:
+        raise Text2SqlError(f"--model chooses a model of a server, and {policy} is none.")
     opened = open_policy(policy, model)
     asyncio.run(opened.close())
-    return str(policy_directory(policy) or policy), opened.info.revision
+    served = f"{','.join(server_parts(policy)[0])}#{opened.info.name}"
+    return str(directory or served), opened.info.revision
 
 
 @command.command()
@@ -131,9 +170,9 @@ def rollback(to: int | None, reason: str, as_json: bool) -> None:
 
     Its weights must be what they were. The next answers are its own; those that were given stay.
     """
-    record = roll_back(local_root(), reason, to)
-    said = f"{_who(record)} is champion again."
-    click.echo(json.dumps(_plain(record)) if as_json else said)
+    root = local_root()
+    record = roll_back(root, reason, to)
+    _changed(root, record, f"{_who(record)} is champion again.", as_json)
 
 
 def _field(column: str) -> str:
@@ -146,7 +185,9 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _who(record: dict[str, Any]) -> str:
-    return f"{neutral(record['training_run'])} (number {record['number']}, {record['revision']})"
+    run = record["training_run"]
+    name = record["policy"] if run == ADOPTED_RUN else run
+    return f"{neutral(name)} (number {record['number']}, {record['revision']})"
 
 
 def _text(record: dict[str, Any]) -> str:

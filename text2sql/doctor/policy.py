@@ -16,7 +16,12 @@ from text2sql.policy.calls import parse_calls
 from text2sql.policy.choice import Choice, choose
 from text2sql.policy.connections import Connections, NoAnswer
 from text2sql.policy.failures import Retryable, completion_in, refusal
-from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
+from text2sql.policy.open import (
+    API_KEY_VARIABLE,
+    policy_directory,
+    served_models,
+    server_parts,
+)
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.server import api_root
 from text2sql.prompts import AGENT_INSTRUCTIONS
@@ -37,8 +42,9 @@ def check_policy(spec: str | None, model: str | None) -> Iterable[Finding]:
     if policy_directory(choice.spec) is not None:
         yield _directory(choice)
         return
-    for url in filter(None, (part.strip() for part in choice.spec.split(","))):
-        yield from _server(url, model)
+    urls, wanted = server_parts(choice.spec, model)
+    for url in urls:
+        yield from _server(url, wanted)
 
 
 def _directory(choice: Choice) -> Finding:

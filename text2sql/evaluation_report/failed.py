@@ -8,6 +8,7 @@ from typing import Any
 
 from text2sql.evaluation_report import html
 from text2sql.evaluation_report.charts import bar_chart
+from text2sql.evaluation_report.words import champion_name
 from text2sql.judge import Verdict
 from text2sql.scores import BASE, TRAINED
 
@@ -128,7 +129,7 @@ def changed_section(details: Mapping[str, Any]) -> str:
             (lost if base == _MATCH else gained).append(row["key"])
     text = _changes("the base", gained, lost)
     if before := details["before"]:
-        name = f"the champion (run {before['training_run']})"
+        name = champion_name(before["training_run"])
         text += _changes(name, before["gained"], before["lost"])
     return f"<h2>Gained and lost, greedy</h2>{text}"
 

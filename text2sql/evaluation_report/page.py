@@ -10,7 +10,7 @@ from typing import Any
 
 from text2sql.evaluation_report import charts, failed, html, rules, tables
 from text2sql.evaluation_report.reference import SOURCE
-from text2sql.evaluation_report.words import difference, interval, percent
+from text2sql.evaluation_report.words import champion_name, difference, interval, percent
 from text2sql.page_style import document
 from text2sql.parts import CORRECTED
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
@@ -94,19 +94,20 @@ def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
 
 
 def _also(scores: Scores) -> str:
-    """Name the setting of the first number, and say what stands beside it."""
+    """Say what the first number is, and what the base and the other settings give."""
+    base, official = (scores.find(policy, "greedy") for policy in (BASE, TRAINED))
+    told = [f"the base has {percent(base.value)}"] if base and base.n else []
+    sentences = ["; ".join(["The trained policy's greedy accuracy", *told])]
     others = {
-        f"voting of {scores.k}": scores.find(TRAINED, f"vote@{scores.k}"),
-        SINGLE_TURN: scores.find(TRAINED, SINGLE_TURN),
-        "the base, greedy": scores.find(BASE, "greedy"),
+        f"A vote among {scores.k} rollouts": scores.find(TRAINED, f"vote@{scores.k}"),
+        f"One reply without tools ({SINGLE_TURN})": scores.find(TRAINED, SINGLE_TURN),
     }
-    told = [f"{name} {percent(one.value)}" for name, one in others.items() if one and one.n]
-    text = "Trained, greedy" + (f"; beside it {', '.join(told)}." if told else ".")
-    official = scores.find(TRAINED, "greedy")
+    found = {name: one for name, one in others.items() if one and one.n}
+    sentences += [f"{name} gives {percent(one.value)}" for name, one in found.items()]
     corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
-    if official is None or corrected is None:
-        return text
-    return f"{text} Official n = {official.n:,}; corrected {interval(corrected)}."
+    if official and corrected:
+        sentences.append(f"Official n = {official.n:,}; corrected {interval(corrected)}")
+    return " ".join(f"{sentence}." for sentence in sentences)
 
 
 def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
@@ -119,7 +120,7 @@ def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
     if before is None:
         return [*found, "There was no other champion with the same data and prompts."]
     against = Comparison(**before["comparison"])
-    return [*found, difference(against, f"the champion (run {before['training_run']})")]
+    return [*found, difference(against, champion_name(before["training_run"]))]
 
 
 def _settings(scores: Scores, details: Mapping[str, Any]) -> str:

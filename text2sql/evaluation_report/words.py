@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from text2sql.champion import ADOPTED_RUN
 from text2sql.scores import Comparison, Score
 
 SIGNIFICANT = 0.05
@@ -23,6 +24,13 @@ def difference(comparison: Comparison, than: str) -> str:
     if inside_noise(comparison):
         return f"The difference to {than} is inside the noise: {counts}."
     return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
+
+
+def champion_name(training_run: str) -> str:
+    """Name the champion before, by its training run where it has one."""
+    if training_run == ADOPTED_RUN:
+        return "the adopted champion"
+    return f"the champion (run {training_run})"
 
 
 def percent(share: float) -> str:

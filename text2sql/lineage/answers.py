@@ -90,7 +90,7 @@ def _champion_link(root: Path, run: str, revision: str) -> Link:
             f"The champion {revision} is of the training run {seat.get('training_run')}, the "
             f"answer names {run}."
         )
-    named = ("training_run", "greedy", "act", "reason", "promoted_at", "dataset")
+    named = ("training_run", "policy", "greedy", "act", "reason", "promoted_at", "dataset")
     link.facts = {name.replace("_", " "): seat.get(name) for name in named}
     link.facts["Dagster run"] = seat.get("dagster_run")
     return link

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from text2sql.champion import ADOPTED_RUN
 from text2sql.lineage.chain import Link
 from text2sql.lineage.data import dataset_link, filter_link
 from text2sql.policy.revision import directory_revision
@@ -24,8 +25,11 @@ def run_links(
     """Return the links from a training run down to its data and the base policy.
 
     With ``revision`` it is the version of the run that made this policy: a run that was trained
-    again under its name has several. ``later`` are the runs that were trained from it.
+    again under its name has several. ``later`` are the runs that were trained from it. Of a
+    champion that was adopted nothing is known here: it has no links.
     """
+    if run == ADOPTED_RUN:
+        return []
     link = Link("training run", run)
     record = _record_of(link, root, run, revision)
     links = [link]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from text2sql.comparison import EVALUATIONS
+from text2sql.comparison import EVALUATIONS, HELD_OUT
 from text2sql.errors import Text2SqlError
 from text2sql.lineage.chain import Link
 from text2sql.lineage.runs import commit_of
@@ -18,12 +18,8 @@ from text2sql.scores import BASE, TRAINED, Score, Scores
 
 NOTE = "lineage.json"
 """What an evaluation was made by, with a version of each file beside it; dev_scores writes it."""
-NOTED = ("rollouts.json", "scores.json", "outcomes.json")
+NOTED = ("rollouts.json", "scores.json", "outcomes.json", "rivals.json")
 ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
-
-
-HELD_OUT = "held_out"
-"""The folder below the artifact root with a folder for each evaluation on a held-out split."""
 
 
 @dataclass(frozen=True)

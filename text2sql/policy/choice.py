@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from text2sql.champion import Champion, find_champion, local_root
+from text2sql.champion import Champion, find_champion, local_root, named
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.policy.revision import directory_revision
 
@@ -45,7 +45,8 @@ def choose(spec: str | None) -> Choice:
 
 
 def _title(champion: Champion) -> str:
-    return f"the champion of {local_root()}, training run {champion.training_run}"
+    name = named(asdict(champion)).removeprefix("the ")
+    return f"the champion of {local_root()}, {name}"
 
 
 def _use(champion: Champion) -> str:

@@ -25,14 +25,15 @@ _PROBE_SECONDS = 15.0
 def open_policy(spec: str, model: str | None = None, threads: int | None = None) -> Policy:
     """Open ``pocket``, a Hugging Face model directory, or the URL of an OpenAI-compatible server.
 
-    Several equal servers are given separated by commas. A server's key is read from the
-    environment variable TEXT2SQL_API_KEY; ``model`` may be left out where it serves only one.
+    Several equal servers are given separated by commas; which of a server's models to ask stands
+    behind them after ``#``, or in ``model``, and may be left out where it serves only one. A
+    server's key is read from the environment variable TEXT2SQL_API_KEY.
     ``threads`` bounds the CPU threads of a policy in this process.
     Raises Text2SqlError for a specification that leads nowhere, InfrastructureError where no
     server answers.
     """
     if spec.startswith(("http://", "https://")):
-        return _open_server([url.strip() for url in spec.split(",") if url.strip()], model)
+        return _open_server(*server_parts(spec, model))
     directory = policy_directory(spec)
     if directory is None or not directory.is_dir():
         raise Text2SqlError(
@@ -47,6 +48,17 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
 
     _log.debug("loading the weights in %s", directory)
     return LocalPolicy(directory, threads=threads)
+
+
+def server_parts(spec: str, model: str | None = None) -> tuple[list[str], str | None]:
+    """Return the URLs of a server's specification, and the model to ask for: its own, or ``model``.
+
+    Raises Text2SqlError where they are two different ones.
+    """
+    places, _, named = spec.partition("#")
+    if named and model and named != model:
+        raise Text2SqlError(f"The policy {spec} names a model itself: leave {model!r} out.")
+    return [url.strip() for url in places.split(",") if url.strip()], named or model
 
 
 def policy_directory(spec: str) -> Path | None:
@@ -66,13 +78,14 @@ def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
     They lie beside its weights: in its directory, or in the one that a server on this machine
     says it serves. Raises what ``open_policy`` raises where a server cannot be asked.
     """
-    directory = policy_directory(spec)
-    url = spec.partition(",")[0].strip()
-    if directory is None and is_loopback(url):
-        offered = served_models(url, os.environ.get(API_KEY_VARIABLE, ""))
-        root = Path(offered.get(model or next(iter(offered)), ""))
-        directory = root if root.is_absolute() else None
-    return AgentSettings.for_policy(directory)
+    if (directory := policy_directory(spec)) is not None:
+        return AgentSettings.for_policy(directory)
+    urls, wanted = server_parts(spec, model)
+    if not is_loopback(urls[0]):
+        return AgentSettings()
+    offered = served_models(urls[0], os.environ.get(API_KEY_VARIABLE, ""))
+    root = Path(offered.get(wanted or next(iter(offered)), ""))
+    return AgentSettings.for_policy(root if root.is_absolute() else None)
 
 
 def _open_server(urls: list[str], model: str | None) -> Policy:

@@ -1,6 +1,7 @@
 """Predictions as people have them: without ids, beside gold, from pandas, of another file."""
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from text2sql.commands.evaluate import command
+from text2sql.datasets.bird import Reason
 from text2sql.errors import Text2SqlError
 
 GOLD = ["SELECT COUNT(*) FROM t", "SELECT s FROM t WHERE id = 1", "SELECT id FROM t", "SELECT 4"]
 RIGHT = [f"{sql} " for sql in GOLD[:3]] + ["SELECT 5"]
 """Three of these are right, none is the text of gold."""
+LEFT_OUT = [{"db_id": "nowhere"}, {"question": ""}, {"question": "cut \ud83d"}]
+"""What makes a row unusable by itself: beside these there are two ways to repeat a row."""
 
 
 @pytest.fixture
@@ -112,3 +116,14 @@ def test_how_a_query_fails_is_told(folder):
         {"question_id", "verdict", "error"},
         {"question_id", "verdict"},
     ]
+
+
+def test_questions_that_are_left_out_are_told_with_their_reason(folder):
+    file = folder / "dev.json"
+    first, *others = json.loads(file.read_text())
+    rows = [first, first, first | {"evidence": "other"}]
+    rows += [row | change for row, change in zip(others, LEFT_OUT, strict=True)]
+    file.write_text(json.dumps(rows))
+    told = evaluate(folder, {"10": RIGHT[0]}).stderr
+    reasons = re.findall(r"left out: 1 questions \((\w+): \S", told)
+    assert sorted(reasons) == sorted(reason.value for reason in Reason)

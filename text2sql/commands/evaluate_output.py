@@ -21,6 +21,7 @@ _REASONS = {
     Reason.EMPTY_FIELD: "question, db_id or gold SQL is empty",
     Reason.DUPLICATE_ROW: "each repeats an earlier row; BIRD's script counts it again",
     Reason.DUPLICATE_ID: "their id belongs to an earlier, other row",
+    Reason.BROKEN_TEXT: "a text has half a character, as one cut in the middle has",
 }
 
 
@@ -29,9 +30,13 @@ def report_left_out(records: list[Record], sql: Predictions) -> None:
     for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
         click.echo(f"left out: {count} questions ({reason}: {_REASONS[reason]})", err=True)
     if sql.missing:
-        click.echo(f"missing: {len(sql.missing)} questions have no prediction", err=True)
+        first = neutral(sql.missing[0])
+        count = len(sql.missing)
+        click.echo(f"missing: {count} questions have no prediction; the first is {first}", err=True)
     if sql.unknown:
-        click.echo(f"unknown: {len(sql.unknown)} predictions belong to no question", err=True)
+        first = neutral(sql.unknown[0])
+        count = len(sql.unknown)
+        click.echo(f"unknown: {count} predictions belong to no question; first: {first}", err=True)
     for warning in _doubts(records, sql):
         click.echo(f"warning: {warning}", err=True)
 

@@ -5,15 +5,25 @@ Stand-ins take the places of prime-rl's programs and of two GPUs.
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
 from lifecycle_tools import wait_until
 from prime_rl_place import FULL, Place
 
-from browser.screen import add_partition, cancel_by, launch, open_launchpad, watch, write
+from browser.screen import (
+    RUN_SECONDS,
+    add_partition,
+    cancel_by,
+    launch,
+    open_launchpad,
+    watch,
+    write,
+)
 from browser.small_project import SmallProject
+from text2sql.policy.revision import directory_revision
 from text2sql.training.start import training_record
 
 if TYPE_CHECKING:
@@ -25,7 +35,17 @@ RUN = "on-gpus"
 def config_of(trainer: Place) -> str:
     """The launchpad's text for a short run."""
     settings = trainer.settings(**{name: FULL[name] for name in FULL if name != "preset"})
-    return yaml.safe_dump({"ops": {"grpo_policy": {"config": {"trainer": {"prime_rl": settings}}}}})
+    training = {"trainer": {"prime_rl": settings}, "stall_seconds": 300}
+    return yaml.safe_dump({"ops": {"grpo_policy": {"config": training}}})
+
+
+def at_work(trainer: Place, before: set[int]) -> list[bytes]:
+    """The command lines of what was started since; the code server keeps its own tracker."""
+    found = []
+    for pid in set(trainer.processes()) - before:
+        with suppress(OSError):
+            found.append(Path(f"/proc/{pid}/cmdline").read_bytes())
+    return [line for line in found if b"resource_tracker" not in line]
 
 
 def test_run_with_prime_rl_is_watched_cancelled_and_continued(
@@ -38,12 +58,12 @@ def test_run_with_prime_rl_is_watched_cancelled_and_continued(
     write(page, config_of(trainer))
     launch(page)
     for words in ("Training runs as process", "exact_match", "tokens_per_second"):
-        page.get_by_text(words).first.wait_for()
-    assert len(trainer.busy_ports()) == 3
+        page.get_by_text(words).first.wait_for(timeout=RUN_SECONDS * 1000)
+    assert len(trainer.busy_ports()) == 3 and len(at_work(trainer, before)) > 8
     page.get_by_role("button", name="Terminate").click()
     cancel_by(page, page.get_by_role("button", name="Terminate 1 run"))
     watch(page, "Canceled")
-    assert wait_until(lambda: not set(trainer.processes()) - before, 60)
+    assert wait_until(lambda: not at_work(trainer, before), 60)
     assert not trainer.busy_ports() and not training_record(project.root, RUN)
     trainer.behave()
     cancelled = page.url
@@ -52,4 +72,6 @@ def test_run_with_prime_rl_is_watched_cancelled_and_continued(
     watch(page, "Success")
     page.get_by_text("--resume.step 4").first.wait_for()
     record = training_record(project.root, RUN)
-    assert json.loads(record["reported"]["weights of step"]) == 6
+    assert record["reported"]["weights of step"] == "6"
+    assert record["policy_revision"] == directory_revision(Path(record["policy"]))
+    assert not trainer.busy_ports()

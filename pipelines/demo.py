@@ -27,6 +27,7 @@ from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
 from pipelines.screen import LABELS, Screen
 from resources.paths import ArtifactRoot
+from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.score_table import score_rows, text_table
@@ -78,11 +79,7 @@ def _run_jobs(
 
 def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
     """Write the lifecycle's run config, with the seed that was asked for."""
-    try:
-        config = yaml.safe_load(options.config.read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise Text2SqlError(f"The run config {options.config} cannot be read: {reason}.") from error
+    config = read_run_config(options.config)
     if options.seed is not None:
         place = config
         for name in ("ops", "grpo_policy", "config", "trainer", "trl"):

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import dagster as dg
-import yaml
 from pydantic import ValidationError
 
 from assets.trainers import TrainerConfig, TrlConfig, lasting
 from assets.training_plan import PLAN
+from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record
 from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
@@ -44,7 +44,7 @@ class Request:
 
 def training_config(request: Request) -> dict[str, Any]:
     """Return the run config; raise Text2SqlError where something in it makes no sense."""
-    config = _read(request.config)
+    config = read_run_config(Path(request.config)) if request.config else {}
     ops = config.setdefault("ops", {})
     if request.start_from:
         for asset in STARTING:
@@ -56,19 +56,6 @@ def training_config(request: Request) -> dict[str, Any]:
     _of(ops, "grpo_policy")["trainer"] = {backend: settings}
     trainer_of(config)
     _validate(config)
-    return config
-
-
-def _read(file: str) -> dict[str, Any]:
-    if not file:
-        return {}
-    try:
-        config = yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise Text2SqlError(f"The run config {file} cannot be read: {reason}.") from error
-    if not isinstance(config, dict):
-        raise Text2SqlError(f"The run config {file} must hold a mapping with the key ops.")
     return config
 
 

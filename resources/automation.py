@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from text2sql.errors import Text2SqlError
+from resources.run_config import read_run_config
 
 if TYPE_CHECKING:
     from text2sql.reporting.decline import Bounds
@@ -56,20 +56,7 @@ class AutomationSettings(dg.ConfigurableResource):
         named = self.retraining_config or os.environ.get(CONFIG_VARIABLE)
         if not named:
             return {}
-        config = _read(Path(named).expanduser())
+        config = read_run_config(Path(named).expanduser())
         names = {node.name for node in job.nodes}
         ops = {name: its for name, its in (config.get("ops") or {}).items() if name in names}
         return config | {"ops": ops}
-
-
-def _read(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise Text2SqlError(f"The run config {file} cannot be read: {reason}.") from error
-    if not isinstance(config or {}, dict) or not isinstance((config or {}).get("ops") or {}, dict):
-        raise Text2SqlError(f"The run config {file} must be a mapping, and its ops as well.")
-    return config or {}

@@ -114,6 +114,7 @@ WHOLE = "- {id: a, question: q, database: d"
         ("- id: a\n- {id: a", r"yaml:3: not YAML|yaml:2: not YAML"),
         ("- id: a\n\tquestion: q", r"yaml:2: not YAML"),
         ("[a]: b\n", "must hold a list"),
+        ("[" * 5000, "nested too deeply"),
     ],
 )
 def test_a_malformed_file_is_named_with_its_line(tmp_path, text, message):
@@ -129,9 +130,13 @@ def test_an_id_of_digits_stays_as_it_is_written(tmp_path):
 
 
 def test_characters_that_no_database_holds_are_replaced(tmp_path):
-    text = r'- {id: a, question: "x\ud800", database: d, evidence: "\0"}'
+    text = (
+        r'- {id: a, question: "x\ud800", database: d, evidence: "\0",'
+        r' expectations: {columns: ["a\0", "\ud800"]}}'
+    )
     found = read_questions(write(tmp_path, text))[0]
     assert (found.question, found.evidence) == ("x\ufffd", "\u2400")
+    assert found.expectations.columns == ("a\u2400", "\ufffd")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):

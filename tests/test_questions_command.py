@@ -267,10 +267,24 @@ def test_a_server_without_tables_names_the_command(monkeypatch, postgresql_serve
 def test_where_there_are_no_tables_nothing_is_made(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
     monkeypatch.delenv(URL_VARIABLE, raising=False)
-    for words in (["questions", "list"], ["questions", "show", "x"], ["reporting", "status"]):
-        result = CliRunner().invoke(cli, words)
-        assert "there are no reporting tables at" in str(result.exception)
+    at = f"//{tmp_path}/root/reporting.sqlite"
+    for url in ("", f"sqlite:{at}", f"sqlite+pysqlite:{at}", f"sqlite:{at}?timeout=5"):
+        for words, status in (
+            ("questions list", 1),
+            ("answers show 1", 1),
+            ("reporting status", 3),
+        ):
+            result = CliRunner().invoke(cli, [*words.split(), "--reporting", url])
+            assert "there are no reporting tables at" in str(result.exception)
+            assert result.exception.exit_code == status
     assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize("reporting_url", ["sqlite"], indirect=True)
+def test_a_file_is_found_whatever_its_url_says_beside_it(desk, reporting_url):
+    desk.add()
+    url = f"{reporting_url.replace('sqlite', 'sqlite+pysqlite', 1)}?timeout=5"
+    assert "shops" in desk.type("questions", "list", "--reporting", url).stdout
 
 
 def test_a_server_that_is_down_is_named(monkeypatch):

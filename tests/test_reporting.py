@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 import subprocess
@@ -23,6 +24,7 @@ from reporting_databases import (
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting import database, tables, writing
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
+from text2sql.reporting.expectations import Expectations
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
@@ -129,6 +131,13 @@ def test_what_postgresql_cannot_hold_is_replaced_and_marked(store):
     assert store.rows(stored) == [{"t": "a␀b"}, {"t": "\ufffd"}, {"t": "😀"}]
     assert stored.sql == "SELECT 'a␀b'"
     assert view_rows(store, what="t") == [("a␀b",), ("\ufffd",), ("😀",)]
+
+
+def test_json_can_be_read_with_plain_sql_whatever_is_in_it(store):
+    """PostgreSQL stores a NUL that is written as an escape, and then cannot read it as text."""
+    save(store, ask("nul", expectations=Expectations(("a\x00b", "\\u0000", "\\\x00"))))
+    (found,) = query(store, "SELECT expectations ->> 'columns' FROM questions WHERE id = 'nul'")
+    assert json.loads(found[0]) == ["a␀b", "\\u0000", "\\␀"]
 
 
 def test_long_cells_are_cut_and_marked(store):

@@ -19,6 +19,7 @@ from pipelines.definitions import defs
 from pipelines.partitions import today
 from resources.automation import CONFIG_VARIABLE
 from resources.delivery import FROM_VARIABLE, SMTP_VARIABLE, TO_VARIABLE, WEBHOOK_VARIABLE
+from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.location import URL_VARIABLE
 from text2sql.reporting.notice import Notice
@@ -388,3 +389,16 @@ def test_conditions_follow_what_an_asset_was_made_from(root, in_memory):
     wanted, cursor = evaluated(cursor)
     assert {name for name, _ in wanted} == {"gold_results"}
     assert evaluated(cursor)[0] == set(), "once is enough"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"ops: \xff", b"ops: {a: 2026-13-45}", b"[" * 5000, b"ops: {", b"- ops", b"ops: 3"],
+    ids=["Latin-1", "no day", "nested", "cut", "a list", "a number"],
+)
+def test_a_file_that_is_no_run_config_is_named(tmp_path, content):
+    file = tmp_path / "run.yaml"
+    file.write_bytes(content)
+    with pytest.raises(Text2SqlError, match=r"run config .*run\.yaml ") as told:
+        read_run_config(file)
+    assert "\n" not in str(told.value)

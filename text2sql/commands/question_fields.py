@@ -46,9 +46,9 @@ def require_running(sql: str | None, database: str) -> None:
         with Sandbox(workers=1) as sandbox:
             result = execute_submission(sql, Path(database), sandbox, Limits())
         if result.status is not Status.OK:
+            reason = (result.error or result.status).rstrip(".")
             raise Text2SqlError(
-                f"the verified SQL does not run on {database}: {result.error or result.status}; "
-                "nothing was changed"
+                f"the verified SQL does not run on {database}: {reason}; nothing was changed"
             )
 
 

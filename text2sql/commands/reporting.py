@@ -7,6 +7,7 @@ import json
 import click
 
 from text2sql.commands.reporting_tables import require_file, with_url
+from text2sql.errors import Text2SqlError
 
 _OLD = 3
 
@@ -36,7 +37,11 @@ def status(url: str, as_json: bool) -> None:
     from text2sql.reporting.database import Database
     from text2sql.reporting.migrating import refuse_newer, schema_status
 
-    require_file(url)
+    try:
+        require_file(url)
+    except Text2SqlError as error:
+        error.exit_code = _OLD
+        raise
     with Database(url) as database, database.named_errors():
         found, name = schema_status(database.engine), database.name
     refuse_newer(found, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click
@@ -56,8 +55,10 @@ def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
 
 def require_file(url: str) -> None:
     """Refuse to make an empty database where somebody only wants to read one."""
-    path = url.removeprefix("sqlite:///")
-    if path != url and not Path(path).is_file():
+    from text2sql.reporting.database import sqlite_file
+
+    path = sqlite_file(url)
+    if path is not None and not path.is_file():
         raise Text2SqlError(
             f"there are no reporting tables at {path}; name them with --reporting, or add a"
             " question (text2sql questions add), or answer the shipped ones (make demo)"

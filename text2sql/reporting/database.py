@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from text2sql.reporting.values import clean_text
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
 
 
@@ -91,8 +93,12 @@ class Database:
 
 
 def _to_json(value: Any) -> str:
-    """Return JSON without the characters that no encoding holds; infinities are refused."""
-    return clean_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    """Return JSON without the characters that PostgreSQL cannot hold; infinities are refused.
+
+    JSON writes a NUL as an escape, which PostgreSQL stores and then cannot read as text.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return clean_text(_NUL.sub("\\1\u2400", text))
 
 
 def shown(url: URL) -> str:
@@ -136,6 +142,12 @@ def _parse(url: str) -> URL:
             f" {file if backend == 'sqlite' and file else backend!r}"
         )
     return parsed
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite database, None for a server's; raises what opening raises."""
+    parsed = _parse(url)
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
 def _open_sqlite(url: URL) -> Engine:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.values import ResultTable, safe_names
+from text2sql.reporting.values import ResultTable, clean_text, safe_names
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def read_expectations(values: object) -> Expectations:
         if problem := _problem(name, value):
             raise Text2SqlError(f"expectations.{name} must be {problem}, not {value!r}")
     given = {name: value for name, value in values.items() if value is not None}
-    found = Expectations(**given | {"columns": tuple(given.get("columns", ()))})
+    columns = tuple(clean_text(name) for name in given.get("columns", ()))
+    found = Expectations(**given | {"columns": columns})
     least, most = found.least_rows, found.most_rows
     if least is not None and most is not None and least > most:
         raise Text2SqlError(f"expectations.least_rows ({least}) is above most_rows ({most})")

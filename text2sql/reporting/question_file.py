@@ -47,8 +47,12 @@ class _Reader:
         try:
             self.loader = yaml.SafeLoader(path.read_text(encoding="utf-8-sig"))
             self.root = self.loader.get_single_node()
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            raise Text2SqlError(f"{path}: cannot be read: save it as UTF-8 ({error})") from error
+        except OSError as error:
             raise Text2SqlError(f"{path}: cannot be read: {error}") from error
+        except RecursionError as error:
+            raise Text2SqlError(f"{path}: cannot be read: it is nested too deeply") from error
         except yaml.YAMLError as error:
             raise self.not_yaml(error) from error
 

@@ -1,0 +1,27 @@
+"""Run config in files, as the launchpad takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from text2sql.errors import Text2SqlError
+
+
+def read_run_config(file: Path) -> dict[str, Any]:
+    """Return the run config that a YAML file holds, empty for an empty file.
+
+    Raises Text2SqlError where it cannot be read, or is no mapping whose ``ops`` is one.
+    """
+    import yaml
+
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except UnicodeDecodeError as error:
+        raise Text2SqlError(f"The run config {file} is not UTF-8; save it so.") from error
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise Text2SqlError(f"The run config {file} cannot be read: {reason}.") from error
+    if not isinstance(config, dict) or not isinstance(config.get("ops") or {}, dict):
+        raise Text2SqlError(f"The run config {file} must be a mapping, and its ops as well.")
+    return config

@@ -1,8 +1,10 @@
 """Run Great Expectations on DataFrames and show the outcome as a Dagster asset check.
 
-A critical expectation that fails stops what follows; a warning is shown and counted. The suites
-are in ``assets/suites.py``. Great Expectations is imported when a suite runs (it takes seconds),
-with analytics and progress bars off and without a project on disk.
+A critical expectation that fails stops what follows; a warning is shown and counted. The
+suites of ingestion are in ``assets/suites.py``, the others beside the assets that they look at:
+``split_checks.py``, ``gold.py``, ``prompt_checks.py``, ``answer_checks.py``. Great Expectations is
+imported when a suite runs (it takes seconds), with analytics and progress bars off and without a
+project on disk.
 """
 
 from __future__ import annotations

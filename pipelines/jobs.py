@@ -1,7 +1,8 @@
-"""The two jobs: one training run's whole life, and one day's answers.
+"""The jobs that people start: a training run's whole life, training alone, a day's answers.
 
 A job holds one kind of partitions, and the lifecycle's are training runs; so the answers, which
-are by day, have a job of their own.
+are by day, have a job of their own. The jobs that sensors start are in
+``pipelines/automation.py``, the one that tidies up is in ``pipelines/retention.py``.
 """
 
 from __future__ import annotations

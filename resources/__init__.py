@@ -1,1 +1,1 @@
-"""What assets talk to: the artifact root, the sandbox, policies and the trainer."""
+"""What assets talk to: artifact root, sandbox, policies, trainer, reporting tables, delivery."""

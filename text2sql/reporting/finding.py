@@ -49,8 +49,9 @@ def find_answers(
     where: list[sa.ColumnElement[bool]] = [] if status is None else [_c.status == status.value]
     if day is None:
         return store.find(*where, most=most)
-    noon = datetime.combine(day, time(), UTC)
-    where.append(_c.scheduled_at.between(noon - timedelta(days=1), noon + timedelta(days=1)))
+    midnight = datetime.combine(day, time(), UTC)  # within a day of it every zone's day begins
+    around = (midnight - timedelta(days=1), midnight + timedelta(days=1))
+    where.append(_c.scheduled_at.between(*around))
     zones = _time_zones(store)
     found = [a for a in store.find(*where) if _day(a, zones[a.question_id]) == day]
     return found[:most]

@@ -44,9 +44,8 @@ def schema_status(engine: Engine) -> SchemaStatus:
 def upgrade(engine: Engine) -> SchemaStatus:
     """Bring the tables to the newest version in one transaction; return what was found before.
 
-    ``engine`` is a database's ``writer``. Of processes
-    that do it at once each waits for the one before. Raises Text2SqlError for tables of a newer
-    release and for tables of something else.
+    ``engine`` is a database's ``writer``. Processes that do it at once wait for each other.
+    Raises Text2SqlError for tables of a newer release and for tables of something else.
     """
     with engine.begin() as connection:
         wait_for_others(connection, _LOCK)

@@ -401,6 +401,12 @@ class _Greeting(socketserver.BaseRequestHandler):
         self.request.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
 
 
+def test_a_model_whose_name_would_steer_the_terminal(shop):
+    with ScriptedServer([submits(QUERY)], models=["a\x1b[31m\nb"]) as server:
+        result = CliRunner().invoke(cli, ["ask", str(shop), "q", "--policy", server.url])
+    assert result.stderr.startswith("policy: a\\x1b[31m\\nb (")
+
+
 def test_a_server_that_speaks_another_protocol(shop):
     with socketserver.TCPServer(("127.0.0.1", 0), _Greeting) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

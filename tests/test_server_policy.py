@@ -178,8 +178,24 @@ def test_retry_after_is_obeyed():
 
 
 def test_a_wait_beyond_the_total_is_not_begun():
-    with pytest.raises(InfrastructureError, match="1 try"):
+    with pytest.raises(InfrastructureError, match=r"1 try: HTTP 429: no; it asks .* 3,600 s"):
         complete(fails(429, retry_after="3600"), says("x"))
+
+
+def test_a_wait_that_one_server_asks_for_keeps_no_other_from_answering():
+    busy, free = fails(429, retry_after="3600"), says("x")
+    with ScriptedServer(lambda body: busy) as a, ScriptedServer([fails(502), free]) as b:
+        policy = ServerPolicy([a.url, b.url], "m", retry=QUICK)
+        assert ask(policy).content == "x"
+        assert (len(a.requests), len(b.requests)) == (1, 2)
+
+
+def test_the_server_that_is_free_first_is_waited_for():
+    with (
+        ScriptedServer([fails(429, retry_after="3600")]) as a,
+        ScriptedServer([fails(429, retry_after="0.2"), says("x")]) as b,
+    ):
+        assert ask(ServerPolicy([a.url, b.url], "m", retry=QUICK)).content == "x"
 
 
 @pytest.mark.parametrize("header", ["soon", "", "Wed, 99 Foo"])
@@ -199,7 +215,7 @@ def test_too_long_is_not_tried_again():
 @pytest.mark.parametrize(
     "failure, kind, words",
     [
-        (fails(401), Text2SqlError, "refused the key"),
+        (fails(401), Text2SqlError, "refused the key.*set TEXT2SQL_API_KEY"),
         (fails(404, "no model x"), Text2SqlError, "no model x"),
         (
             fails(400, '"auto" tool choice requires --enable-auto-tool-choice'),
@@ -312,6 +328,20 @@ def test_specifications_that_lead_nowhere(spec):
     with pytest.raises(Text2SqlError) as caught:
         open_policy(spec)
     assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://h/v1?key=hush",
+        "http://me:hush@h:99999/v1",
+        "http://me:hush@[::1/v1",
+    ],
+)
+def test_a_wrong_address_is_told_without_its_secret(address):
+    with pytest.raises(Text2SqlError, match=r"is no address of a server") as told:
+        open_policy(address)
+    assert "hush" not in str(told.value)
 
 
 def test_addresses():

@@ -17,6 +17,7 @@ from text2sql.policy.base import Policy
 from text2sql.policy.choice import Choice, choose
 from text2sql.policy.open import open_policy, policy_directory, trained_settings
 from text2sql.questions import Question
+from text2sql.render import neutral
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 
@@ -114,7 +115,7 @@ def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy,
         policy = open_policy(choice.spec, model)
     except InfrastructureError as error:
         raise _unreachable(error) from error
-    title = choice.title or policy.info.name
+    title = neutral(choice.title or policy.info.name)
     use = f": {choice.use}" if choice.use else ""
     click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
     if choice.revision not in ("", policy.info.revision):

@@ -52,6 +52,8 @@ def completion_in(answer: Answer) -> Any:
 
 def _no_json(content: bytes) -> Exception:
     """Return the exception that an answer means which is no JSON, or an event stream."""
+    if not content.strip():
+        return Retryable("the answer is empty")
     text = content[:_READ_BYTES].decode("utf-8", errors="replace")
     events = re.findall(r"^data:(.*)", text, re.MULTILINE)
     failed = [event for event in events if '"error"' in event]
@@ -75,7 +77,10 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
     if "enable-auto-tool-choice" in reason:
         return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
     if code in (401, 403):
-        return Text2SqlError(f"The policy server at {url} refused the key (HTTP {code}).")
+        return Text2SqlError(
+            f"The policy server at {url} refused the key (HTTP {code}); set TEXT2SQL_API_KEY to a "
+            "valid one."
+        )
     if code in (404, 405):
         return Text2SqlError(
             f"The policy server at {url} has no model {model!r} or no chat completions: {reason}."

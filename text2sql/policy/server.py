@@ -11,7 +11,7 @@ import re
 import time
 import urllib.parse
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,13 +84,17 @@ class ServerPolicy:
         body = json.dumps(payload, ensure_ascii=False).encode("utf-8", errors="replace")
         home = self._home(messages)
         deadline = time.monotonic() + self.retry.total_seconds
+        free: dict[str, float] = {}
         for attempt in range(self.retry.attempts):
-            url = self.urls[(home + attempt) % len(self.urls)]
+            url = self._in_turn(home + attempt, free)
             try:
                 answer = await self._ask(url, body, deadline)
                 reply = read_reply(answer, tools, sampling.max_tokens)
             except (NoAnswer, Retryable, Unusable) as failure:
-                await self._before_next(attempt, failure, deadline, url)
+                if (after := getattr(failure, "after", None)) is not None:
+                    free[url] = time.monotonic() + after
+                asked = free.get(self._in_turn(home + attempt + 1, free))
+                await self._before_next(attempt, failure, deadline, url, asked)
                 continue
             self._proven = True
             return reply
@@ -119,17 +123,29 @@ class ServerPolicy:
         opening = zlib.crc32(repr([m.get("content") for m in messages[:2]]).encode())
         return self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
 
+    def _in_turn(self, turn: int, free: Mapping[str, float]) -> str:
+        """Return the server of a try: the next one, before it those that asked for no wait.
+
+        ``free`` has the moments at which servers that did may be asked again.
+        """
+        now, count = time.monotonic(), len(self.urls)
+        ring = [self.urls[(turn + step) % count] for step in range(count)]
+        return min(ring, key=lambda url: max(now, free.get(url, now)))
+
     async def _before_next(
-        self, attempt: int, failure: Exception, deadline: float, url: str
+        self, attempt: int, failure: Exception, deadline: float, url: str, asked: float | None
     ) -> None:
-        """Wait before the next attempt, or give up with the reason."""
-        asked = getattr(failure, "after", None)
-        wait = self.retry.wait(attempt) if asked is None else asked + random.uniform(0, 0.1)
+        """Wait before the next attempt, until ``asked`` where a server said when; or give up."""
+        now = time.monotonic()
+        wait = self.retry.wait(attempt)
+        if asked is not None:
+            wait = max(0.0, asked - now) + random.uniform(0, 0.1)
         last = attempt + 1 == self.retry.attempts
-        if last or time.monotonic() + wait > deadline:
+        if last or now + wait > deadline:
             tries = f"{attempt + 1} {'try' if attempt == 0 else 'tries'}"
+            until = "" if last or asked is None else f"; it asks for a wait of {asked - now:,.0f} s"
             raise InfrastructureError(
-                f"The policy server at {url} gave no reply in {tries}: {failure}."
+                f"The policy server at {url} gave no reply in {tries}: {failure}{until}."
             ) from failure
         _log.debug("%s, try %d: %s; again in %.1f s", url, attempt + 1, failure, wait)
         await asyncio.sleep(wait)
@@ -153,7 +169,11 @@ def api_root(url: str) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise Text2SqlError(f"{url!r} is no address of a server, like http://127.0.0.1:8000/v1.")
+        shown = re.sub(r"//.*@", "//", re.split(r"[?#]", url)[0])  # the rest may hold a key
+        raise Text2SqlError(
+            f"{shown!r} is no address of a server, like http://127.0.0.1:8000/v1; it has a "
+            "host, perhaps a port and a path, and nothing after them."
+        )
     if "@" in parts.netloc:
         raise Text2SqlError(
             f"The address of the server at {parts.hostname} holds a name or password, which would "

@@ -15,7 +15,7 @@ import pytest
 from dagster._core.launcher.base import WorkerStatus
 
 from pipelines import pools
-from pipelines.home import CONFIG_VARIABLE, open_instance, prepare_home
+from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
 from pipelines.launcher import LocalRunLauncher
 from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, owner
 from pipelines.pools import SAMPLING_VARIABLE
@@ -51,6 +51,20 @@ def test_home_is_made_and_kept(root):
         assert instance.run_monitoring_enabled
         assert instance.run_retries_enabled and instance.run_retries_max_retries == 0
         assert isinstance(instance.run_launcher, LocalRunLauncher)
+
+
+def test_an_instance_that_is_there_is_used_as_it_is(root, tmp_path, monkeypatch):
+    assert existing_instance(root) is None
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "dagster.yaml").touch()
+    monkeypatch.setenv("DAGSTER_HOME", str(other))
+    assert existing_instance(root) is None, "it may be of another project"
+    with dg.DagsterInstance.get() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization("bird_archive"))
+    with existing_instance(root) as found:
+        assert found.root_directory == str(other)
+    assert (other / "dagster.yaml").read_text() == "" and not root.exists()
 
 
 def test_another_configuration_of_the_instance_is_used_where_it_is_named(root, monkeypatch):

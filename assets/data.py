@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.bird import Record, file_key
+from text2sql.datasets.bird import Record
 from text2sql.datasets.layout import SplitLayout
 from text2sql.errors import Text2SqlError
 from text2sql.judge import GoldResult
@@ -87,11 +87,6 @@ def load_questions(root: Path, split: str) -> list[Question]:
     return [
         Question.from_dict(row["question"]) for row in load_rows(root, split) if not row["reason"]
     ]
-
-
-def load_file_keys(root: Path, split: str) -> list[str]:
-    """Return the key of every row of the questions file, for predictions paired by position."""
-    return [file_key(row["question"]["key"], row["reason"]) for row in load_rows(root, split)]
 
 
 def load_golds(root: Path, split: str) -> dict[str, GoldResult]:

@@ -19,11 +19,11 @@ import dagster as dg
 
 from resources.cluster import KubernetesConfig, TrainingPods, explained
 from resources.processes import last_lines
+from resources.step_pods import GPU
 from resources.watching import Progress, TrainingFailed
 from text2sql.errors import Text2SqlError
 
 LABEL = "text2sql/training"
-GPU = "nvidia.com/gpu"
 _POLL_SECONDS = 0.5
 _MARGIN_SECONDS = 10.0
 """Between the program's own grace and the pod's, so that the program can end what it started."""

@@ -15,7 +15,7 @@ import pytest
 from assets import bird, data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.bird import load_split, read_records
+from text2sql.datasets.bird import file_key, load_split, read_records
 from text2sql.datasets.digests import file_digest
 from text2sql.datasets.predictions import read_predictions
 from text2sql.judge import Verdict, execute_submission, verdict_of
@@ -107,7 +107,8 @@ def test_published_predictions_score_exactly_as_the_official_evaluator_says(
 ) -> None:
     root, _ = ingested
     questions = data.load_questions(root, "dev")
-    file_keys = data.load_file_keys(root, "dev")
+    rows = data.load_rows(root, "dev")
+    file_keys = [file_key(row["question"]["key"], row["reason"]) for row in rows]
     golds = data.load_golds(root, "dev")
     expected = json.loads((shared_data / "bird" / "expected_superhero_official.json").read_text())
     assert len(expected["results"]) == 13

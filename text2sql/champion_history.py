@@ -15,7 +15,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from text2sql.champion import CHAMPION, HISTORY, Seat, is_served, named, parse_record, read_seat
 from text2sql.datasets.locking import locked
@@ -125,7 +125,7 @@ def _replace(file: Path, record: Mapping[str, Any]) -> None:
     with part.open("w", encoding="utf-8") as stream:
         json.dump(record, stream, indent=2, ensure_ascii=False)
         stream.write("\n")
-        _settle(stream.fileno(), stream)
+        _settle(stream)
     os.replace(part, file)
     folder = os.open(file.parent, os.O_RDONLY)
     try:
@@ -150,7 +150,7 @@ def _append(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
         try:
             for record in records:
                 stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-            _settle(stream.fileno(), stream)
+            _settle(stream)
         except OSError:
             os.truncate(file, end)
             raise
@@ -167,9 +167,9 @@ def _remember(file: Path, new: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _settle(descriptor: int, stream: Any) -> None:
+def _settle(stream: IO[Any]) -> None:
     stream.flush()
-    os.fsync(descriptor)
+    os.fsync(stream.fileno())
 
 
 def roll_back(

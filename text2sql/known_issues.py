@@ -7,7 +7,6 @@ is only flagged is left out. ``docs/known-issues.md`` has the format.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from text2sql.datasets.digests import file_digest
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import GoldResult, Verdict, gold_result
 from text2sql.known_results import KnownResults, execute_known
@@ -170,8 +170,7 @@ def issues_of(
     ``keys`` are those of all rows of the file, usable or not. Raises Text2SqlError for an id
     that the file does not have.
     """
-    with questions_file.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_digest(questions_file)
     found = [one for one in datasets if digest.startswith(one.questions_sha256)]
     if not found:
         return None

@@ -19,6 +19,7 @@ from pathlib import Path
 from time import time_ns
 
 from text2sql import __version__
+from text2sql.datasets.digests import file_digest
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, is_repeatable
 
@@ -184,8 +185,7 @@ def _fingerprint(database: Path, sandbox: Sandbox) -> str:
     views = sandbox.execute(database, _VIEWS, Limits(keep_rows=10_000, max_rows=10_000))
     if views.status is not Status.OK or not all(is_repeatable(str(v)) for (v,) in views.rows):
         return ""
-    with database.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(database)
 
 
 def _to_json(result: QueryResult) -> str:

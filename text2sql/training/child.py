@@ -12,8 +12,7 @@ import signal
 import sys
 import threading
 
-HEARTBEAT_VARIABLE = "TEXT2SQL_HEARTBEAT_FD"
-_PR_SET_PDEATHSIG = 1
+from text2sql.guard import HEARTBEAT_VARIABLE, PR_SET_PDEATHSIG
 
 
 def end_with_parent() -> None:
@@ -31,7 +30,7 @@ def end_with_parent() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: _end_group())
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     os.set_inheritable(int(heartbeat), False)
     threading.Thread(target=_watch, args=(int(heartbeat),), name="heartbeat", daemon=True).start()
 

@@ -464,7 +464,12 @@ def test_a_link_that_is_moved_while_it_is_opened(tmp_path, database, monkeypatch
     ("content", "words"),
     [
         (b"", "empty"),
-        (b"PK\x03\x04" + b"x" * 5000, "not a SQLite database"),
+        (b"PK\x03\x04" + b"x" * 5000, "packed as .zip; unpack it first"),
+        (b"\x1f\x8b\x08" + b"x" * 5000, "packed with gzip; unpack it first"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+        (b"\n<!doctype html>", "a web page"),
+        (b"\xef\xbb\xbfcreate table t (a);", "SQL text; read it into a new database"),
+        (b"\x00" * 8 + b"DUCK" + b"\x00" * 5000, "DuckDB's"),
         (os.urandom(8192), "encrypted"),
         (b"SQLite format 3", "not a SQLite database"),
         (b"SQLite format 3\x00" + b"x" * 5000, "not a SQLite database"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic, time_ns
 
 from text2sql.sandbox.files import odd_file
+from text2sql.sandbox.foreign import no_database
 from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
 from text2sql.sandbox.locks import is_being_written
 from text2sql.sandbox.statements import is_malformed, pragma_reads
@@ -227,6 +228,7 @@ def _open_database(path: str) -> Database:
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0)
         reason = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
+        reason = no_database(path) if code & 0xFF == sqlite3.SQLITE_NOTADB else reason
         if reason is None:
             raise
         raise UnusableDatabase(f"{path}: {reason} ({str(error)[:MESSAGE_CHARS]}).") from error
@@ -239,12 +241,10 @@ _READ_ONLY_WAL = (
 )
 _UNUSABLE = {
     sqlite3.SQLITE_ERROR: "the database cannot be read",
-    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database, or it is encrypted",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_READONLY_ROLLBACK: (
         "the database has an unfinished transaction (a journal file lies beside it); open it "
         "once with the program that owns it"
     ),
-    sqlite3.SQLITE_READONLY: _READ_ONLY_WAL,
-    sqlite3.SQLITE_CANTOPEN: _READ_ONLY_WAL,
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), _READ_ONLY_WAL),
 }

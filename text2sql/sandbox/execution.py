@@ -209,8 +209,15 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     if code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
-        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {text}")
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {_broken(code, text)}")
+    if "number of bindings" in text:  # no parameters are ever given
+        text = "the statement has a parameter (?, :name, @name or $name); write its value there"
     return QueryResult(Status.ERROR, error=text)
+
+
+def _broken(code: int, text: str) -> str:
+    locked = code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return f"{text}: another program is writing it; try again when it is done" if locked else text
 
 
 def _unicode_message(error: Exception) -> str:

@@ -20,6 +20,7 @@ from assets.sources import FLAGS as FLAGS_CODE
 from assets.sources import GOLDS
 from assets.versions import code_version, fingerprint, read_json
 from text2sql.datasets.checks import run_golds
+from text2sql.datasets.dialects import told
 from text2sql.datasets.gold_findings import Flag
 from text2sql.datasets.gold_flags import GoldFlag, flag_golds
 from text2sql.errors import Text2SqlError
@@ -163,9 +164,17 @@ def renew_golds(
 
 
 def gold_frame(questions: Sequence[Question], golds: Mapping[str, GoldResult]) -> pd.DataFrame:
-    """Return the gold results beside their questions, as the suites look at them."""
+    """Return the gold results beside their questions, as the suites look at them.
+
+    The error of a query in another database's SQL says so.
+    """
     rows = [
-        golds[question.key].to_dict() | {"db_id": question.db_id, "sql": question.sql}
+        golds[question.key].to_dict()
+        | {
+            "db_id": question.db_id,
+            "sql": question.sql,
+            "error": told(golds[question.key], question.sql),
+        }
         for question in questions
     ]
     columns = [field.name for field in fields(GoldResult)]

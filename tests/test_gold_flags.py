@@ -75,6 +75,11 @@ DETERMINED = [
     "SELECT name FROM player WHERE id = 1 UNION SELECT title FROM team ORDER BY name LIMIT 1",
     "SELECT 'LIMIT', name FROM player",
     "SELECT price FROM good ORDER BY price LIMIT 1",
+    "SELECT MAX(score), MIN(born), MAX(name) FROM player",
+    "SELECT MAX(CAST(speed AS REAL)), MAX(speed + 0) FROM player",
+    "SELECT MIN(speed) FROM player WHERE LENGTH(speed) = 2",
+    "SELECT MAX(price), MAX(price, '9') FROM good",
+    "SELECT name FROM player ORDER BY score DESC LIMIT (2)",
     "SELECT DATE(born), STRFTIME('%Y', born || '-01-01') FROM player",
 ]
 
@@ -106,12 +111,26 @@ FLAGGED = [
         Flag.LIMIT_CUTS_TIE,
         "WITH best AS (SELECT * FROM team) SELECT title FROM best ORDER BY points DESC LIMIT 1",
     ),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "SELECT id FROM player ORDER BY SUBSTR('aA', id, 1) COLLATE NOCASE DESC LIMIT 1",
+    ),
     (Flag.LIMIT_WITHOUT_ORDER, "SELECT name FROM player LIMIT 2"),
     (Flag.NULL_SORTS_FIRST, "SELECT born FROM player ORDER BY born ASC LIMIT 1"),
     (Flag.NULL_SORTS_FIRST, "SELECT name FROM player ORDER BY born LIMIT 1"),
     (Flag.NULL_SORTS_FIRST, "SELECT name FROM player ORDER BY born DESC NULLS FIRST LIMIT 1"),
     (Flag.TEXT_SORTED_AS_NUMBER, "SELECT speed FROM player ORDER BY speed DESC LIMIT 1"),
     (Flag.TEXT_SORTED_AS_NUMBER, "SELECT name, speed FROM player ORDER BY 2 LIMIT 2"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT MAX(speed) FROM player"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT team, MAX(DISTINCT speed) FROM player GROUP BY team"),
+    (
+        Flag.TEXT_SORTED_AS_NUMBER,
+        "SELECT name FROM player WHERE speed = (SELECT MIN(p.speed) FROM player AS p)",
+    ),
+    (
+        Flag.TEXT_SORTED_AS_NUMBER,
+        "WITH fast AS (SELECT speed FROM player) SELECT MAX(speed) FROM fast",
+    ),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT CAST(2 AS REL) * 100 / 3"),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT AVG(CAST(born AS DATETIME)) FROM player"),
     (Flag.ASKS_OUTSIDE, "SELECT STRFTIME('%Y', CURRENT_TIMESTAMP) - born FROM player"),
@@ -132,6 +151,8 @@ def test_a_flag_says_what_was_found(flags_of) -> None:
         "SELECT name FROM player ORDER BY born LIMIT 1",
         "SELECT speed FROM player ORDER BY speed DESC LIMIT 1",
     )
+    (most,) = flags_of("SELECT MAX(speed) FROM player")
+    assert most.detail == "'9' is the extreme as text, 100 as a number"
     assert tie.detail == "2 rows sort as (9), such as ('Ann') and ('Bob')"
     assert null.detail == "NULL puts ('Ann') first"
     assert text.detail == "'9' comes first as text, 100 as a number"

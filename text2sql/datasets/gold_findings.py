@@ -26,7 +26,8 @@ class Flag(StrEnum):
     NULL_SORTS_FIRST = "null_sorts_first"
     """A row that the LIMIT takes is there because its sort key is NULL."""
     TEXT_SORTED_AS_NUMBER = "text_sorted_as_number"
-    """The sort key is text that reads as numbers, and as numbers other rows come first."""
+    """The sort key, or what MIN or MAX look at, is text that reads as numbers, and as numbers
+    other rows come first."""
     UNKNOWN_CAST_TYPE = "unknown_cast_type"
     """A cast names a type that SQLite does not know and takes for another."""
     ASKS_OUTSIDE = "asks_outside"
@@ -58,6 +59,18 @@ def findings_of(
     return [finding for finding in found if finding is not None]
 
 
+def as_text_of(result: QueryResult) -> list[Finding]:
+    """Return what the probe of a MIN or MAX says: whether it compared numbers as text."""
+    for row in result.rows if result.status is Status.OK and not result.warnings else ():
+        text, number, others = row
+        if others or not (isinstance(text, str) and _NUMBER.match(text)):
+            continue
+        if float(text) != number:
+            detail = f"'{text}' is the extreme as text, {number:g} as a number"
+            return [(Flag.TEXT_SORTED_AS_NUMBER, detail)]
+    return []
+
+
 class _View:
     """A probe's rows, divided into the query's own columns and the sort keys."""
 
@@ -80,6 +93,11 @@ class _View:
         """The sort keys of a row."""
         return tuple(self.rows[at][column] for column in self.columns if column is not None)
 
+    def order(self, at: int) -> Row:
+        """The sort keys of a row as the collations that the query names compare them."""
+        keys = zip(self.keys(at), self.cut.keys, strict=True)
+        return tuple(_collated(value, key.collation) for value, key in keys)
+
     def taken_keys(self) -> list[Row]:
         """The sort keys of the rows that the LIMIT lets through."""
         end = min(len(self.rows), self.cut.skip + self.cut.take)
@@ -93,6 +111,13 @@ def _column(key: Key, names: Sequence[str]) -> int | None:
     return folded.index(key.column.lower()) if key.column.lower() in folded else None
 
 
+def _collated(value: Any, collation: str) -> Any:
+    """Return what a collation of SQLite's own compares; NOCASE folds the letters of ASCII alone."""
+    if isinstance(value, str) and collation == "NOCASE":
+        return "".join(letter.lower() if letter.isascii() else letter for letter in value)
+    return value.rstrip(" ") if isinstance(value, str) and collation == "RTRIM" else value
+
+
 def _digest(rows: Iterable[Row]) -> str:
     digest = ResultDigest()
     for row in rows:
@@ -103,9 +128,9 @@ def _digest(rows: Iterable[Row]) -> str:
 def _tie(view: _View) -> Finding | None:
     """Find rows that sort alike on both sides of where the LIMIT begins or ends."""
     for edge in {view.cut.skip, view.cut.skip + view.cut.take}:
-        if not 0 < edge < len(view.rows) or view.keys(edge - 1) != view.keys(edge):
+        if not 0 < edge < len(view.rows) or view.order(edge - 1) != view.order(edge):
             continue
-        tied = [at for at in range(len(view.rows)) if view.keys(at) == view.keys(edge)]
+        tied = [at for at in range(len(view.rows)) if view.order(at) == view.order(edge)]
         if len({_digest([view.own[at]]) for at in tied}) > 1:
             return _tie_finding(view, edge, tied)
     return None

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.extremes import extremes_of
 from text2sql.datasets.gold_casts import unknown_casts
-from text2sql.datasets.gold_findings import Finding, Flag, findings_of
+from text2sql.datasets.gold_findings import Finding, Flag, as_text_of, findings_of
 from text2sql.datasets.limits import MORE, MOST, Cut, Unreadable, cuts_of
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
@@ -53,12 +54,15 @@ def flag_golds(
     """Return the flags of every gold query that ran, in the order of the questions.
 
     Each distinct query with a LIMIT is run once more, to see what lies beyond; one that sorts
-    numeric text a second time. Raises Text2SqlError when a database cannot be read at all.
+    numeric text a second time; one that returns a MIN or MAX once for each. Raises Text2SqlError
+    when a database cannot be read at all.
     """
     ran = [q for q in questions if q.key in golds and golds[q.key].usable]
     probes = _probes(ran, golds)
     found = {place: _findings_in_text(place[1]) for place in map(_place, ran)}
     for place, findings in _look(probes, sandbox, limits):
+        found[place] += findings
+    for place, findings in _look_at_extremes(list(found), sandbox, limits):
         found[place] += findings
     return [
         GoldFlag(question.key, flag, detail[:_DETAIL_CHARS])
@@ -122,3 +126,16 @@ def _look(
         for (probe, cut), result in zip(batch, results, strict=True):
             run = partial(sandbox.execute, probe.place[0], limits=bounds)
             yield probe.place, findings_of(cut, result, probe.digest, run)
+
+
+def _look_at_extremes(
+    places: Sequence[Place], sandbox: Sandbox, limits: Limits
+) -> Iterable[tuple[Place, list[Finding]]]:
+    """Run the probes of every MIN and MAX; what a probe cannot read has no findings."""
+    bounds = Limits(seconds=limits.seconds, keep_rows=MOST)
+    probes = [(place, probe) for place in places for probe in extremes_of(place[1])]
+    for start in range(0, len(probes), _BATCH):
+        batch = probes[start : start + _BATCH]
+        results = sandbox.execute_many([(place[0], probe) for place, probe in batch], bounds)
+        for (place, _), result in zip(batch, results, strict=True):
+            yield place, as_text_of(result)

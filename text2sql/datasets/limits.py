@@ -31,7 +31,7 @@ class _Generator(SQLiteGenerator):
     TYPE_MAPPING: ClassVar[dict[Any, str]] = {}
 
 
-class _AsWritten(SQLite):
+class AsWritten(SQLite):
     """SQLite's dialect that keeps the types of casts."""
 
     Generator = _Generator
@@ -46,10 +46,12 @@ class Key:
     """A sort key: where a probe's rows have it, and how it sorts.
 
     ``column`` counts from 0, from the end where it is negative; a name is that of a column.
+    ``collation`` is what the query says of it, in capitals.
     """
 
     column: int | str
     nulls_first: bool
+    collation: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def cuts_of(sql: str) -> list[Cut]:
     if unknown_casts(sql):
         raise Unreadable("the parser would change a cast to a type that SQLite does not know")
     try:
-        return list(_cuts(parse_one(sql, dialect=_AsWritten)))
+        return list(_cuts(parse_one(sql, dialect=AsWritten)))
     except (SqlglotError, RecursionError, ValueError) as error:
         raise Unreadable(str(error).splitlines()[0][:200]) from error
 
@@ -114,6 +116,8 @@ def _bounds(node: exp.Query) -> tuple[int, int] | None:
 
 
 def _whole_number(node: exp.Expr) -> int:
+    if isinstance(node, exp.Paren):
+        return _whole_number(node.this)
     if isinstance(node, exp.Neg):
         return -_whole_number(node.this)
     if not isinstance(node, exp.Literal) or node.is_string:
@@ -123,7 +127,7 @@ def _whole_number(node: exp.Expr) -> int:
 
 def _cut(node: exp.Query, skip: int, take: int, outermost: bool) -> Cut:
     query = node.copy()
-    _add_visible_ctes(node, query)
+    add_visible_ctes(node, query)
     keys = tuple(_keys(query))
     probe, extra = _with_keys(query.copy())
     return Cut(_write(probe, skip + take), skip, take, keys, extra, outermost, query)
@@ -138,11 +142,15 @@ def _keys(query: exp.Query) -> Iterator[Key]:
         if _is_ordinal(term.this):
             yield Key(int(term.this.this) - 1, nulls_first)
         elif isinstance(query, exp.Select):
-            yield Key(-sum(appended[at:]), nulls_first)
+            yield Key(-sum(appended[at:]), nulls_first, _collation(term.this))
         elif isinstance(term.this, exp.Column):
             yield Key(term.this.name, nulls_first)
         else:
             raise ValueError("a compound query sorts by an expression")
+
+
+def _collation(term: exp.Expr) -> str:
+    return str(term.expression.name).upper() if isinstance(term, exp.Collate) else ""
 
 
 def _with_keys(query: exp.Query) -> tuple[exp.Query, int]:
@@ -187,7 +195,7 @@ def _own_term(query: exp.Select, term: exp.Expr) -> exp.Expr | None:
     return cast(exp.Expr, before[-1].unalias())
 
 
-def _add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
+def add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
     """Give a query inside another the WITH clauses that it can see there."""
     seen: list[exp.Expr] = []
     inside: exp.Expr = node
@@ -207,4 +215,4 @@ def _add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
 def _write(query: exp.Query, limit: int) -> str:
     query.set("offset", None)
     query.set("limit", exp.Limit(expression=exp.Literal.number(limit + MORE)))
-    return query.sql(_AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+    return query.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)

@@ -1,0 +1,64 @@
+"""MIN and MAX of numbers that are kept as text: as text, '9' is more than '100'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from text2sql.datasets.gold_casts import unknown_casts
+from text2sql.datasets.limits import AsWritten, add_visible_ctes
+
+_EXTREME = re.compile(r"\b(?:max|min)\s*\(", re.IGNORECASE)
+_PROBE = """
+SELECT {name}({value}), {name}(CAST({value} AS REAL)), SUM({value} IS NOT NULL AND NOT ({number}))
+"""
+_NUMBER = (
+    "typeof({value}) = 'text' AND {value} GLOB '*[0-9]*' "
+    "AND LTRIM({value}, ' +-') NOT GLOB '*[^0-9.]*'"
+)
+
+
+def extremes_of(sql: str) -> list[str]:
+    """Return a probe for each MIN and MAX that a query, or one inside it, selects.
+
+    A probe's rows are, for each group, the value that SQLite finds, that by number, and how
+    many values are no numbers in text. A query that cannot be read has no probes.
+    """
+    if not _EXTREME.search(sql) or unknown_casts(sql):
+        return []
+    try:
+        tree = parse_one(sql, dialect=AsWritten)
+        return list(dict.fromkeys(_probe(node) for node in _selected(tree)))
+    except (SqlglotError, RecursionError, ValueError):
+        return []
+
+
+def _selected(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the aggregates of one argument that a SELECT returns, but no window's."""
+    for node in tree.find_all(exp.Max, exp.Min):
+        inside: exp.Expr | None = node
+        while inside is not None and not isinstance(inside.parent, exp.Select | exp.Window):
+            inside = inside.parent
+        if inside is None or isinstance(inside.parent, exp.Window) or node.expressions:
+            continue
+        if inside.arg_key == "expressions":
+            yield node
+
+
+def _probe(node: exp.Expr) -> str:
+    select = node.find_ancestor(exp.Select)
+    assert select is not None
+    query = select.copy()
+    add_visible_ctes(select, query)
+    inner = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+    value = inner.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+    name = "MAX" if isinstance(node, exp.Max) else "MIN"
+    number = _NUMBER.format(value=value)
+    columns = parse_one(_PROBE.format(name=name, value=value, number=number), dialect=AsWritten)
+    query.set("expressions", [column.copy() for column in columns.expressions])
+    for part in ("distinct", "order", "limit", "offset"):
+        query.set(part, None)
+    return query.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)

@@ -22,7 +22,7 @@ def _assets(*names: str) -> tuple[str, ...]:
 
 SANDBOX = _library("sandbox")
 JUDGE = (*_library("judge.py"), *SANDBOX)
-SCHEMA = _library("descriptions.py", "render.py", "schema.py")
+SCHEMA = _library("description_rows.py", "descriptions.py", "render.py", "schema.py")
 AGENT = (
     *_library("agent.py", "prompts.py", "questions.py", "settings.py"),
     *_library("schema_text.py", "tool_calls.py", "tools.py"),
@@ -44,7 +44,8 @@ SCORING = (
 EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
-    *(f"datasets/{name}.py" for name in ("gold_flags", "gold_findings", "gold_casts", "limits"))
+    *(f"datasets/{name}.py" for name in ("gold_flags", "gold_findings", "gold_casts", "limits")),
+    "datasets/extremes.py",
 )
 
 SOURCES: dict[str, tuple[str, ...]] = {
@@ -58,6 +59,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "bird_questions": (
         *_assets("bird", "bird_config", "bird_splits", "data"),
         *_library(*(f"datasets/{name}.py" for name in ("bird", "databases", "gold_file", "rows"))),
+        *_library("datasets/text_files.py"),
         *EXPECTATIONS,
     ),
     "bird_databases": (
@@ -67,7 +69,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *SANDBOX,
         *EXPECTATIONS,
     ),
-    "gold_results": (*_assets("bird", "bird_config", "gold"), *GOLDS, *FLAGS, *EXPECTATIONS),
+    "gold_results": (
+        *_assets("bird", "bird_config", "gold"),
+        *_library("datasets/dialects.py"),
+        *GOLDS,
+        *FLAGS,
+        *EXPECTATIONS,
+    ),
     "reward_strength": (
         *_assets("strength"),
         *_library("strength", "known_results.py"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from assets.gold import gold_frame
 from tests.dataset_files import make_database, question, write
 from text2sql.datasets.bird import Reason, load_split
 from text2sql.datasets.checks import inspect_database, run_golds
@@ -75,6 +76,39 @@ def test_a_db_id_is_never_guessed(tmp_path: Path, db_id: str) -> None:
     write(tmp_path / "dev.json", [question(1, db_id)])
     dataset = load_split(tmp_path, "dev")
     assert len(dataset.questions) == (db_id == "movie_4 ")
+
+
+def test_a_name_in_another_unicode_form_is_told_apart(tmp_path: Path) -> None:
+    """macOS writes an accent as a letter of its own: the two names look the same."""
+    make_database(tmp_path / "dev_databases" / "cafe\u0301" / "cafe\u0301.sqlite")
+    write(tmp_path / "dev.json", [question(1, "caf\u00e9"), question(2, "cafe\u0301")])
+    dataset = load_split(tmp_path, "dev")
+    (problem,) = dataset.problems
+    assert problem.detail.endswith(
+        "did you mean 'cafe\u0301', the same letters in another Unicode form?"
+    )
+    assert [q.key for q in dataset.questions] == ["dev/2"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT DATE_FORMAT(a, '%Y') FROM t", "MySQL"),
+        ("SELECT a::text FROM t", "PostgreSQL"),
+        ("SELECT TOP 1 a FROM t", "SQL Server"),
+        ("SELECT YEAR(a) FROM t", "another database"),
+        ("SELECT a FROM `Order Details` WHERE a = '::'", ""),
+    ],
+)
+def test_gold_for_another_database_is_told(tmp_path: Path, sql: str, told: str) -> None:
+    make_database(tmp_path / "dev_databases" / "shop" / "shop.sqlite")
+    write(tmp_path / "dev.json", [question(1, SQL=sql)])
+    questions = load_split(tmp_path, "dev").questions
+    with Sandbox(workers=1) as sandbox:
+        frame = gold_frame(questions, run_golds(questions, sandbox, Limits()))
+    (error,) = frame["error"]
+    assert error.endswith(f" (written for {told}? take the questions for SQLite)") == bool(told)
+    assert error.startswith(("no such", "near", "unrecognized"))
 
 
 def test_descriptions_that_do_not_fit_the_database(tmp_path: Path) -> None:

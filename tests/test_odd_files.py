@@ -137,6 +137,28 @@ def test_one_byte_of_windows_spoils_no_other_letter(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_descriptions_in_utf16_without_a_mark(tmp_path: Path, encoding: str) -> None:
+    write_description(tmp_path, "t.csv", (HEADER + "a,\u901f\u5ea6,,,\n").encode(encoding))
+    found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
+    assert found.columns == {"t": {"a": "\u901f\u5ea6"}}
+
+
+def test_a_quote_that_is_not_closed_swallows_no_row(tmp_path: Path) -> None:
+    rows = 'a,,"the 5" disk,int,1\nb,,"2: two\n3: ""three"",""",,\nC,,"open,,\nd,,"x" y,,\ne,,"z"\n'
+    write_description(tmp_path, "t.csv", ("\n" + HEADER + rows).encode())
+    found = read_descriptions(tmp_path / "x.db", {"t": list("abcde")})
+    assert found.columns["t"] == {
+        "a": "the 5 disk; 1",
+        "b": '2: two 3: "three","',
+        "c": "open,,",
+        "d": "x y",
+        "e": "z",
+    }
+    assert found.unreadable_files == ("t.csv (line 6 opens a quote and never closes it)",)
+    assert not found.phantom_columns
+
+
 @pytest.mark.parametrize("data", [b"", BODY.encode(), b"\x00\x01\x02"])
 def test_a_description_without_headings_is_told(tmp_path: Path, data: bytes) -> None:
     write_description(tmp_path, "t.csv", data)

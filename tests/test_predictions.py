@@ -39,7 +39,7 @@ def questions(folder: Path, first: int) -> None:
 
 def evaluate(folder: Path, content: object, name: str = "p.json") -> Result:
     text = content if isinstance(content, str) else json.dumps(content)
-    (folder / name).write_text(text)
+    (folder / name).write_text(text, "utf-16" if name.startswith("utf-16") else "utf-8")
     files = {"questions": "dev.json", "databases": "dbs", "predictions": name, "json": "out.json"}
     options = [text for key, file in files.items() for text in (f"--{key}", str(folder / file))]
     return CliRunner().invoke(command, [*options, "--jobs", "1", "--no-cache"])
@@ -58,8 +58,10 @@ def verdicts(folder: Path) -> list[str]:
         ([{"question_id": float(n), "sql": sql} for n, sql in enumerate(RIGHT, 10)], "p.json"),
         ({n: {"sql": sql} for n, sql in enumerate(RIGHT, 10)}, "p.json"),
         ([{"id": n, "sql": sql} for n, sql in enumerate(RIGHT, 10) for _ in "ab"], "p.json"),
+        ({f"{n:03}.0": sql for n, sql in enumerate(RIGHT, 10)}, "p.json"),
+        (dict(enumerate(RIGHT, 10)), "utf-16.json"),
     ],
-    ids=["texts", "Spider's", "with databases", "pandas", "objects by id", "said twice"],
+    ids=["texts", "Spider's", "databases", "pandas", "objects", "twice", "keys", "PowerShell"],
 )
 def test_forms_that_people_have(folder, content, name):
     result = evaluate(folder, content, name)
@@ -79,6 +81,12 @@ def test_gold_in_the_same_row_is_never_the_prediction(folder):
     assert verdicts(folder) == ["wrong", "no_submission", "no_submission", "wrong"]
     rows = [{"question_id": n, "SQL": sql, "answer": "SELECT 0"} for n, sql in enumerate(GOLD, 10)]
     assert "every prediction is the text of its gold query" in evaluate(folder, rows).stderr
+
+
+def test_what_is_no_text_in_a_list_is_no_query(folder):
+    result = evaluate(folder, [RIGHT[0], None, 0, {}])
+    assert verdicts(folder) == ["match", "no_submission", "no_submission", "no_submission"]
+    assert "2 predictions are neither text nor null" in result.stderr
 
 
 @pytest.mark.parametrize(

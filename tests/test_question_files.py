@@ -135,6 +135,32 @@ def test_gold_in_a_file_is_split_at_the_last_tab(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        b"SELECT 1\t----- bird -----\tfinancial\r\nSELECT 2\tfinancial\t\r\n",
+        "SELECT 1\tfinancial\nSELECT 2\tfinancial\n".encode("utf-16"),
+    ],
+)
+def test_gold_in_a_file_as_other_programs_write_it(tmp_path: Path, data: bytes) -> None:
+    folder = gold_beside(tmp_path, "")
+    (folder / "dev_gold.sql").write_bytes(data)
+    assert [q.sql for q in load_split(folder, "dev").questions] == ["SELECT 1", "SELECT 2"]
+
+
+def test_gold_is_stored_without_birds_suffix(tmp_path: Path) -> None:
+    make_database(tmp_path / "dev_databases" / "shop" / "shop.sqlite")
+    write(tmp_path / "dev.json", [question(1, SQL="SELECT 1\t----- bird -----\tshop")])
+    assert [q.sql for q in load_split(tmp_path, "dev").questions] == ["SELECT 1"]
+
+
+def test_another_encoding_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "dev_databases").mkdir()
+    (tmp_path / "dev.json").write_bytes('[{"question": "caf\u00e9"}]'.encode("latin-1"))
+    with pytest.raises(Text2SqlError, match=r"dev\.json: it is not UTF-8 .*; save it in UTF-8\."):
+        load_split(tmp_path, "dev")
+
+
+@pytest.mark.parametrize(
     ("text", "match"),
     [
         ("SELECT a\nFROM t\tfinancial\nSELECT 2\tfinancial\n", "line_count_mismatch.* 3 .* 2 "),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from text2sql.datasets.bird import Reason, Record
+from text2sql.datasets.dialects import told
 from text2sql.datasets.predictions import Predictions
 from text2sql.judge import Verdict
 from text2sql.render import neutral
@@ -69,7 +70,9 @@ def report_golds(scores: PredictionScores) -> None:
     failing = [gold for gold in ran if not gold.usable]
     empty = [gold for gold in ran if gold.empty]
     if failing:
-        first = neutral(f"{failing[0].key}: {failing[0].error or failing[0].status}")
+        sql = {item.question.key: item.question.sql for item in scores.scored}
+        reason = told(failing[0], sql.get(failing[0].key, "")) or failing[0].status
+        first = neutral(f"{failing[0].key}: {reason}")
         click.echo(
             f"warning: the gold SQL of {len(failing)} questions does not run, so nothing matches "
             f"it; the first is {first}",

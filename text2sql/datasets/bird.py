@@ -7,6 +7,7 @@ no database is guessed.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -203,6 +204,15 @@ def _reason(
 
 def suggestion(name: str, known: Mapping[str, Any]) -> str:
     """Return ``; did you mean 'x'?`` for the known name nearest to ``name``, or nothing."""
-    folded = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.8)
-    return f"; did you mean '{folded[near[0]]}'?" if near else ""
+    folded = {_folded(candidate): candidate for candidate in known}
+    near = difflib.get_close_matches(_folded(name), folded, n=1, cutoff=0.8)
+    if not near:
+        return ""
+    found = folded[near[0]]
+    alike = unicodedata.normalize("NFC", found) == unicodedata.normalize("NFC", name)
+    form = ", the same letters in another Unicode form" if alike else ""
+    return f"; did you mean '{found}'{form}?"
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).lower()

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from text2sql.datasets.rows import Field, Row
+from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
+from text2sql.submissions import BIRD_SEPARATOR
 
 
 def find_gold_file(questions: Path, rows: Sequence[Row]) -> Path | None:
@@ -26,10 +28,7 @@ def read_gold_file(file: Path, rows: Sequence[Row]) -> list[str]:
     The last tab of a line separates: a query may have tabs of its own. Raises Text2SqlError
     when a pair does not fit, as after a line break within a query: what follows would be shifted.
     """
-    try:
-        lines = file.read_text(encoding="utf-8-sig").rstrip("\r\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Text2SqlError(f"Cannot read the gold queries {file}: {error}.") from error
+    lines = read_text(file, "the gold queries").rstrip("\n").split("\n")
     if len(lines) != len(rows):
         raise Text2SqlError(
             f"line_count_mismatch: {file} has {len(lines):,} lines for {len(rows):,} questions; "
@@ -39,11 +38,11 @@ def read_gold_file(file: Path, rows: Sequence[Row]) -> list[str]:
 
 
 def _gold(line: str, row: Row, file: Path) -> str:
-    sql, tab, database = line.rpartition("\t")
+    sql, tab, database = line.rstrip().rpartition("\t")
     expected = row.text(Field.DATABASE)
     if not tab or database.strip() != expected:
         raise Text2SqlError(
             f"{file}: line {row.position + 1} must end in a tab and the question's database "
             f"'{expected}', not in '{database.strip()[-40:]}'."
         )
-    return sql.strip()
+    return sql.removesuffix(BIRD_SEPARATOR.rstrip()).strip()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
@@ -19,6 +21,7 @@ _SQL = (
 )
 """Names of the predicted SQL; the last two are also those of gold, beside which others count."""
 _LINES = (".sql", ".txt")
+_WHOLE = re.compile(r"0*([0-9]+)(?:\.0+)?")
 
 
 class Predictions(dict[str, str]):
@@ -105,23 +108,25 @@ def _names_another(prediction: Any, question: Question) -> bool:
 
 def _read(path: Path, rows: Sequence[str]) -> list[tuple[str, Any]]:
     """Return (id as written, what is predicted) in file order; ``rows`` are keys, for no ids."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Text2SqlError(f"Cannot read the predictions {path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise Text2SqlError(f"The predictions {path} are not UTF-8: {error}.") from error
+    text = read_text(path, "the predictions")
     if path.suffix.lower() in _LINES and text.lstrip()[:1] not in ("{", "["):
         lines = text.removesuffix("\n").split("\n") if text.strip() else []
         return _in_order([line.partition("\t")[0] for line in lines], rows, path)
     content = _parse(text, path)
-    if isinstance(content, list) and content and all(isinstance(one, str) for one in content):
+    if isinstance(content, list) and _are_texts(content):
         return _in_order(content, rows, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
-    return [(_identity(identity), _predicted(value)) for identity, value in pairs]
+    known = {key.rpartition("/")[2] for key in rows}
+    return [(_identity(identity, known), _predicted(value)) for identity, value in pairs]
 
 
-def _in_order(texts: Sequence[str], rows: Sequence[str], path: Path) -> list[tuple[str, Any]]:
+def _are_texts(content: Sequence[Any]) -> bool:
+    """Say whether a list has predictions without ids; what is no text among them is no query."""
+    named = any(isinstance(one, _Object) and _get(one, _IDS) is not None for one in content)
+    return any(isinstance(one, str) for one in content) and not named
+
+
+def _in_order(texts: Sequence[Any], rows: Sequence[str], path: Path) -> list[tuple[str, Any]]:
     """Pair predictions without ids with the rows of the questions file."""
     if texts and len(texts) != len(rows):
         raise Text2SqlError(
@@ -131,11 +136,11 @@ def _in_order(texts: Sequence[str], rows: Sequence[str], path: Path) -> list[tup
     return [(key, sql) for key, sql in zip(rows, texts, strict=False) if key]
 
 
-def _identity(value: Any) -> str:
-    """Return an id as text; a whole number that pandas wrote as 12.0 is 12."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip()
+def _identity(value: Any, known: Set[str]) -> str:
+    """Return an id as text; 12.0, as pandas writes it, and 012 are 12 unless they are ids too."""
+    text = str(value).strip()
+    number = _WHOLE.fullmatch(text)
+    return number[1] if number and text not in known else text
 
 
 def _predicted(value: Any) -> Any:

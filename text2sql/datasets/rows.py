@@ -14,7 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
+from text2sql.sandbox import cut_suffix
 
 LINES = (".jsonl", ".ndjson")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -72,8 +74,11 @@ class Row:
         return _HALF.sub("\ufffd", "\n".join(lines).strip())
 
     def gold(self) -> str:
-        """Return the gold SQL; Spider has the parsed query as an object under "sql" beside it."""
-        texts = (v.strip() for v in self._all(Field.SQL) if isinstance(v, str))
+        """Return the gold SQL without BIRD's suffix.
+
+        Spider has the parsed query as an object under "sql" beside it.
+        """
+        texts = (cut_suffix(v).strip() for v in self._all(Field.SQL) if isinstance(v, str))
         return _HALF.sub("\ufffd", next(texts, ""))
 
     def broken(self) -> list[str]:
@@ -101,16 +106,7 @@ class Row:
 
 def read_rows(file: Path) -> list[Row]:
     """Read a questions file; raise Text2SqlError where it is none."""
-    try:
-        data = file.read_bytes()
-        text = data.decode(json.detect_encoding(data)).replace("\r\n", "\n").replace("\r", "\n")
-    except OSError as error:
-        raise Text2SqlError(f"Cannot read the questions file {file}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise Text2SqlError(
-            f"{file} is not JSON in UTF-8: {error}; give .json or .jsonl."
-        ) from error
-    rows = _parse(text, file)
+    rows = _parse(read_text(file, "the questions file"), file)
     for position, row in enumerate(rows):
         if not isinstance(row, dict):
             kind = type(row).__name__
@@ -128,7 +124,7 @@ def _parse(text: str, file: Path) -> list[Any]:
         if text.lstrip().startswith("{"):
             return _parse_lines(text, file)
         raise Text2SqlError(
-            f"{file} is not JSON in UTF-8: {error}; give .json or .jsonl."
+            f"{file} is not JSON: {error}; give .json or .jsonl, whole and as it was written."
         ) from error
     if isinstance(content, dict):
         lists = [value for value in content.values() if isinstance(value, list)]

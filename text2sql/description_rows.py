@@ -1,0 +1,107 @@
+"""Rows of a description file: CSV in any usual encoding and separator, and with stray quotes."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+NAME = "original_column_name"
+_SEPARATORS = (",", ";", "\t")
+
+
+class UnreadableError(Exception):
+    """A file that describes no columns; ``str`` says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row by heading; ``stray`` says that it opens a quote and does not close it."""
+
+    line: int
+    cells: dict[str, str]
+    stray: bool
+
+
+def read_rows(data: bytes, names: Collection[str]) -> list[Row]:
+    """Return the rows of a file; lines count from 1.
+
+    A quote that is not closed would swallow the rows below. A row begins with a column's name,
+    which in lower case is one of ``names``: a record that is no proper CSV and goes on over such
+    a line ends with its own. Raises UnreadableError where no line of headings comes first.
+    """
+    text = _decode(data)
+    body = text.lstrip()
+    above = text[: len(text) - len(body)].count("\n")
+    lines = list(io.StringIO(body, newline=""))
+    for separator in _SEPARATORS:
+        header = [_heading(cell) for cell in next(csv.reader(lines, delimiter=separator), [])]
+        if NAME in header:
+            records = list(_records(lines, separator, header.index(NAME), names))[1:]
+            return [
+                Row(above + line, dict(zip(header, map(str.strip, cells), strict=False)), stray)
+                for line, cells, stray in records
+            ]
+    raise UnreadableError(f"its first line has no {NAME}")
+
+
+def _records(
+    lines: Sequence[str], separator: str, at: int, names: Collection[str]
+) -> Iterator[tuple[int, list[str], bool]]:
+    """Yield (line, cells, whether an open quote was ended by force); ``at`` is the name's place."""
+    start = 0
+    while start < len(lines):
+        cells, end, proper = _record(lines, start, separator)
+        swallowed = lines[start + 1 : end] if not proper else []
+        stray = any(_cell(line, separator, at) in names for line in swallowed)
+        if stray:
+            cells, end = _record([lines[start]], 0, separator)[0], start + 1
+        yield start + 1, cells, stray
+        start = end
+
+
+def _record(lines: Sequence[str], start: int, separator: str) -> tuple[list[str], int, bool]:
+    """Read one record; return its cells, the line after it, and whether it is proper CSV."""
+
+    def read(strict: bool) -> tuple[list[str], int, bool]:
+        rest = (lines[at] for at in range(start, len(lines)))
+        reader = csv.reader(rest, delimiter=separator, strict=strict)
+        return next(reader), start + reader.line_num, strict
+
+    try:
+        return read(strict=True)
+    except csv.Error:
+        return read(strict=False)
+
+
+def _cell(line: str, separator: str, at: int) -> str:
+    return "".join(line.split(separator)[at : at + 1]).strip(' "').lower()
+
+
+def _heading(cell: str) -> str:
+    return "_".join(cell.lower().split())
+
+
+def _decode(data: bytes) -> str:
+    """Decode by byte order mark or zero bytes, else UTF-8 with single bytes of Windows-1252.
+
+    BIRD has files that begin as UTF-8 and hold a dash as spreadsheets on Windows write it.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace").replace("\0", "")
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if data[first:16:2] == bytes(8):
+            return data.decode(encoding, errors="replace").replace("\0", "")
+    return data.decode("utf-8-sig", errors=_AS_WINDOWS).replace("\0", "")
+
+
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
+
+
+_AS_WINDOWS = "text2sql.as_windows"
+codecs.register_error(_AS_WINDOWS, _as_windows)

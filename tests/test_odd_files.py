@@ -122,6 +122,7 @@ def test_a_database_whose_name_is_no_text_is_named(tmp_path: Path) -> None:
         (HEADER + BODY).encode("utf-16"),
         (HEADER + BODY).replace(",", ";").encode(),
         (HEADER + BODY).replace(",", "\t").encode(),
+        ("sep=|\r\n" + HEADER + BODY).replace(",", "|").encode(),
         ("\r\n" + HEADER.replace("_", " ").title() + BODY).encode(),
     ],
 )
@@ -135,6 +136,13 @@ def test_one_byte_of_windows_spoils_no_other_letter(tmp_path: Path) -> None:
     assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {
         "t": {"a": "café; a \u2013 b"}
     }
+
+
+def test_names_in_another_unicode_form_are_the_same(tmp_path: Path) -> None:
+    write_description(tmp_path, "Cafe\u0301.csv", (HEADER + "ete\u0301,summer,,,\n").encode())
+    found = read_descriptions(tmp_path / "x.db", {"caf\u00e9": ["\u00e9t\u00e9", "et\u00e9"]})
+    assert found.columns == {"caf\u00e9": {"et\u00e9": "summer"}}
+    assert not found.phantom_columns and not found.unmatched_files
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

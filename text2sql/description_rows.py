@@ -5,11 +5,20 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
+import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 NAME = "original_column_name"
-_SEPARATORS = (",", ";", "\t")
+_SEPARATORS = (",", ";", "\t", "|")
+_SPREADSHEETS = re.compile(r"sep=.?[\r\n]\s*", re.IGNORECASE)
+"""A line with which spreadsheets are told the separator."""
+
+
+def plain_name(name: str) -> str:
+    """Return a name as names are compared: without case, outer spaces and Unicode's forms."""
+    return unicodedata.normalize("NFC", name.strip().lower())
 
 
 class UnreadableError(Exception):
@@ -29,11 +38,11 @@ def read_rows(data: bytes, names: Collection[str]) -> list[Row]:
     """Return the rows of a file; lines count from 1.
 
     A quote that is not closed would swallow the rows below. A row begins with a column's name,
-    which in lower case is one of ``names``: a record that is no proper CSV and goes on over such
+    of which ``names`` has the plain form: a record that is no proper CSV and goes on over such
     a line ends with its own. Raises UnreadableError where no line of headings comes first.
     """
     text = _decode(data)
-    body = text.lstrip()
+    body = _SPREADSHEETS.sub("", text.lstrip())
     above = text[: len(text) - len(body)].count("\n")
     lines = list(io.StringIO(body, newline=""))
     for separator in _SEPARATORS:
@@ -77,7 +86,7 @@ def _record(lines: Sequence[str], start: int, separator: str) -> tuple[list[str]
 
 
 def _cell(line: str, separator: str, at: int) -> str:
-    return "".join(line.split(separator)[at : at + 1]).strip(' "').lower()
+    return plain_name("".join(line.split(separator)[at : at + 1]).strip(' "'))
 
 
 def _heading(cell: str) -> str:

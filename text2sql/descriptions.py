@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from text2sql.description_rows import NAME, Row, UnreadableError, read_rows
+from text2sql.description_rows import NAME, Row, UnreadableError, plain_name, read_rows
 
 FOLDER = "database_description"
 _SAME = ("", "none", "nan", "null")
@@ -41,20 +41,20 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
     """Read ``database_description/*.csv`` beside ``database``.
 
     ``tables`` maps each table of the database to its columns; names match without regard to
-    case and outer spaces.
+    case, outer spaces and Unicode's form of an accent.
     """
-    known = {name.strip().lower(): name for name in tables}
+    known = {plain_name(name): name for name in tables}
     columns: dict[str, dict[str, str]] = {}
     unmatched: list[str] = []
     phantom: list[str] = []
     unreadable: list[str] = []
     for file in description_files(database):
-        table = known.get(file.stem.strip().lower())
+        table = known.get(plain_name(file.stem))
         shown = file.name.encode(errors="replace").decode()
         if table is None:
             unmatched.append(shown)
             continue
-        names = {name.strip().lower(): name for name in tables[table]}
+        names = {plain_name(name): name for name in tables[table]}
         try:
             rows = read_rows(file.read_bytes(), names)
         except (OSError, csv.Error, UnreadableError) as error:
@@ -76,7 +76,7 @@ def _match(
         original = row.cells.get(NAME, "")
         if not original:
             continue
-        name = known.get(original.lower())
+        name = known.get(plain_name(original))
         if name is None:
             phantom.append(f"{table}.{original}")
         elif text := _text(original, row.cells):

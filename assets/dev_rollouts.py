@@ -77,7 +77,7 @@ def plan_dev_rollouts(
         sets |= champion_set(root, policy, sets, context.log.warning)
     rows = {name: wanted.to_dict() for name, wanted in sets.items()}
     yield dg.Output(rows, output_name="sets")
-    yield from plan_shards(root.path, list(sets.values()), config)
+    yield from plan_shards(root.path, list(sets.values()), config, policy)
 
 
 def wanted_sets(

@@ -79,7 +79,7 @@ def plan_base_rollouts(
     context.log.info(f"Base rollouts: {cost}")
     context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
     yield dg.Output({"set": wanted.to_dict(), "estimate": str(cost)}, output_name="plan")
-    yield from plan_shards(root.path, [wanted], config)
+    yield from plan_shards(root.path, [wanted], config, policy)
 
 
 @dg.op

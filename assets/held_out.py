@@ -74,7 +74,7 @@ def plan_held_out(
     plan = {"folder": folder, "split": config.split, "training_run": trained, "revision": revision}
     rows = {name: wanted.to_dict() for name, wanted in sets.items()}
     yield dg.Output(plan | {"sets": rows}, output_name="plan")
-    yield from plan_shards(root.path, list(sets.values()), config)
+    yield from plan_shards(root.path, list(sets.values()), config, policy)
 
 
 @dg.op

@@ -23,6 +23,7 @@ from resources.step_pods import sampling_pod
 from text2sql.difficulty import Tally
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
+from text2sql.policy.gpu import visible_gpus
 from text2sql.rollouts import Drawn, RolloutStore, draw_rollouts
 from text2sql.sampling_cost import PaceKeeper
 
@@ -60,14 +61,16 @@ class SamplingConfig(Form):
 
 
 def plan_shards(
-    root: Path, sets: Sequence[RolloutSet], config: SamplingConfig
+    root: Path, sets: Sequence[RolloutSet], config: SamplingConfig, policy: PolicyResource
 ) -> Iterator[dg.DynamicOutput[dict[str, Any]]]:
     """Yield the work of each shard: its part of every set, without what is there already.
 
     A shard with nothing left to ask is not started. A question belongs to the same shard in
-    every set and every run with this number of shards.
+    every set and every run with this number of shards. Raises Text2SqlError for shards that
+    would take each other's GPUs.
     """
     done = {wanted.folder: _complete(root, wanted) for wanted in sets}
+    _require_gpus_apart(config, policy, [one for one in sets if set(one.keys) - done[one.folder]])
     settings = config.model_dump(include={"concurrency", "threads", "resampling"})
     for shard in range(config.shards):
         part = [
@@ -78,6 +81,18 @@ def plan_shards(
         work = {"name": f"shard-{shard}-of-{config.shards}", "sets": part}
         if part:
             yield dg.DynamicOutput(work | settings, str(shard), output_name="shards")
+
+
+def _require_gpus_apart(
+    config: SamplingConfig, policy: PolicyResource, sets: Sequence[RolloutSet]
+) -> None:
+    """Refuse shards on this machine's GPUs that would each start a vLLM server there."""
+    served = any(policy.starts_server(wanted.policy) for wanted in sets)
+    if config.shards > 1 and served and visible_gpus():
+        raise Text2SqlError(
+            f"{config.shards} shards would each start a vLLM server on the same GPUs: set shards "
+            "to 1 and concurrency higher; vllm's data_parallel_size spreads the one over all GPUs."
+        )
 
 
 def _complete(root: Path, wanted: RolloutSet) -> set[str]:

@@ -27,6 +27,7 @@ from text2sql.provenance import read_record, sealed
 from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
 
 GPU_POOL = "gpu"
+_PATIENCE = {"trl": 900.0}
 
 
 class GrpoConfig(Form):
@@ -43,13 +44,17 @@ class GrpoConfig(Form):
         description="The policy to start from: base, champion, or a training run's name. Give "
         "base_rollouts the same, so that the prompts are filtered with it.",
     )
-    stall_seconds: float = Field(
-        default=900.0,
+    stall_seconds: float | None = Field(
+        default=None,
         gt=0,
         le=86_400,
-        description="Without progress for so long, it is ended. A large model takes long to load "
-        "and to draw its first rollouts: give prime_rl 3600.",
+        description="Without progress for so long, it is ended. Left out: 900 with trl and 3600 "
+        "with prime-rl, as a large model takes long to load and to draw its first rollouts.",
     )
+
+    def patience(self) -> float:
+        """Return after how many seconds without progress the training is ended."""
+        return self.stall_seconds or _PATIENCE.get(self.trainer.backend, 3600.0)
 
 
 def training_folder(root: ArtifactRoot, run: str) -> Path:
@@ -130,7 +135,7 @@ def _train(
     started = time.monotonic()
     start = planned["start"]["policy"]
     program = make_program(config.trainer, policy, root, folder, start)
-    reported = trainer.run(context, program, folder, config.stall_seconds, observer(context))
+    reported = trainer.run(context, program, folder, config.patience(), observer(context))
     record = planned | {
         "training_run": context.partition_key,
         "reported": {name: str(value.value) for name, value in reported.items()},

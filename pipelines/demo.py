@@ -26,6 +26,8 @@ from pipelines.home import open_instance
 from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
 from pipelines.screen import LABELS, Screen
+from pipelines.train_config import trainer_of
+from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
@@ -85,6 +87,8 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
         for name in ("ops", "grpo_policy", "config", "trainer", "trl"):
             place = place.setdefault(name, {})
         place["seed"] = options.seed
+    if ((config.get("ops") or {}).get("grpo_policy") or {}).get("config", {}).get("trainer"):
+        require_ready(config, trainer_of(config))
     file = root.path / "logs" / "lifecycle.yaml"
     return write_file(file, lambda part: part.write_text(yaml.safe_dump(config), encoding="utf-8"))
 

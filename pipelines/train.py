@@ -31,6 +31,7 @@ from pipelines.train_config import (
     trainer_of,
     training_config,
 )
+from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from text2sql.champion import ADOPTED_RUN, champion_record
 from text2sql.errors import Text2SqlError
@@ -60,7 +61,8 @@ def main(arguments: list[str]) -> None:
         _say(about)
         if request.dry_run:
             print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
-        else:
+        require_ready(config, trainer)
+        if not request.dry_run:
             about |= _run(root, request.name, config)
             _show(root, request.name)
     if request.as_json:

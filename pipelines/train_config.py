@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 import dagster as dg
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from assets.trainers import TrainerConfig, TrlConfig, lasting
 from assets.training_plan import PLAN
+from pipelines.config_errors import refused_config, refused_value
 from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record
 from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
 
-BACKENDS: dict[str, type] = {
+BACKENDS: dict[str, type[BaseModel]] = {
     kind.model_fields["backend"].default: kind for kind in get_args(TrainerConfig)
 }
 STARTING = ("base_rollouts", "grpo_policy")
@@ -85,18 +86,19 @@ def _value(text: str) -> Any:
 def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     """Return the trainer of a run config with all its settings.
 
-    Raises Text2SqlError for a setting that there is not, and for a value out of bounds.
+    Raises Text2SqlError for a trainer or setting that there is not, and for a refused value.
     """
-    ((backend, settings),) = config["ops"]["grpo_policy"]["config"]["trainer"].items()
+    given = config["ops"]["grpo_policy"]["config"]["trainer"]
+    if not isinstance(given, dict) or len(given) != 1 or not set(given) <= set(BACKENDS):
+        raise Text2SqlError(f"The trainer is {given!r}: give one of {', '.join(BACKENDS)}.")
+    backend, settings = next((name, values or {}) for name, values in given.items())
     known = [name for name in BACKENDS[backend].model_fields if name != "backend"]
     if unknown := [name for name in settings if name not in known]:
         raise Text2SqlError(f"{backend} has no setting '{unknown[0]}': it has {', '.join(known)}.")
     try:
         return BACKENDS[backend](**settings)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        raise Text2SqlError(f"{backend}: {name} is {first['input']!r}: {first['msg']}.") from error
+        raise Text2SqlError(f"{backend}: {refused_value(error, BACKENDS[backend])}.") from error
 
 
 def start_of(config: Mapping[str, Any]) -> str:
@@ -110,8 +112,9 @@ def _validate(config: Mapping[str, Any]) -> None:
     try:
         dg.validate_run_config(defs.resolve_job_def("training"), config)
     except dg.DagsterInvalidConfigError as error:
-        reason = error.errors[0].message.partition(". Expected")[0]
-        raise Text2SqlError(f"The run config is wrong: {reason.rstrip('.')}.") from error
+        raise Text2SqlError(
+            f"The run config is wrong: {refused_config(error.errors[0].message)}."
+        ) from error
 
 
 def require_free(root: Path, run: str, trainer: TrainerConfig, start: Start) -> None:
@@ -141,8 +144,8 @@ def _start(start: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe(trainer: TrainerConfig) -> str:
     """Say which trainer it is and which of its settings are not the defaults."""
-    from assets.training_plan import changed
-
-    told = ", ".join(f"{name} {value}" for name, value in changed(trainer).items())
+    given = trainer.model_dump(exclude={"backend"})
+    defaults = {name: type(trainer).model_fields[name].default for name in given}
+    told = ", ".join(f"{name} {value}" for name, value in given.items() if value != defaults[name])
     kind = "TRL in one process" if isinstance(trainer, TrlConfig) else "prime-rl on GPUs"
     return f"{trainer.backend} ({kind}); {told or 'all settings as by default'}"

@@ -77,7 +77,7 @@ class PolicyResource(dg.ConfigurableResource):
         from text2sql.policy.open import open_policy
 
         wanted = str(spec or self.base)
-        if self._served(wanted):
+        if self.starts_server(wanted):
             from text2sql.policy.served import serve_policy
 
             return serve_policy(wanted, self.vllm.options())
@@ -88,7 +88,7 @@ class PolicyResource(dg.ConfigurableResource):
         from text2sql.policy.open import policy_directory
 
         wanted = str(spec or self.base)
-        if self._served(wanted):
+        if self.starts_server(wanted):
             from text2sql.policy.vllm import served_directory
 
             return served_directory(wanted)
@@ -97,7 +97,7 @@ class PolicyResource(dg.ConfigurableResource):
     def revision(self, spec: str | Path | None = None) -> str:
         """Return what changes when the policy's weights do, without loading them."""
         wanted = str(spec or self.base)
-        if self._served(wanted):
+        if self.starts_server(wanted):
             from text2sql.policy.served import served_revision
 
             return served_revision(wanted)
@@ -116,7 +116,7 @@ class PolicyResource(dg.ConfigurableResource):
         from text2sql.settings import AgentSettings
 
         wanted = str(spec or self.base)
-        if self._served(wanted):
+        if self.starts_server(wanted):
             return AgentSettings.for_policy(self.directory(wanted))
         return trained_settings(wanted, self._model(wanted))
 
@@ -124,6 +124,6 @@ class PolicyResource(dg.ConfigurableResource):
         """Return the model to ask a server for, where its specification does not say it itself."""
         return None if "#" in spec else self.model or None
 
-    def _served(self, spec: str) -> bool:
+    def starts_server(self, spec: str) -> bool:
         """Say whether a policy gets a vLLM server of its own."""
         return self.server == "vllm" and not spec.startswith(("http://", "https://"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
-from text2sql.policy.gpu import require_memory, visible_gpus
+from text2sql.policy.gpu import Gpu, require_memory, visible_gpus
 from text2sql.training.prime_rl.dry_run import (
     PRIME_RL_VARIABLE,
     dry_run,
@@ -43,10 +43,7 @@ def preflight(
 
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError at what is lacking.
     """
-    directory = prime_rl_directory()
-    if directory is None:
-        raise Text2SqlError(f"{PRIME_RL_VARIABLE} is not set: let it name prime-rl's checkout.")
-    rl_program(directory)
+    directory = require_prime_rl()
     say(f"{check_prompts(settings, files)} prompts in {files.prompts}.")
     say(_check_disk(settings, files))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
@@ -59,17 +56,32 @@ def preflight(
     return Found(directory, commit, environment["version"], environment["code"])
 
 
-def _check_machine(settings: SingleNode) -> str:
-    """Say which GPUs this machine has, once its ports and its GPUs' memory are free."""
-    _check_ports(settings)
+def require_prime_rl() -> Path:
+    """Return prime-rl's checkout; raises Text2SqlError where there is none, or no program in it."""
+    directory = prime_rl_directory()
+    if directory is None:
+        raise Text2SqlError(f"{PRIME_RL_VARIABLE} is not set: let it name prime-rl's checkout.")
+    rl_program(directory)
+    return directory
+
+
+def require_gpus(settings: SingleNode) -> Sequence[Gpu]:
+    """Return the GPUs that can be seen; raises Text2SqlError where they are too few."""
     gpus, wanted = visible_gpus(), settings.inference_gpus + settings.train_gpus
     if len(gpus) < wanted:
         raise Text2SqlError(
             f"{wanted} GPUs are asked for and {len(gpus)} can be seen: set train_gpus and "
-            "inference_gpus lower, choose the preset for 2 GPUs, or let CUDA_VISIBLE_DEVICES show "
-            "more."
+            "inference_gpus lower, choose prime_rl_lora for 2 GPUs, or let CUDA_VISIBLE_DEVICES "
+            "show more."
         )
-    require_memory(gpus, wanted, settings.gpu_memory)
+    return gpus
+
+
+def _check_machine(settings: SingleNode) -> str:
+    """Say which GPUs this machine has, once its ports and its GPUs' memory are free."""
+    _check_ports(settings)
+    gpus = require_gpus(settings)
+    require_memory(gpus, settings.inference_gpus + settings.train_gpus, settings.gpu_memory)
     return f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}."
 
 

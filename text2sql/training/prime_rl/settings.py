@@ -53,7 +53,10 @@ class PrimeRlSettings(BaseModel):
     )
     save_every: int = Field(default=20, ge=1, le=10_000, description="Steps between checkpoints.")
     checkpoints_kept: int = Field(
-        default=2, ge=1, le=1000, description="Checkpoints kept; 110 GB each at 9B."
+        default=2,
+        ge=1,
+        le=1000,
+        description="Checkpoints kept; 110 GB each where all weights of 9B are trained.",
     )
     evaluate_every: int = Field(
         default=50, ge=0, le=10_000, description="Steps between evaluations in the run; 0 for none."
@@ -104,6 +107,13 @@ class PrimeRlSettings(BaseModel):
             raise ValueError(
                 f"rollouts_in_flight ({self.rollouts_in_flight}) must be at least twice "
                 f"group_size ({self.group_size})"
+            )
+        ports = (self.router_port, self.engine_port, self.environment_port)
+        if len({*ports, self.environment_port + 1}) <= len(ports):
+            raise ValueError(
+                "router_port, engine_port, environment_port and the port after it must be four "
+                f"different ports, not {self.router_port}, {self.engine_port}, "
+                f"{self.environment_port} and {self.environment_port + 1}"
             )
         return self
 

@@ -1,0 +1,32 @@
+"""What is known to be missing for a training before the hours of sampling that precede it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from assets.trainers import PrimeRlSlurmConfig, TrainerConfig, TrlConfig
+from pipelines.executors import EXECUTOR_VARIABLE
+from text2sql.training.prime_rl.preflight import require_gpus, require_prime_rl
+
+
+def require_ready(config: Mapping[str, Any], trainer: TrainerConfig) -> None:
+    """Refuse a training that prime-rl's checkout or GPUs are missing for on this machine.
+
+    The filter comes before the training and may take hours; everything else is looked at when
+    the training starts. Nothing is asked where it starts elsewhere: in a pod of the cluster.
+    Raises Text2SqlError.
+    """
+    if isinstance(trainer, TrlConfig) or _elsewhere(config):
+        return
+    require_prime_rl()
+    if not isinstance(trainer, PrimeRlSlurmConfig):
+        require_gpus(trainer)
+
+
+def _elsewhere(config: Mapping[str, Any]) -> bool:
+    """Say whether the training program, or the step that starts it, has a pod of its own."""
+    resources = config.get("resources") or {}
+    place = (resources.get("trainer") or {}).get("config") or {}
+    return place.get("where") == "kubernetes" or os.environ.get(EXECUTOR_VARIABLE) == "kubernetes"

@@ -1,0 +1,117 @@
+"""What is asked of a training run before it is started: settings, run config, and the machine."""
+
+from __future__ import annotations
+
+import pytest
+from prime_rl_place import Place
+
+from assets.difficulty_config import BaseRolloutsConfig
+from assets.rollout_sets import RolloutSet
+from assets.sampling import plan_shards
+from assets.training import GrpoConfig
+from pipelines.train_config import Request, describe, trainer_of, training_config
+from pipelines.train_ready import require_ready
+from resources.policy import PolicyResource
+from text2sql.errors import Text2SqlError
+from text2sql.policy.base import Sampling
+
+
+def enter(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process see the place's programs and GPUs."""
+    for name in ("PRIME_RL_DIR", "PATH"):
+        monkeypatch.setenv(name, place.environment[name])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def refused(*, backend: str = "", **settings: str) -> str:
+    """Return what a training run with these settings is refused for."""
+    named = {name.replace("__", "."): value for name, value in settings.items()}
+    with pytest.raises(Text2SqlError) as raised:
+        training_config(Request("july", named, backend=backend))
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings", "sentence"),
+    [
+        (
+            "prime_rl",
+            {"train_gpus": "8", "inference_gpus": "8"},
+            "prime_rl: train_gpus and inference_gpus are 16 together, gpus_per_node is 8.",
+        ),
+        (
+            "prime_rl",
+            {"engine_port": "8000"},
+            "prime_rl: router_port, engine_port, environment_port and the port after it must be "
+            "four different ports, not 8000, 8000, 5000 and 5001.",
+        ),
+        ("trl", {"learning_rate": "1"}, "trl: learning_rate is 1: Input should be less than or"),
+        (
+            "prime_rl_slurm",
+            {"time_limit": "soon"},
+            "prime_rl_slurm: time_limit is 'soon': The longest that the job may run: hours:",
+        ),
+        (
+            "",
+            {"training_prompts__minimum": "1"},
+            "ops.training_prompts.config has no 'minimum', only least_solved, minimum_prompts, ",
+        ),
+        ("", {"policy__base": "x"}, "ops has no 'policy', only base_rollouts, dev_rollouts, "),
+        (
+            "",
+            {"bird_archive__source": "x"},
+            "the job training does not make bird_archive, it trains on the data that is there; "
+            "leave bird_archive out, or run everything with python -m pipelines.demo",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(backend, settings, sentence):
+    assert sentence in refused(backend=backend, **settings)
+
+
+def test_every_setting_that_is_not_the_default_is_told():
+    config = training_config(Request("july", {"engine_port": "8200"}, backend="prime_rl"))
+    assert describe(trainer_of(config)).endswith("engine_port 8200")
+
+
+def test_a_large_model_may_take_longer_to_start():
+    def patience(backend: str, **given: float) -> float:
+        return GrpoConfig(trainer={backend: {}}, **given).patience()
+
+    assert (patience("trl"), patience("prime_rl_lora")) == (900, 3600)
+    assert patience("prime_rl", stall_seconds=9) == 9
+
+
+def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
+    def ready(backend: str, **resources) -> None:
+        config = {"ops": {"grpo_policy": {"config": {"trainer": {backend: {}}}}}} | resources
+        require_ready(config, trainer_of(config))
+
+    monkeypatch.delenv("PRIME_RL_DIR", raising=False)
+    ready("trl")
+    ready("prime_rl", resources={"trainer": {"config": {"where": "kubernetes"}}})
+    for backend in ("prime_rl", "prime_rl_slurm"):
+        with pytest.raises(Text2SqlError, match="PRIME_RL_DIR is not set"):
+            ready(backend)
+    enter(Place(tmp_path, gpus=2), monkeypatch)
+    ready("prime_rl_lora")
+    ready("prime_rl_slurm")
+    with pytest.raises(Text2SqlError, match="8 GPUs are asked for and 2 can be seen"):
+        ready("prime_rl")
+    with pytest.raises(Text2SqlError, match="give one of trl, prime_rl, prime_rl_lora"):
+        ready("tpu")
+
+
+def test_shards_do_not_take_each_others_gpus(tmp_path, monkeypatch):
+    wanted = RolloutSet("/model", "r", "p", "train", "d", Sampling(1.0), 8, ("train/1", "train/2"))
+
+    def shards(count: int, server: str) -> int:
+        config, policy = BaseRolloutsConfig(shards=count), PolicyResource(server=server)
+        return len(list(plan_shards(tmp_path, [wanted], config, policy)))
+
+    enter(Place(tmp_path / "none", gpus=0), monkeypatch)
+    assert shards(2, "vllm") == 2
+    enter(Place(tmp_path / "eight", gpus=8), monkeypatch)
+    assert (shards(1, "vllm"), shards(2, "in_process")) == (1, 2)
+    with pytest.raises(Text2SqlError, match="2 shards would each start a vLLM server on the same"):
+        shards(2, "vllm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,3 +94,16 @@ def _told_plainly() -> Iterator[None]:
             raise
         reason = str(getattr(error.__cause__, "orig", error)).splitlines()[0]
         raise InfrastructureError(f"Dagster's database cannot be reached: {reason}.") from error
+
+
+def main() -> None:
+    """Make the home and print its path: ``export DAGSTER_HOME=$(python -m pipelines.home)``."""
+    with open_instance():
+        print(os.environ["DAGSTER_HOME"])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Text2SqlError as error:
+        sys.exit(f"error: {error}")

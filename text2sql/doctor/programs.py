@@ -42,9 +42,9 @@ def check_prime_rl() -> Iterable[Finding]:
             "prime-rl",
             State.WARN,
             "not installed; GRPO runs on one machine, through TRL",
-            "to train on GPUs, on Linux with at least two of them: git clone "
-            "https://github.com/PrimeIntellect-ai/prime-rl, run uv sync in it, and name the "
-            f"folder with {PRIME_RL_VARIABLE}",
+            "to train on GPUs, on Linux with at least two of them: install "
+            "https://github.com/PrimeIntellect-ai/prime-rl at the commit and in the way that "
+            f"docs/training.md says, and name its folder with {PRIME_RL_VARIABLE}",
         )
         return
     program = Path(named).expanduser() / ".venv" / "bin" / "rl"

@@ -123,6 +123,7 @@ def _scored(
         strengths=Strengths(strength, config.strong) if strength else None,
         corrections=load_corrections(root.path, split),
         empty={key for key, gold in golds.items() if gold.empty},
+        failing={key for key, gold in golds.items() if gold.failing},
     )
 
 

@@ -34,6 +34,7 @@ NEEDS_EXTRA = {
     "text2sql/strength/": {"sqlglot"},
     "text2sql/failures/": {"sqlglot"},
     "text2sql/training/": {"torch", "transformers", "trl", "datasets", "pydantic", "tomli_w"},
+    "text2sql/datasets/extremes.py": {"sqlglot"},
     "text2sql/datasets/limits.py": {"sqlglot"},
     "text2sql/environment.py": {"verifiers", "pydantic"},
     "text2sql/policy/batching.py": {"torch", "transformers"},

@@ -137,6 +137,16 @@ def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     assert written["timed_runs"] == 1 and "R-VES of BIRD" in written["rules"]["r_ves"]["definition"]
 
 
+def test_questions_whose_gold_fails_are_shown_apart(shop, tmp_path):
+    golds = ["SELECT a FROM t", "SELECT b FROM `Order Details`"]
+    shown, written = evaluate(shop, tmp_path, golds, golds)
+    assert "execution accuracy 50.00% of 2" in shown
+    assert written["by_gold"] == {
+        "gold with rows": {"execution_accuracy": 1.0, "count": 1},
+        "gold that fails": {"execution_accuracy": 0.0, "count": 1},
+    }
+
+
 def test_evaluate_shows_them(shop, tmp_path):
     golds, predictions = zip(*PAIRS, strict=True)
     shown, written = evaluate(shop, tmp_path, golds, predictions, "--all-rules")

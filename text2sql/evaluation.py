@@ -54,13 +54,15 @@ def score_policies(
     strengths: Strengths | None = None,
     corrections: Mapping[str, Correction] | None = None,
     empty: Collection[str] = (),
+    failing: Collection[str] = (),
 ) -> Scores:
     """Score two policies on the same questions, everywhere with 95 % intervals.
 
     Rollouts that the infrastructure spoilt count nowhere; a question without enough valid
     ones is missing in that setting, never wrong. With ``strengths`` strong and weak questions
     are scored apart; with ``corrections`` corrected accuracy stands beside the official one.
-    ``empty`` are the keys of questions whose gold returns no row: they are shown apart as well.
+    ``empty`` are the keys of questions whose gold returns no row, ``failing`` of those whose gold
+    does not run: they are shown apart as well.
     Raises Text2SqlError where rollouts are of another policy revision, or datasets differ.
     """
     policies = (base, trained)
@@ -68,7 +70,7 @@ def score_policies(
     for policy in policies:
         require_policy(policy.name, policy.revision, policy.rollouts())
         require_modes(policy.name, policy.agentic(), policy.single_turn)
-    parts = parts_of(questions, strengths, empty)
+    parts = parts_of(questions, strengths, empty, failing)
     views = [_view(policies, parts, k)]
     if corrections:
         judged = (_corrected(policy, corrections) for policy in policies)

@@ -75,6 +75,11 @@ class GoldResult:
         return self.status is Status.OK
 
     @property
+    def failing(self) -> bool:
+        """Whether the gold query was run and does not, so that nothing can match it."""
+        return self.status not in (Status.OK, Status.INFRASTRUCTURE)
+
+    @property
     def empty(self) -> bool:
         """Whether the gold query ran and returned no row."""
         return self.usable and self.row_count == 0

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from text2sql.parts import EMPTY, GOLD
+from text2sql.parts import EMPTY, FAILING, GOLD
 from text2sql.score_table import markdown_table, score_rows
 from text2sql.scores import SINGLE_TURN, TRAINED, Score, Scores
 
@@ -140,6 +140,11 @@ score."""
 
 *{EMPTY}* are questions whose gold query returns nothing: any query that returns nothing matches.
 They count in the official number."""
+    if scores.find(TRAINED, "greedy", GOLD, FAILING):
+        text += f"""
+
+*{FAILING}* are questions whose gold query does not run: nothing matches it. They count in the
+official number."""
     if scores.issues:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(scores.issues.items()))
         text += f"""

@@ -23,7 +23,7 @@ PARTS = (ALL, CORRECTED, GOLD, SUBSET, DIFFICULTY, STRENGTH)
 Databases are many and shown apart; scores of the part ``rule`` are of the whole split, by another
 rule than the official one.
 """
-WITH_ROWS, EMPTY = "gold with rows", "gold without rows"
+WITH_ROWS, EMPTY, FAILING = "gold with rows", "gold without rows", "gold that fails"
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,15 @@ def parts_of(
     questions: Sequence[Question],
     strengths: Strengths | None = None,
     empty: Collection[str] = (),
+    failing: Collection[str] = (),
 ) -> list[Part]:
     """Return the whole split, its subsets and difficulties, the strong and the weak, databases.
 
-    ``empty`` are the keys of questions whose gold returns no row; where there are any, they and
-    the others are parts of their own.
+    ``empty`` are the keys of questions whose gold returns no row, ``failing`` of those whose gold
+    does not run; where there are any, they and the others are parts of their own.
     """
-    parts = [Part(ALL, "", [question.key for question in questions]), *_by_gold(questions, empty)]
+    by_gold = _by_gold(questions, empty, failing)
+    parts = [Part(ALL, "", [question.key for question in questions]), *by_gold]
     for part in (SUBSET, DIFFICULTY):
         names = dict.fromkeys(getattr(question, part) for question in questions)
         for name in filter(None, names):
@@ -66,12 +68,19 @@ def parts_of(
     return parts + by_strength + _by_database(questions)
 
 
-def _by_gold(questions: Sequence[Question], empty: Collection[str]) -> list[Part]:
-    """Divide the questions by whether gold returns a row: any query without rows matches none."""
-    names: dict[str, list[str]] = {WITH_ROWS: [], EMPTY: []}
+def gold_part(key: str, empty: Collection[str], failing: Collection[str]) -> str:
+    """Name a question's part by its gold: anything without rows matches none, nothing a failure."""
+    return EMPTY if key in empty else FAILING if key in failing else WITH_ROWS
+
+
+def _by_gold(
+    questions: Sequence[Question], empty: Collection[str], failing: Collection[str]
+) -> list[Part]:
+    names: dict[str, list[str]] = {WITH_ROWS: [], EMPTY: [], FAILING: []}
     for question in questions:
-        names[EMPTY if question.key in empty else WITH_ROWS].append(question.key)
-    return [Part(GOLD, name, keys) for name, keys in names.items()] if names[EMPTY] else []
+        names[gold_part(question.key, empty, failing)].append(question.key)
+    parts = [Part(GOLD, name, keys) for name, keys in names.items() if keys]
+    return parts if names[EMPTY] or names[FAILING] else []
 
 
 def _by_strength(questions: Sequence[Question], strengths: Strengths) -> list[Part]:

@@ -17,7 +17,7 @@ from text2sql.judge import (
 )
 from text2sql.known_issues import Correction
 from text2sql.known_results import KnownResults, execute_known
-from text2sql.parts import EMPTY, WITH_ROWS
+from text2sql.parts import gold_part
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
 from text2sql.statistics import wilson
@@ -75,10 +75,11 @@ class PredictionScores:
         return wilson(verdicts.count(Verdict.MATCH), n)
 
     def _by_gold(self) -> dict[str, Any]:
-        """Return the questions whose gold returns no row apart, where there are any."""
+        """Return the questions apart whose gold returns no row or fails, where there are any."""
         empty = {gold.key for gold in self.golds if gold.empty}
-        parts = self._by(lambda question: EMPTY if question.key in empty else WITH_ROWS)
-        return {"by_gold": parts} if empty else {}
+        failing = {gold.key for gold in self.golds if gold.failing}
+        parts = self._by(lambda question: gold_part(question.key, empty, failing))
+        return {"by_gold": parts} if empty or failing else {}
 
     def _by(self, part: Callable[[Question], str]) -> dict[str, Any]:
         parts: dict[str, list[ScoredPrediction]] = {}

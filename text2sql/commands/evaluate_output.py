@@ -67,7 +67,7 @@ def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
 def report_golds(scores: PredictionScores) -> None:
     """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
     ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
-    failing = [gold for gold in ran if not gold.usable]
+    failing = [gold for gold in ran if gold.failing]
     empty = [gold for gold in ran if gold.empty]
     if failing:
         sql = {item.question.key: item.question.sql for item in scores.scored}

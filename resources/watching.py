@@ -27,7 +27,9 @@ class MetricsTail:
         self._offset = path.stat().st_size if path.is_file() else 0
 
     def poll(self) -> list[Metrics]:
-        """Return the complete lines written since the last call."""
+        """Return the complete lines written since the last call; the file may go at any moment."""
+        if not self.path.is_file():
+            return []
         try:
             with self.path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:

@@ -221,6 +221,12 @@ def test_tail_leaves_out_what_a_crash_tore(tmp_path):
     assert tail.poll() == [{"step": 1}, {"step": 2}]
 
 
+def test_tail_reads_nothing_but_a_file(tmp_path):
+    os.mkfifo(tmp_path / "metrics.jsonl")  # to open it would wait for somebody who writes
+    assert MetricsTail(tmp_path / "metrics.jsonl").poll() == []
+    assert MetricsTail(tmp_path).poll() == []
+
+
 def test_a_run_that_goes_on_after_a_torn_line_is_described(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step": 1, "loss": 2.5}\n{"step": 2, "lo')

@@ -16,6 +16,7 @@ _warned: set[str] = set()
 _KEPT = ("reasoning", "reasoning_content", "reasoning_details")
 _GIVEN_UP = ("abort", "error")
 _CUT = ("length", "max_tokens")
+_MOST_TOKENS = 10_000_000  # no model reads or writes more at once; sums fit into 32 bits
 
 
 class Unusable(Exception):
@@ -87,10 +88,10 @@ def _text(content: Any) -> str:
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
-    """Return a number of tokens from the usage; 0 where it is missing or no number."""
+    """Return a number of tokens from the usage; 0 where it is missing or cannot be one."""
     usage = answer.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None
-    return int(value) if isinstance(value, int | float) and 0 < value < 1e12 else 0
+    return int(value) if isinstance(value, int | float) and 0 < value <= _MOST_TOKENS else 0
 
 
 def _call(entry: Mapping[str, Any]) -> ToolCall:

@@ -177,7 +177,7 @@ def bird_databases(
     outcomes = {
         "databases_sound": check_databases(frame),
         "descriptions_match": check_descriptions(frame),
-        "databases_apart": check_databases_apart(frame),
+        "databases_apart": check_databases_apart(frame, archive.splits),
     }
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version_of(rows=frame.drop(columns="path").to_dict("records"))),

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from assets.expectations import Outcome, great_expectations, validate
+from text2sql.datasets.bird import asked_databases
+from text2sql.datasets.layout import SplitLayout
 from text2sql.datasets.overlap import repeated_databases, repeated_questions
 from text2sql.questions import Question
 
@@ -29,8 +31,15 @@ def check_questions_apart(splits: Mapping[str, Iterable[Question]]) -> Outcome:
     return _none_in_train(frame, "question", ("key", "db_id", "question", "in_train"))
 
 
-def check_databases_apart(frame: pd.DataFrame) -> Outcome:
-    """Warn of dev databases whose content training has too; rows of ``split, db_id, sha256``."""
+def check_databases_apart(frame: pd.DataFrame, layouts: Mapping[str, SplitLayout]) -> Outcome:
+    """Warn of dev databases whose content training has too; rows of ``split, db_id, sha256``.
+
+    Only databases that a split's questions name count: two splits may share a folder of them.
+    """
+    asked = {
+        (split, db_id) for split, layout in layouts.items() for db_id in asked_databases(layout)
+    }
+    frame = frame[[pair in asked for pair in zip(frame["split"], frame["db_id"], strict=True)]]
     digests = {
         split: dict(zip(rows["db_id"], rows["sha256"], strict=True))
         for split, rows in frame.groupby("split")

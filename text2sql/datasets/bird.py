@@ -105,6 +105,13 @@ def load_records(layout: SplitLayout) -> list[Record]:
     return read_records(layout.questions, layout.databases, layout.split, layout.gold)
 
 
+def asked_databases(layout: SplitLayout) -> set[str]:
+    """Return the db_ids that a split's rows name, usable or not; its folder may hold others."""
+    folder, known = layout.questions.parent, layout.databases
+    by_file = {resolve(path, folder): db_id for db_id, path in known.items()}
+    return {_db_id(row, known, by_file) for row in read_rows(layout.questions)}
+
+
 def read_records(
     file: Path, databases: Path | Mapping[str, Path], split: str, gold: Path | None = None
 ) -> list[Record]:

@@ -93,6 +93,12 @@ def test_a_broken_view_does_not_break_the_listing(use):
     assert shown[1] == "a\n(0 rows)"
 
 
+def test_a_view_that_only_its_own_program_can_read_is_told(use):
+    script = "CREATE TABLE base(a); CREATE VIEW v AS SELECT a FROM base ORDER BY a COLLATE theirs"
+    (shown,), _ = use(("inspect_schema", "{}"), script=script)
+    assert shown == "base(a) 0 rows\nv broken: no such collation sequence: theirs"
+
+
 def test_shadow_tables_are_hidden(use):
     script = """CREATE VIRTUAL TABLE docs USING fts5(title, body);
     CREATE VIRTUAL TABLE geo USING rtree(id, x0, x1); CREATE TABLE real_t(a)"""

@@ -174,6 +174,10 @@ def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
     columns = _run(sandbox, database, f"PRAGMA table_xinfo({_quoted(name)})")
     if columns.status is not Status.OK or not columns.rows:
         return Table(name, is_view, error=columns.error or "its columns cannot be read")
+    if is_view:  # its columns may be known where it cannot be read: a collation is missing
+        tried = _run(sandbox, database, f"SELECT * FROM {_quoted(name)} LIMIT 0")
+        if tried.status is Status.ERROR:
+            return Table(name, is_view, error=tried.error)
     keys = _run(sandbox, database, f"PRAGMA foreign_key_list({_quoted(name)})")
     references = _references(sandbox, database, keys)
     return Table(

@@ -72,9 +72,9 @@ def check_tidiness(frame: pd.DataFrame) -> Outcome:
         ),
         e.ExpectColumnValuesToNotMatchRegex(
             column="evidence",
-            regex=r"(?i)^\s*(?:nan|none|null)\s*$",
+            regex=r"(?i)^\s*(?:nan|none|null|<na>|n/a)\s*$",
             severity="warning",
-            description="no evidence is the word nan, none or null",
+            description="no evidence is nan, none, null, <na> or n/a",
         ),
     ]
     if frame["difficulty"].notna().any():

@@ -122,6 +122,8 @@ def test_hygiene_warns() -> None:
     outcome = check_tidiness(frame)
     assert not outcome.success and not outcome.blocks
     assert list(outcome.examples["key"]) == ["dev/0", "dev/1"]
+    for word in ("<NA>", " n/a", "null", "none "):
+        assert not check_tidiness(rows(QUESTION, {"evidence": word})).success
     assert check_tidiness(rows(QUESTION, {"difficulty": None})).success
 
 

@@ -51,9 +51,8 @@ from text2sql.sandbox import Limits
 
 GROUP = "bird"
 DIGESTS = "digests.json"
-DATABASES_CODE = code_version(
-    *(f"text2sql/{name}.py" for name in ("datasets/checks", "descriptions", "schema"))
-)
+_LOOKING = ("datasets/checks", "description_rows", "descriptions", "schema")
+DATABASES_CODE = code_version(*(f"text2sql/{name}.py" for name in _LOOKING))
 
 
 @dg.asset(

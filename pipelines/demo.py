@@ -88,7 +88,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
             place = place.setdefault(name, {})
         place["seed"] = options.seed
     if ((config.get("ops") or {}).get("grpo_policy") or {}).get("config", {}).get("trainer"):
-        require_ready(config, trainer_of(config))
+        require_ready(root.path, options.run, config, trainer_of(config))
     file = root.path / "logs" / "lifecycle.yaml"
     return write_file(file, lambda part: part.write_text(yaml.safe_dump(config), encoding="utf-8"))
 

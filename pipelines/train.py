@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
         _say(about)
         if request.dry_run:
             print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
-        require_ready(config, trainer)
+        require_ready(root.path, request.name, config, trainer)
         if not request.dry_run:
             about |= _run(root, request.name, config)
             _show(root, request.name)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from assets.trainers import PrimeRlSlurmConfig, TrainerConfig, TrlConfig
 from pipelines.executors import EXECUTOR_VARIABLE
 from text2sql.training.prime_rl.preflight import require_gpus, require_prime_rl
+from text2sql.training.start import training_record
 
 
-def require_ready(config: Mapping[str, Any], trainer: TrainerConfig) -> None:
+def require_ready(root: Path, run: str, config: Mapping[str, Any], trainer: TrainerConfig) -> None:
     """Refuse a training that prime-rl's checkout or GPUs are missing for on this machine.
 
     The filter comes before the training and may take hours; everything else is looked at when
-    the training starts. Nothing is asked where it starts elsewhere: in a pod of the cluster.
-    Raises Text2SqlError.
+    the training starts. Nothing is asked of a run that was trained before, and where training
+    starts elsewhere, in a pod of the cluster. Raises Text2SqlError.
     """
-    if isinstance(trainer, TrlConfig) or _elsewhere(config):
+    if isinstance(trainer, TrlConfig) or _elsewhere(config) or training_record(root, run):
         return
     require_prime_rl()
     if not isinstance(trainer, PrimeRlSlurmConfig):

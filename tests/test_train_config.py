@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from prime_rl_place import Place
 
@@ -14,6 +16,7 @@ from pipelines.train_ready import require_ready
 from resources.policy import PolicyResource
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Sampling
+from text2sql.provenance import sealed
 
 
 def enter(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +88,7 @@ def test_a_large_model_may_take_longer_to_start():
 def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
     def ready(backend: str, **resources) -> None:
         config = {"ops": {"grpo_policy": {"config": {"trainer": {backend: {}}}}}} | resources
-        require_ready(config, trainer_of(config))
+        require_ready(tmp_path, "july", config, trainer_of(config))
 
     monkeypatch.delenv("PRIME_RL_DIR", raising=False)
     ready("trl")
@@ -100,6 +103,10 @@ def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
         ready("prime_rl")
     with pytest.raises(Text2SqlError, match="give one of trl, prime_rl, prime_rl_lora"):
         ready("tpu")
+    record = tmp_path / "training" / "july" / "training.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps(sealed({"policy": "there already"})))
+    ready("prime_rl")
 
 
 def test_shards_do_not_take_each_others_gpus(tmp_path, monkeypatch):

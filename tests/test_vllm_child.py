@@ -25,6 +25,7 @@ from text2sql.policy.served import serve_policy, served_revision
 from text2sql.policy.vllm import VllmServer, ready_python
 from text2sql.policy.vllm_command import VllmOptions, command
 from text2sql.policy.vllm_python import PYTHON_VARIABLE, VllmPython, find_vllm
+from text2sql.provenance import sealed
 from text2sql.settings import AgentSettings
 
 REPO = Path(__file__).resolve().parent.parent
@@ -336,6 +337,19 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path, number):
     assert 'Ask it: text2sql ask DATABASE "QUESTION" --policy http://127' in rest
     assert rest.endswith("Stopped.\n")
     assert living(pids(tmp_path)) == []
+
+
+def test_serve_finds_the_policy_of_a_training_run(tmp_path):
+    make_python(tmp_path)
+    record = tmp_path / "root" / "training" / "july" / "training.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps(sealed({"policy": str(POCKET)})))
+    running = serve_command(tmp_path, "july", "--port", "0")
+    start, serving = running.stdout.readline(), running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 0, running.stderr.read()
+    assert start.startswith("Starting vLLM for the training run july; its log is ")
+    assert serving.startswith("Serving july at http://127.0.0.1:")
 
 
 def test_serve_ends_with_a_server_that_dies(tmp_path):

@@ -11,17 +11,19 @@ from typing import NoReturn
 
 import click
 
+from text2sql.champion import local_root
 from text2sql.policy.choice import Choice, choose
 from text2sql.policy.open import POCKET
 from text2sql.policy.vllm import VllmServer
 from text2sql.policy.vllm_command import VllmOptions
 from text2sql.policy.vllm_python import PYTHON_VARIABLE
+from text2sql.training.start import training_record
 
 _WATCH_SECONDS = 0.5
 
 
 @click.command()
-@click.argument("policy", required=False, metavar="[DIR|MODEL_ID|pocket]")
+@click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -68,14 +70,15 @@ def command(
 ) -> None:
     """Serve a policy with vLLM on this machine until Ctrl-C.
 
-    The policy is a model directory, a model's id on the hub, or 'pocket'; without it the
-    champion of the project around, else the pocket policy. Where TEXT2SQL_API_KEY is set,
-    clients need that key. Exit status: 0 after Ctrl-C, 1 something to mend, 6 vLLM failed.
+    The policy is a model directory, a training run of the project around, a model's id on the
+    hub, or 'pocket'; without it the champion of the project, else the pocket policy. Where
+    TEXT2SQL_API_KEY is set, clients need that key. Exit status: 0 after
+    Ctrl-C, 1 something to mend, 6 vLLM failed.
     """
     options = VllmOptions(python, data_parallel_size, gpu_memory, ready_seconds, _split(vllm_args))
     signal.signal(signal.SIGTERM, _interrupt)
-    choice = choose(policy)
-    server = VllmServer(choice.spec, options, model=_name(choice), port=port)
+    choice, name = _chosen(policy)
+    server = VllmServer(choice.spec, options, model=name, port=port)
     click.echo(f"Starting vLLM for {choice.title or choice.spec}; its log is {server.log}.")
     try:
         with server:
@@ -85,6 +88,16 @@ def command(
                 time.sleep(_WATCH_SECONDS)
     except KeyboardInterrupt:
         click.echo("Stopped.")
+
+
+def _chosen(policy: str | None) -> tuple[Choice, str]:
+    """Return the policy to serve, and the name to serve it under: a training run's is its own."""
+    known = policy is None or policy == POCKET or Path(policy).exists()
+    record = {} if known else training_record(local_root(), str(policy))
+    if record:
+        return Choice(str(record["policy"]), f"the training run {policy}"), str(policy)
+    choice = choose(policy)
+    return choice, _name(choice)
 
 
 def _name(choice: Choice) -> str:

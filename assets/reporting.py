@@ -28,6 +28,7 @@ from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
+from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.lineage.answers import run_note
 from text2sql.policy.base import Policy
@@ -82,7 +83,8 @@ def report_answers(
 ) -> dg.MaterializeResult:
     """The champion's answers of a day in the reporting tables, and a page that shows them.
 
-    Each answer is committed by itself: a run that is repeated asks only what is not answered.
+    Each answer is committed by itself: a run that is repeated asks only what is not answered. Of
+    two runs of a day the second waits for the first.
     """
     end_with_parent()
     day = context.partition_key
@@ -90,9 +92,10 @@ def report_answers(
     with reporting.open(root.path) as store, sandbox.open() as box:
         questions, unreadable = _due(context, config, store)
         _start_run(context, root, store, champion)
-        outcomes = asyncio.run(
-            _answer(context, config, root, policy, champion, store, box, questions)
-        )
+        with locked(root.folder("rollouts", "reports", day) / ".lock", context.log.info):
+            outcomes = asyncio.run(
+                _answer(context, config, root, policy, champion, store, box, questions)
+            )
         _finish_run(context, store, outcomes)
         shown = list(entries(store, find_answers(store, date.fromisoformat(day))))
         page = _write_page(root, day, shown, unreadable)

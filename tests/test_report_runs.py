@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import dagster as dg
 from click.testing import CliRunner
-from report_place import COUNT, DAY, place
+from report_place import COUNT, DAY, FINE, checks, place
 from reporting_databases import empty_reporting_url, postgresql_server
+from scripted_server import submits
 
 from assets.report_questions import report_questions
 from assets.reporting import report_answers
@@ -92,3 +98,37 @@ def test_an_answer_is_traced_to_the_run_and_the_code_that_gave_it(place, monkeyp
     assert answer["commit"]
     (problem,) = found["problems"]  # the champion of this place was never trained
     assert "nothing is known of this training run" in problem and done.exit_code == 3
+
+
+_OTHER_RUN = """
+import sys
+from pathlib import Path
+import dagster as dg
+from report_place import Place, checks
+place = Place.__new__(Place)
+place.root, place.instance = Path(sys.argv[1]), dg.DagsterInstance.ephemeral()
+assert all(checks(place.answer()).values())
+"""
+
+
+def test_of_two_runs_of_a_day_at_once_the_second_finds_what_the_first_answered(place):
+    """Two daemons, or a person beside one: nothing is asked twice, and no question fails."""
+    place.ask(**dict.fromkeys("abcd", COUNT))
+    place.load()
+
+    def reply_once_both_run(body):
+        deadline = time.monotonic() + 120
+        while place.query("SELECT COUNT(*) FROM runs") != [(2,)] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return submits(COUNT)
+
+    place.reply = reply_once_both_run
+    folder = Path(__file__).parent
+    path = os.pathsep.join([str(folder), str(folder.parent)])
+    command = [sys.executable, "-c", _OTHER_RUN, str(place.root)]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}) as other:
+        assert checks(place.answer()) == FINE
+    assert other.returncode == 0
+    assert len(place.server.requests) == 4 * 8
+    assert place.query("SELECT COUNT(*), MAX(attempts) FROM answers") == [(4, 1)]
+    assert sorted(place.query("SELECT asked, reused FROM runs")) == [(0, 4), (4, 0)]

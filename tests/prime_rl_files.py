@@ -1,12 +1,11 @@
-"""prime-rl's configuration files of the presets; run it to write the golden files anew."""
+"""prime-rl's configuration of the presets, for paths that are the same everywhere."""
 
 from pathlib import Path
 
 from text2sql.training.prime_rl.files import RunFiles
-from text2sql.training.prime_rl.settings import PRESETS, read_settings
-from text2sql.training.prime_rl.toml import rl_config, toml_text
+from text2sql.training.prime_rl.settings import read_settings
+from text2sql.training.prime_rl.toml import rl_config
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
 FILES = RunFiles(
     name="qwen3.5-9b-text2sql",
     model="Qwen/Qwen3.5-9B",
@@ -23,14 +22,3 @@ FILES = RunFiles(
 def config_of(preset, **changes):
     """The configuration of a preset."""
     return rl_config(read_settings(preset, changes), FILES)
-
-
-def golden_file(preset):
-    """Where the text of a preset's file is kept."""
-    return GOLDEN / f"prime_rl_{preset}.toml"
-
-
-if __name__ == "__main__":
-    GOLDEN.mkdir(exist_ok=True)
-    for name in PRESETS:
-        golden_file(name).write_text(toml_text(config_of(name)), encoding="utf-8")

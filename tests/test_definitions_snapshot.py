@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import subprocess
 import sys
@@ -10,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
+from golden_files import is_golden
 
 from pipelines.definitions import defs
 
 REPO = Path(__file__).resolve().parent.parent
-GOLDEN = REPO / "tests" / "golden" / "definitions.txt"
-RENEW = "TEXT2SQL_RENEW_GOLDEN"
 
 _WITHOUT_NETWORK = """
 import socket
@@ -52,11 +50,7 @@ def test_definitions_load_without_a_network():
 
 def test_definitions_are_those_of_the_snapshot():
     text = "\n".join([*assets(), *jobs(), *schedules(), *sensors()]) + "\n"
-    if os.environ.get(RENEW):
-        GOLDEN.write_text(text)
-    known = GOLDEN.read_text()
-    changes = difflib.unified_diff(known.splitlines(), text.splitlines(), "snapshot", "now", n=1)
-    assert text == known, "\n".join([*changes, f"If this is meant: {RENEW}=1 pytest {__file__}"])
+    is_golden("definitions.txt", text)
 
 
 def assets() -> Iterator[str]:

@@ -1,7 +1,6 @@
 """The pods of runs, of shards that are sampled, and of training, on a stand-in for a cluster."""
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 from cluster import Cluster
 from dagster._core.definitions.reconstruct import ReconstructableRepository
+from golden_files import is_golden
 from kubernetes_tools import PROFILE, confined, validate
 from lifecycle_tools import CORPUS, answering, wait_until
 
@@ -18,7 +18,6 @@ from pipelines.executors import EXECUTOR_VARIABLE, STEP_PODS
 from pipelines.partitions import add_training_run
 from resources.step_pods import TRAINING_VARIABLE, training_pod
 
-GOLDEN = Path(__file__).resolve().parent / "golden" / "kubernetes"
 pytest.importorskip("dagster_k8s", reason="needs the extra kubernetes")
 
 
@@ -79,15 +78,6 @@ def normalized(job: dict, run: str) -> dict:
     return found
 
 
-def is_golden(name: str, job: dict) -> None:
-    """Compare a Job with the golden file; TEXT2SQL_RENEW_GOLDEN=1 writes it anew."""
-    file = GOLDEN / f"{name}.yaml"
-    if os.environ.get("TEXT2SQL_RENEW_GOLDEN"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(yaml.safe_dump(job))
-    assert job == yaml.safe_load(file.read_text())
-
-
 @pytest.mark.slow
 def test_shards_are_sampled_in_pods_a_cancel_ends_them_and_the_next_run_goes_on(cluster, tmp_path):
     with dg.DagsterInstance.get() as instance, answering(tmp_path / "root", 0.5, 0.1) as server:
@@ -126,7 +116,7 @@ def test_shards_are_sampled_in_pods_a_cancel_ends_them_and_the_next_run_goes_on(
     for name, job in (("run", run_job), ("shard", step_job)):
         validate({"apiVersion": "batch/v1", "kind": "Job"} | job)
         assert confined(job["spec"]["template"]["spec"])
-        is_golden(name, normalized(job, first))
+        is_golden(f"kubernetes/{name}.yaml", yaml.safe_dump(normalized(job, first)))
 
 
 def steps(cluster: Cluster) -> dict[str, str]:
@@ -181,4 +171,4 @@ def test_training_asks_for_its_gpus_in_a_pod(cluster, monkeypatch):
     job = ApiClient().sanitize_for_serialization(made)
     validate({"apiVersion": "batch/v1", "kind": "Job"} | job)
     assert confined(job["spec"]["template"]["spec"])
-    is_golden("training_step", normalized(job, "x" * 40))
+    is_golden("kubernetes/training_step.yaml", yaml.safe_dump(normalized(job, "x" * 40)))

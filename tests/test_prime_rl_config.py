@@ -9,7 +9,8 @@ from dataclasses import replace
 import dagster as dg
 import pytest
 from agent_databases import ask, make_database
-from prime_rl_files import FILES, config_of, golden_file
+from golden_files import is_golden
+from prime_rl_files import FILES, config_of
 from pydantic import ValidationError
 
 from text2sql.errors import Text2SqlError
@@ -38,8 +39,7 @@ from text2sql.training.prime_rl.toml import rl_config, toml_text, write_toml
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_file_is_the_golden_one(preset):
-    """After a wanted change: ``PYTHONPATH=. python tests/prime_rl_files.py``, and read the diff."""
-    assert toml_text(config_of(preset)) == golden_file(preset).read_text(encoding="utf-8")
+    is_golden(f"prime_rl_{preset}.toml", toml_text(config_of(preset)))
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from golden_files import is_golden
 from pod_api import PodApi
 from prime_rl_place import REPO, Place, wait_until
 
@@ -24,7 +25,6 @@ pytest.importorskip("dagster_k8s", reason="needs the extra kubernetes")
 from resources.pods import Pod, pod_parts
 
 MANIFESTS = sorted((REPO / "deploy" / "kubernetes" / "training").glob("*.yaml"))
-GOLDEN = REPO / "tests" / "golden" / "kubernetes" / "training_pod.yaml"
 COMMAND = ("/here/python", "-m", "text2sql.training.prime_rl.launch", "/artifacts/run/config.json")
 STEP = """
 import sys
@@ -71,7 +71,6 @@ def test_manifests_are_what_kubernetes_accepts(file):
 
 
 def test_the_pod_is_the_golden_one():
-    """After a wanted change: remove the golden file, run this, and read the diff."""
     from dagster_k8s.pipes import build_pod_body
     from kubernetes.client import ApiClient
 
@@ -79,11 +78,7 @@ def test_the_pod_is_the_golden_one():
     meta, spec = pod_parts(wanted)
     body = build_pod_body("the-pod", wanted.settings.image, wanted.pod_command, {}, meta, spec)
     text = yaml.safe_dump(ApiClient().sanitize_for_serialization(body), sort_keys=True)
-    if not GOLDEN.exists():
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text)
-        pytest.fail("the golden file was written anew")
-    assert text == GOLDEN.read_text()
+    is_golden("kubernetes/training_pod.yaml", text)
 
 
 def test_a_pod_has_the_gpus_and_the_time_that_its_run_needs():

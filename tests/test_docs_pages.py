@@ -101,7 +101,8 @@ def test_the_page_of_exit_statuses_has_all_that_the_helps_have():
         own = name.removeprefix("text2sql").strip()
         for status in exit_statuses(text):
             there = listed[status]
-            assert "all" in there or f"`{own}`" in there, (name, status)
+            missing = f"docs/reference/exit-statuses.md has no {status} of `{own}`"
+            assert "all" in there or f"`{own}`" in there, missing
 
 
 def test_every_command_that_prints_results_can_print_json():
@@ -112,17 +113,27 @@ def test_every_command_that_prints_results_can_print_json():
         if hasattr(context.command, "commands") or hasattr(context.command, "list_commands"):
             continue
         names = {name for option in context.command.params for name in option.opts}
-        assert ("--json" in names) != (own in acknowledge | other_form), own
+        lists = own in acknowledge | other_form
+        assert ("--json" in names) != lists, f"{own}: needs --json, or a place in the sets above"
 
 
 def test_every_option_says_what_it_is():
     for path, context in command_contexts():
         for option in context.command.params:
             if option.param_type_name == "option" and not getattr(option, "help", ""):
-                raise AssertionError(f"{' '.join(path)} {option.opts}")
+                raise AssertionError(f"{' '.join(path)}: {option.opts[0]} has no help")
 
 
 # -- tables that repeat what the code says
+
+
+def test_every_asset_check_is_explained():
+    from pipelines.definitions import defs
+
+    text = "\n".join(prose(page) for page in pages())
+    checks = {key.name for key in defs.resolve_asset_graph().asset_check_keys}
+    unexplained = sorted(name for name in checks if f"`{name}`" not in text)
+    assert unexplained == [], "name these on the page in docs/ that explains their asset"
 
 
 def rows(page: str, header: str) -> list[list[str]]:
@@ -167,8 +178,8 @@ def test_the_environment_variables_are_those_of_the_code():
     )
     read = set(re.findall(r"\"(TEXT2SQL_[A-Z_]+|PRIME_RL_DIR|XDG_CACHE_HOME)\"", code))
     named = set(re.findall(r"`([A-Z0-9_]{6,})`", (DOCS / "reference/environment.md").read_text()))
-    assert read - named == set()
-    assert named - read - {"DAGSTER_HOME"} == set()
+    assert read - named == set(), "docs/reference/environment.md lacks these"
+    assert named - read - {"DAGSTER_HOME"} == set(), "no code reads these any more"
 
 
 # -- settings that people copy

@@ -92,7 +92,8 @@ def test_the_steps_make_what_the_code_uses(reporting_url):
     with ReportingStore(reporting_url) as store, store.engine.connect() as connection:
         options = {"version_table": VERSION_TABLE, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
-        assert compare_metadata(context, tables.metadata) == []
+        different = compare_metadata(context, tables.metadata)
+        assert different == [], "tables.py says more than the steps make: a step is missing"
     assert version(reporting_url) == NEWEST
 
 
@@ -100,7 +101,7 @@ def test_the_newest_version_is_the_last_step():
     from text2sql.reporting import migrations
 
     steps = ScriptDirectory(migrations.__path__[0])
-    assert steps.get_current_head() == NEWEST
+    assert steps.get_current_head() == NEWEST, "text2sql.reporting.migrating.NEWEST is behind"
 
 
 def test_tables_from_before_versions_were_counted_are_adopted(empty_reporting_url):

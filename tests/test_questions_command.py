@@ -265,9 +265,9 @@ def test_a_server_without_tables_names_the_command(monkeypatch, postgresql_serve
 
 
 def test_where_there_are_no_tables_nothing_is_made(tmp_path, monkeypatch):
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "made"))
     monkeypatch.delenv(URL_VARIABLE, raising=False)
-    at = f"//{tmp_path}/root/reporting.sqlite"
+    at = f"//{tmp_path}/made/reporting.sqlite"
     for url in ("", f"sqlite:{at}", f"sqlite+pysqlite:{at}", f"sqlite:{at}?timeout=5"):
         for words, status in (
             ("questions list", 1),
@@ -277,7 +277,7 @@ def test_where_there_are_no_tables_nothing_is_made(tmp_path, monkeypatch):
             result = CliRunner().invoke(cli, [*words.split(), "--reporting", url])
             assert "there are no reporting tables at" in str(result.exception)
             assert result.exception.exit_code == status
-    assert not (tmp_path / "root").exists()
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("reporting_url", ["sqlite"], indirect=True)

@@ -179,6 +179,9 @@ def test_an_nvidia_smi_that_fails_is_told(tmp_path, gpus):
     gpus.write_text("#!/bin/sh\necho Driver/library version mismatch\nexit 18\n")
     with pytest.raises(Text2SqlError, match="fails with status 18: Driver/library version"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
+    gpus.write_text("#!/bin/sh\nprintf '\\377 broken'\nexit 9\n")
+    with pytest.raises(Text2SqlError, match="fails with status 9: \ufffd broken"):
+        ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
     gpus.write_text("#!/bin/sh\necho No devices were found\nexit 6\n")
     with pytest.raises(Text2SqlError, match="no GPU is to be seen"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))

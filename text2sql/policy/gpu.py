@@ -122,11 +122,20 @@ def _query(question: str) -> list[list[str]]:
     command = ["nvidia-smi", question, "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, timeout=_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
         )
     except FileNotFoundError:
         return []
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise Text2SqlError(
+            f"nvidia-smi does not answer within {_SECONDS:.0f} s: the driver hangs; restart it."
+        ) from error
+    except OSError as error:
         raise Text2SqlError(f"nvidia-smi cannot be asked for free memory: {error}.") from error
     said = (answer.stdout + answer.stderr).strip()
     if answer.returncode != 0 and "No devices" not in said:

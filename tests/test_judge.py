@@ -420,6 +420,15 @@ def test_sql_command_says_how_it_ended(database, statement, code, words):
     assert bool(found["error"]) == (code != 0)
 
 
+def test_sql_command_counts_the_same_rows_in_both_forms(database):
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)"
+    statement = f"{numbers} SELECT hex(zeroblob(50000)) FROM n"  # 60 MB; run_sql reads 20
+    shown = CliRunner().invoke(sql_command, [str(database), statement]).stdout
+    plain = json.loads(CliRunner().invoke(sql_command, [str(database), statement, "--json"]).stdout)
+    assert f"of more than {plain['row_count']} rows shown" in shown
+    assert not plain["complete"]
+
+
 def test_sql_command_writes_valid_json_for_every_value(database):
     sql = "SELECT 9e999, -9e999, 1e308, x'00ff', NULL, 9e999 - 9e999, 'é'"
     shown = CliRunner().invoke(sql_command, [str(database), sql, "--json"])

@@ -25,7 +25,7 @@ from text2sql.tool_calls import (
     short,
 )
 
-__all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools"]
+__all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools", "query_limits"]
 
 _COUNTED_ROWS = 100_000
 _READ_BYTES = 20_000_000
@@ -120,13 +120,7 @@ class Tools:
         )
 
     async def _query(self, sql: str) -> QueryResult:
-        limits = Limits(
-            seconds=self._settings.query_seconds,
-            keep_rows=max(self._settings.output_rows, _DETAIL_ROWS),
-            max_rows=_COUNTED_ROWS,
-            max_bytes=_READ_BYTES,
-            cut=True,
-        )
+        limits = query_limits(self._settings)
         result = await self._sandbox.aexecute(self.question.database, clean_sql(sql), limits)
         if result.status is Status.INFRASTRUCTURE:
             raise InfrastructureError(f"{result.error}.")
@@ -146,6 +140,17 @@ class Tools:
 
     async def _describe(self) -> DatabaseSchema:
         return await asyncio.to_thread(describe, self.question.database, self._sandbox)
+
+
+def query_limits(settings: AgentSettings) -> Limits:
+    """Return the limits of a query that a tool runs."""
+    return Limits(
+        seconds=settings.query_seconds,
+        keep_rows=max(settings.output_rows, _DETAIL_ROWS),
+        max_rows=_COUNTED_ROWS,
+        max_bytes=_READ_BYTES,
+        cut=True,
+    )
 
 
 def _logged(arguments: Any) -> str:

@@ -12,9 +12,9 @@ import click
 from text2sql.errors import InfrastructureError
 from text2sql.plain import plain_rows
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
+from text2sql.sandbox import QueryResult, Sandbox, Status, check_database, clean_sql
 from text2sql.settings import AgentSettings
-from text2sql.tools import Tools
+from text2sql.tools import Tools, query_limits
 
 _EXIT = {
     Status.OK: 0,
@@ -24,7 +24,6 @@ _EXIT = {
     Status.TIMEOUT: 5,
     Status.TOO_LARGE: 5,
 }
-_MAX_ROWS = 100_000  # rows counted, as in run_sql
 
 
 @click.command()
@@ -63,14 +62,7 @@ def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
 
 
 def _as_json(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
-    settings = AgentSettings()
-    limits = Limits(
-        seconds=settings.query_seconds,
-        keep_rows=settings.output_rows,
-        max_rows=_MAX_ROWS,
-        cut=True,
-    )
-    result = sandbox.execute(database, clean_sql(statement), limits)
+    result = sandbox.execute(database, clean_sql(statement), query_limits(AgentSettings()))
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
     return result.status, json.dumps(_as_object(result), allow_nan=False)

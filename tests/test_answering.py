@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
+from dataclasses import replace
 from datetime import date
 
+import psycopg
 import pytest
 from answering_place import COUNT, NEXT, box, place
 from reporting_databases import own_postgresql, save, upgrade_tables
-from scripted_server import calls, fails, replay, says, submits
+from scripted_server import calls, fails, says, submits
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answers import AnswerStatus, Change, Verified
@@ -193,14 +194,14 @@ def test_an_answer_that_the_database_cannot_hold_is_named_and_the_others_are_ans
     upgrade_tables(own_postgresql.url)
     place.store.close()
     place.store = ReportingStore(own_postgresql.url)
-    body = json.loads(submits(COUNT).body)
-    boasting = replay(body | {"usage": {"completion_tokens": 10**11}})
-    questions = [place.question("boasts", boasting), place.question("fine", COUNT)]
-    with pytest.raises(Text2SqlError, match=r"question 'boasts': .*integer out of range") as caught:
-        place.answer(*questions)
+    with psycopg.connect(own_postgresql.url) as connection:
+        connection.execute("ALTER TABLE answers ALTER COLUMN evidence TYPE varchar(4)")
+    long = replace(place.question("long", COUNT), evidence="words")
+    with pytest.raises(Text2SqlError, match=r"question 'long': .*value too long") as caught:
+        place.answer(long, place.question("fine", COUNT))
     assert not isinstance(caught.value, InfrastructureError)
     assert place.store.history("fine")[0].status == AnswerStatus.ANSWERED
-    assert place.store.history("boasts") == []
+    assert place.store.history("long") == []
 
 
 def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):

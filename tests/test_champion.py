@@ -153,7 +153,7 @@ def test_show_and_history_for_people_and_programs(root):
 def test_a_place_that_was_edited_is_looked_at_where_the_file_says(root):
     record = champion(root) | {"policy": str(root / "elsewhere")}
     (root / "champion.json").write_text(json.dumps(record))
-    with pytest.raises(Text2SqlError, match="its weights are gone from .*elsewhere"):
+    with pytest.raises(Text2SqlError, match=r"its weights are gone from .*elsewhere"):
         called("show")
 
 

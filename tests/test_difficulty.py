@@ -164,6 +164,12 @@ def test_nothing_drawn_leaves_no_pace(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_pace_that_was_edited_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.pace.json").write_text("{}")
+    with pytest.raises(Text2SqlError, match=r"s\.pace\.json cannot be read .* delete it"):
+        estimate(1, [tmp_path])
+
+
 PROMPT = {
     "key": "train/1",
     "db_id": "shop",

@@ -112,11 +112,17 @@ def mean_tokens(stores: Iterable[Path]) -> Tokens | None:
 
 
 def _paces(folders: Iterable[Path]) -> list[Pace]:
-    return [
-        Pace(**json.loads(file.read_text(encoding="utf-8")))
-        for folder in folders
-        for file in sorted(folder.glob(f"*{PACE}"))
-    ]
+    return [_pace(file) for folder in folders for file in sorted(folder.glob(f"*{PACE}"))]
+
+
+def _pace(file: Path) -> Pace:
+    try:
+        return Pace(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise Text2SqlError(
+            f"{file} cannot be read as the pace of a shard ({error}): delete it, it only serves "
+            "to estimate what is still to draw."
+        ) from error
 
 
 def _rate(paces: Sequence[Pace]) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,22 +27,17 @@ def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
         "prompts revision": about.get("prompt_revision"),
         "samples": about.get("samples"),
         "temperature": about.get("temperature"),
-        "Dagster runs": _sampling_runs(root / "rollouts" / name),
+        "Dagster runs": _sampling_runs(link, root / "rollouts" / name),
     }
     if name and not any((root / "rollouts" / name).glob("*.jsonl")):
         link.problems.append(f"{root / 'rollouts' / name} is missing or empty.")
     return link
 
 
-def _sampling_runs(folder: Path) -> list[str]:
+def _sampling_runs(link: Link, folder: Path) -> list[str]:
     """Return the Dagster runs that drew a folder's rollouts last, one for each shard."""
-    found = set()
-    for file in folder.glob(f"*{PACE}"):
-        try:
-            found.add(str(json.loads(file.read_text(encoding="utf-8"))["run_id"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return sorted(found)
+    paces = [link.record(file) for file in sorted(folder.glob(f"*{PACE}"))]
+    return sorted({str(pace["run_id"]) for pace in paces if "run_id" in pace})
 
 
 def dataset_link(root: Path, dataset: str) -> Link:

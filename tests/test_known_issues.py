@@ -139,7 +139,10 @@ def test_other_damage_is_named(tmp_path):
     for name, text, sentence in (
         ("a.yaml", "- a\n- b", "a mapping with a list 'datasets'"),
         ("a.yaml", "a: [", "is not YAML"),
+        ("a.yaml", "a: 2026-13-45", "is not YAML: month must be in"),
+        ("a.yaml", "[" * 3000, "is not YAML"),
         ("a.json", "{", "is not JSON"),
+        ("a.json", "[" * 200_000, "is not JSON"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(Text2SqlError, match=sentence):

@@ -134,6 +134,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(desk):
     assert "already: edit it" in desk.fails("questions", "add", "shops", *add[3:], "shop")
     assert "id must be" in desk.fails("questions", "add", "a b", *add[3:], "shop")
     assert "votes must be" in desk.fails("questions", "edit", "shops", "--votes", "0")
+    assert "columns must be" in desk.fails("questions", "edit", "shops", "--columns", ",")
     assert "least_rows (2) is above" in desk.fails(
         "questions", "edit", "shops", "--least-rows", "2", "--most-rows", "1"
     )

@@ -106,20 +106,23 @@ def _load(file: Path) -> Any:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Text2SqlError(f"The known issues {file} cannot be read: {error}.") from error
+    form = "JSON" if file.suffix.lower() == ".json" else "YAML"
     try:
-        if file.suffix.lower() == ".json":
-            return json.loads(text)
-        import yaml
+        return json.loads(text) if form == "JSON" else _yaml(file, text)
+    except (ValueError, RecursionError) as error:
+        raise Text2SqlError(f"{file} is not {form}: {' '.join(str(error).split())}.") from error
 
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise Text2SqlError(f"{file} is not YAML: {' '.join(str(error).split())}.") from error
-    except ValueError as error:
-        raise Text2SqlError(f"{file} is not JSON: {error}.") from error
+
+def _yaml(file: Path, text: str) -> Any:
+    try:
+        import yaml
     except ImportError as error:
         reason = "PyYAML is not installed: install text2sql-lifecycle[reporting], or use JSON"
         raise Text2SqlError(f"{file} cannot be read: {reason}.") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
 
 
 def _dataset(row: Any, where: str) -> DatasetIssues:

@@ -60,8 +60,8 @@ def given_fields(fields: dict[str, Any], expected: dict[str, Any]) -> dict[str, 
     names = ("columns", "least_rows", "most_rows", "not_empty")
     changes = {name: given.pop(name) for name in names if name in given}
     if "columns" in changes:
-        columns = [name.strip() for name in changes["columns"].split(",")]
-        changes["columns"] = columns if any(columns) else None
+        named = changes["columns"].strip()
+        changes["columns"] = [name.strip() for name in named.split(",")] if named else None
     if changes:
         given["expectations"] = read_expectations(expected | changes)
     if "verified_sql" in given:

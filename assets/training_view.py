@@ -98,7 +98,7 @@ def _started_from(record: dict[str, Any]) -> str:
 
 
 def _commit(code: dict[str, Any]) -> str:
-    return f"{code['commit']}{' with changes' if code['dirty'] else ''}"
+    return f"{code['commit']}{', with changes' if code['dirty'] else ''}"
 
 
 def _rounded(metrics: Sequence[Metrics]) -> list[dict[str, Any]]:

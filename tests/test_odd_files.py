@@ -183,6 +183,18 @@ def test_descriptions_of_odd_names(tmp_path: Path) -> None:
     assert report.unmatched == "caf?.csv"
 
 
+@pytest.mark.parametrize("spoilt", ["", "[]", '{"db_id": 1}'])
+def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str) -> None:
+    file = make_database(tmp_path / "shop.sqlite")
+    with Sandbox(1) as sandbox:
+        known = Reports(tmp_path / "reports", "1", Digests()).of({"shop": file}, sandbox)
+        (kept,) = (tmp_path / "reports").iterdir()
+        kept.write_text(spoilt)
+        reports = Reports(tmp_path / "reports", "1", Digests())
+        assert reports.of({"shop": file}, sandbox) == known
+    assert reports.inspected == [file]
+
+
 def write_description(folder: Path, name: str | bytes, data: bytes) -> None:
     place = folder / "database_description"
     place.mkdir(exist_ok=True)

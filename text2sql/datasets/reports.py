@@ -48,8 +48,8 @@ class Reports:
     def _of(self, content: str, file: Path, sandbox: Sandbox) -> DatabaseReport:
         """Return what is known of a content, or look into the file that has it."""
         store = self._folder / f"{content}.json"
-        if store.is_file():
-            return DatabaseReport(**json.loads(store.read_text(encoding="utf-8")))
+        if kept := _kept(store):
+            return kept
         self.inspected.append(file)
         report = inspect_database(file, sandbox, self._digests.of(file), self._indexes)
         if report.state == OK:
@@ -74,3 +74,11 @@ class Reports:
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise Text2SqlError(f"Cannot write {store}: {error.strerror}.") from error
+
+
+def _kept(store: Path) -> DatabaseReport | None:
+    """Return what was remembered, None where nothing was or the file is damaged."""
+    try:
+        return DatabaseReport(**json.loads(store.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None

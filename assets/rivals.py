@@ -68,7 +68,7 @@ def write_rivals(
     folder: Path, sets: dict[str, RolloutSet], policies: list[PolicyRollouts]
 ) -> dict[str, Outcomes]:
     """Keep for the gate what other policies answered greedily; return it by their revisions."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for one in policies:
         require_policy(one.name, one.revision, one.greedy)
         about = sets[f"{one.name} greedy"]

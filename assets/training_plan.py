@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def plan_training(
     files, about = _prompt_files(root)
     settings = chosen(trainer)
     base = policy.revision()
-    parts = {
+    parts: Record = {
         "base": policy.base,
         "base_revision": base,
         "start_revision": policy.revision(start.policy) if start.policy else base,
@@ -78,12 +79,15 @@ def keep_prompts(root: ArtifactRoot, folder: Path, planned: Record) -> None:
     files, _ = _prompt_files(root)
     for file in (*files, prompts_folder(root) / ABOUT):
         if file.is_file():
-            content = file.read_bytes()
-            write_file(folder / KEPT / file.name, lambda part, held=content: part.write_bytes(held))
+            write_file(folder / KEPT / file.name, partial(_write, file.read_bytes()))
     if file_version(*(folder / KEPT / file.name for file in files)) != planned["prompts_version"]:
         raise Text2SqlError(
             "The training prompts were replaced while the run began: start it again."
         )
+
+
+def _write(content: bytes, target: Path) -> None:
+    target.write_bytes(content)
 
 
 def _lines(file: Path) -> int:

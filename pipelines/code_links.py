@@ -49,8 +49,9 @@ def _linked(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
 
 def _function(node: Any) -> Callable[..., Any]:
     """Return the function that an asset, or the graph behind it, was written as."""
-    function = node.compute_fn if isinstance(node, dg.OpDefinition) else node.composition_fn
-    return getattr(function, "decorated_fn", function)
+    written: Any = node.compute_fn if isinstance(node, dg.OpDefinition) else node.composition_fn
+    function: Callable[..., Any] = getattr(written, "decorated_fn", written)
+    return function
 
 
 def _on_git_host(linked: Sequence[Any], url: str) -> Sequence[Any]:

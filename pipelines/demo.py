@@ -67,7 +67,8 @@ def _run_jobs(
     instance: dg.DagsterInstance, root: ArtifactRoot, options: argparse.Namespace
 ) -> list[Stage]:
     """Run lifecycle and then today's answers; return their stages."""
-    screen, stages, logs = Screen(), [], root.folder("logs")
+    screen, logs = Screen(), root.folder("logs")
+    stages: list[Stage] = []
     config = _config(root, options)
     empty = write_json(root.path / "logs" / "daily_answers.json", {})
     jobs = (("lifecycle", options.run, config), ("daily_answers", today(), empty))

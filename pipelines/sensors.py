@@ -153,7 +153,7 @@ def failed_runs(
 
     All code locations are watched, since a run of the command line belongs to none.
     """
-    if not is_ours(context.repository_def, context.dagster_run):
+    if not is_ours(_repository(context), context.dagster_run):
         return dg.SkipReason(f"{context.dagster_run.job_name} is no job of this project.")
     notice = notice_of(context.instance, context.dagster_run)
     told, words = tell(delivery, notice, context.log)
@@ -170,11 +170,19 @@ def _request(
     why: str,
 ) -> dg.RunRequest:
     """Ask for a run of a job for a training run; its config is checked before it is asked for."""
-    definition = context.repository_def.get_job(job)
+    definition = _repository(context).get_job(job)
     config = automation.run_config(definition)
     dg.validate_run_config(definition, config)
     tags = {STARTED_BY: context.sensor_name, WHY: why}
     return dg.RunRequest(key, config, tags, partition_key=training_run)
+
+
+def _repository(
+    context: dg.SensorEvaluationContext | dg.RunFailureSensorContext,
+) -> dg.RepositoryDefinition:
+    """Return what Dagster has loaded: a sensor is asked by the repository that holds it."""
+    assert context.repository_def is not None
+    return context.repository_def
 
 
 def _adding(name: str, request: dg.RunRequest, cursor: str) -> dg.SensorResult:

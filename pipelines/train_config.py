@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import dagster as dg
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from assets.trainers import TrainerConfig, TrlConfig, lasting
 from assets.training_plan import PLAN
@@ -19,7 +19,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record
 from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
 
-BACKENDS: dict[str, type[BaseModel]] = {
+BACKENDS: dict[str, type[TrainerConfig]] = {
     kind.model_fields["backend"].default: kind for kind in get_args(TrainerConfig)
 }
 STARTING = ("base_rollouts", "grpo_policy")

@@ -111,7 +111,7 @@ class TrainingPods:
 
         return CoreV1Api()
 
-    def list(self) -> list[V1Pod]:
+    def found(self) -> list[V1Pod]:
         """Return the pods that are there, in whatever state."""
         found = self._api.list_namespaced_pod(self._namespace, label_selector=self._selector)
         return list(found.items)
@@ -120,7 +120,7 @@ class TrainingPods:
         """Ask the cluster to end the pods; each has its own grace."""
         from kubernetes.client import ApiException
 
-        for pod in self.list():
+        for pod in self.found():
             if pod.metadata.deletion_timestamp is None:
                 try:
                     self._api.delete_namespaced_pod(pod.metadata.name, self._namespace)
@@ -141,7 +141,7 @@ class TrainingPods:
         while left and time.monotonic() < deadline:
             try:
                 self.delete()
-                left = [pod.metadata.name for pod in self.list()]
+                left = [pod.metadata.name for pod in self.found()]
             except (ApiException, HTTPError) as error:
                 left = [f"pods of which the cluster did not tell ({type(error).__name__})"]
             if left:
@@ -150,4 +150,4 @@ class TrainingPods:
 
     def waiting(self) -> bool:
         """Say whether no pod runs yet."""
-        return any(pod.status.phase == "Pending" for pod in self.list())
+        return any(pod.status.phase == "Pending" for pod in self.found())

@@ -129,7 +129,7 @@ def run_in_pod(
         meta, spec = pod_parts(pod)
         pods = TrainingPods(pod.settings, f"{LABEL}={pod.label}")
         seconds = float(spec["terminationGracePeriodSeconds"]) + _MARGIN_SECONDS
-        if pods.list():
+        if pods.found():
             context.log.info("A pod of an earlier attempt is ended first.")
             _end(pods, seconds, context)
         log = pod.folder / "train.log"
@@ -200,7 +200,7 @@ def _watch(progress: Progress, pods: TrainingPods, ended: threading.Event) -> st
 def _why(pods: TrainingPods, pod: Pod, error: Exception) -> str:
     """Say why a pod did not come to a good end."""
     log = pod.folder / "train.log"
-    found = next(iter(pods.list()), None)
+    found = next(iter(pods.found()), None)
     if found is None:
         return f"Somebody removed the training pod; run it again to go on. Its log is {log}."
     states = [one.state.terminated for one in found.status.container_statuses or []]

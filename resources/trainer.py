@@ -125,7 +125,7 @@ def reported(results: Sequence[Any]) -> dict[str, Any]:
 
 
 def _environment(session: dg.PipesSession) -> dict[str, str]:
-    return dict(os.environ) | session.get_bootstrap_env_vars()
+    return dict(os.environ) | dict(session.get_bootstrap_env_vars())
 
 
 def _watch(child: GuardedProcess, progress: Progress) -> None:

@@ -1,0 +1,119 @@
+"""Files and folders that are written whole or not at all, and the digest of a file.
+
+What is written lies beside its place, under a name of its own, until it is complete: a reader
+sees the old one or the new one, and a failure leaves the old one and nothing beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from stat import S_IMODE
+
+from text2sql.errors import Text2SqlError
+
+_NAME_CHARS = 40
+
+
+def file_digest(file: Path | str) -> str:
+    """Return the sha256 of a file's bytes in hexadecimal, read in pieces; raises OSError."""
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_whole(file: Path, content: str | bytes, *, lasting: bool = False) -> Path:
+    """Write a file, text as UTF-8, as ``whole_file`` does; return it."""
+    with whole_file(file, lasting=lasting) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
+
+
+@contextmanager
+def whole_file(file: Path, *, lasting: bool = False) -> Iterator[Path]:
+    """Give an empty file to fill, which takes the place of ``file`` once it is full.
+
+    Folders that are missing are made, and a link is followed. Permissions are those of the file
+    that is replaced, else the usual ones. What is ``lasting`` is there also after the power
+    failed. Raises Text2SqlError where the disk refuses, or something else than a file is there.
+    """
+    place = Path(os.path.realpath(file))
+    with _refusals(file):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(place) as part:
+            yield part
+            _take_permissions(part, place)
+            if lasting:
+                _settle(part)
+            os.replace(part, place)
+            if lasting:
+                _settle(place.parent)
+
+
+def require_writable(file: Path) -> None:
+    """Find out before the work whether its result can be written; what is there stays.
+
+    Raises Text2SqlError as ``whole_file`` does, and where the folder is missing.
+    """
+    with _refusals(file), _beside(Path(os.path.realpath(file))):
+        pass
+
+
+@contextmanager
+def _refusals(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Text2SqlError(f"Cannot write {file}: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _beside(place: Path) -> Iterator[Path]:
+    """Make an empty file of a new name beside a place; it is gone at the end."""
+    if place.exists() and not place.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+    part = place.with_name(f".{place.name[:_NAME_CHARS]}.{os.urandom(4).hex()}")
+    try:
+        part.touch(exist_ok=False)
+        yield part
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _take_permissions(part: Path, place: Path) -> None:
+    if not place.exists():
+        return
+    mode = S_IMODE(place.stat().st_mode)
+    if S_IMODE(part.stat().st_mode) != mode:
+        part.chmod(mode)
+
+
+def _settle(path: Path) -> None:
+    """Wait until the disk has a file or a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Give an empty folder to fill, which takes the place of ``folder`` once it is full.
+
+    For one process at a time, since what a killed one left there is removed. Raises OSError.
+    """
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

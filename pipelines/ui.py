@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import runpy
 import signal
 import sys
+import warnings
 
 from pipelines.home import open_instance
 from resources.paths import CHECKOUT
@@ -15,12 +18,17 @@ def main() -> None:
     """Prepare the home and become ``dagster dev``; further arguments are passed on."""
     with open_instance():
         pass
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(CHECKOUT)
-    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
-    command = [sys.executable, *quiet, "-m", "dagster", "dev", "-w", "workspace.yaml"]
-    command += sys.argv[1:]
-    os.execv(sys.executable, command)
+    warnings.filterwarnings("ignore", message="Function `dev_command` is superseded")
+    logging.getLogger("dagster").addFilter(_is_true)
+    sys.argv = ["dagster", "dev", "-w", "workspace.yaml", *sys.argv[1:]]
+    runpy.run_module("dagster", run_name="__main__")
+
+
+def _is_true(record: logging.LogRecord) -> bool:
+    """Refuse the warning that the checkout's dagster.yaml is not used: the home links to it."""
+    return "will not be used to configure Dagster" not in record.getMessage()
 
 
 if __name__ == "__main__":

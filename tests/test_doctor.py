@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from packaging.requirements import Requirement
+from prime_rl_place import Place
 from scripted_server import ScriptedServer, calls, completion, fails, says
 
 from text2sql.cli import cli
@@ -18,6 +20,7 @@ from text2sql.doctor.machine import check_disk, check_gpu
 from text2sql.doctor.policy import check_policy
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm_python import PYTHON_VARIABLE
+from text2sql.training.prime_rl.schema import MIRRORED
 
 XML = "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>"
 
@@ -86,7 +89,8 @@ def test_a_policy_directory_is_looked_at_without_loading_it(tmp_path):
     assert broken.state is State.FAIL and "no *.safetensors weights" in broken.found
 
 
-def test_ports():
+def test_ports(monkeypatch):
+    monkeypatch.setattr(machine, "_ASK_SECONDS", 0.2)  # what holds the port says nothing
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         found = machine._port(port, "Dagster's UI")
@@ -172,8 +176,29 @@ def test_programs_with_environments_of_their_own(tmp_path, monkeypatch):
         place.parent.mkdir(parents=True)
         place.write_text("#!/bin/sh\n")
         place.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    assert one(programs.check_prime_rl()).state is State.OK
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert "there is no uv" in one(programs.check_prime_rl()).found
+
+
+def test_prime_rl_its_commit_and_the_environment_in_it(tmp_path, monkeypatch):
+    place = Place(tmp_path)
+    uv = place.folder / "bin" / "uv"
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    for name, value in place.environment.items():
+        monkeypatch.setenv(name, value)
+    commit, environment = programs.check_prime_rl()
+    assert commit.state is State.WARN and MIRRORED[:8] in commit.found and MIRRORED in commit.mend
+    assert environment.state is State.OK and environment.found.startswith("text2sql_env of")
+    (place.prime_rl / "COMMIT").write_text(MIRRORED)
+    shutil.rmtree(place.prime_rl / ".git")
+    (place.site / "text2sql_env.py").unlink()
+    (place.site / "text2sql_env").mkdir()
+    (place.site / "text2sql_env" / "__init__.py").write_text("raise ImportError('no verifiers')")
+    commit, environment = programs.check_prime_rl()
+    assert commit.state is State.OK and MIRRORED[:8] in commit.found
+    assert environment.state is State.FAIL and "(ImportError: no verifiers)" in environment.found
+    assert "uv pip install --no-deps --reinstall" in environment.found
 
 
 def test_the_sandbox():

@@ -58,6 +58,7 @@ def test_a_run_its_events_its_pools_and_schedules_are_in_postgresql(database, tm
         job = [sys.executable, "-m", "dagster", "job", "execute", "-f", "tests/gpu_job.py"]
         done = subprocess.run(job, cwd=REPO, env=os.environ, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+        assert "DEBUG" not in done.stderr  # all is well: only what the stages say
         (run,) = instance.get_runs()
         assert run.status is dg.DagsterRunStatus.SUCCESS
     assert rows(database, "SELECT run_id, status FROM runs") == [(run.run_id, "SUCCESS")]

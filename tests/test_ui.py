@@ -8,6 +8,8 @@ from lifecycle_tools import CORPUS, answering, processes_below, wait_until
 
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
+from text2sql.doctor import machine
+from text2sql.doctor.finding import State
 
 
 @pytest.fixture
@@ -33,6 +35,9 @@ def test_launched_and_cancelled_from_the_interface(root, tmp_path):
         assert wait_until(interface.repositories, 240), (tmp_path / "ui.log").read_text()
         (repository,) = interface.repositories()
         assert {job["name"] for job in repository["jobs"]} >= {"lifecycle", "daily_answers"}
+        found = machine._port(interface.port, "Dagster's UI")
+        assert found.state is State.OK and "Dagster's UI is there" in found.found
+        assert "will not be used" not in (tmp_path / "ui.log").read_text()
         names = {one["name"] for one in repository["schedules"]}
         assert names == {"daily_answers_schedule", "remove_old_runs_schedule"}
         with answering(root, 0.5, seconds=0.2) as server:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
+import urllib.parse
 from collections.abc import Iterable
 from pathlib import Path
 
 from text2sql.champion import ROOT_VARIABLE, local_root
 from text2sql.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
+from text2sql.policy.connections import NoAnswer, fetch
 from text2sql.policy.gpu import Gpu, visible_gpus
 from text2sql.policy.open import served_models
 
 _PORTS = {3000: "Dagster's UI", 8000: "a policy server"}
+_LOCATIONS = "{workspaceOrError {... on Workspace {locationEntries {name}}}}"
+_OUR_LOCATION = "pipelines.definitions"
+"""How workspace.yaml calls this project's code."""
+_ASK_SECONDS = 3.0
 _GIB = 1 << 30
 _FAIL_BYTES = 1 * _GIB
 _WARN_BYTES = 10 * _GIB
@@ -75,7 +82,20 @@ def _taken(name: str, port: int, user: str, error: OSError) -> Finding:
             pass  # whatever holds it is no policy server, as the finding below says
         else:
             return Finding(name, State.OK, f"a policy server is there: {models} at {url}")
+    elif _shows_this_project(port):
+        return Finding(name, State.OK, f"{user} is there: http://127.0.0.1:{port}")
     return Finding(name, State.WARN, f"not free for {user}: {error.strerror}", mend)
+
+
+def _shows_this_project(port: int) -> bool:
+    """Ask whatever holds a port whether it is Dagster's UI with this project's code."""
+    query = urllib.parse.urlencode({"query": _LOCATIONS})
+    try:
+        said = fetch(f"http://127.0.0.1:{port}/graphql?{query}", "", _ASK_SECONDS)
+        entries = json.loads(said.content)["data"]["workspaceOrError"]["locationEntries"]
+        return any(entry["name"] == _OUR_LOCATION for entry in entries)
+    except (NoAnswer, ValueError, KeyError, TypeError):
+        return False  # whatever it is, it is not ours
 
 
 def check_disk() -> Iterable[Finding]:

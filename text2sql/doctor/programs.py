@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 from text2sql.doctor.finding import Finding, State
@@ -35,7 +36,7 @@ def check_vllm() -> Iterable[Finding]:
 
 
 def check_prime_rl() -> Iterable[Finding]:
-    """Look for prime-rl's checkout and the environment in it."""
+    """Look for prime-rl's checkout, its commit, and the environment that it trains on."""
     named = os.environ.get(PRIME_RL_VARIABLE)
     if not named:
         yield Finding(
@@ -47,12 +48,43 @@ def check_prime_rl() -> Iterable[Finding]:
             f"docs/training.md says, and name its folder with {PRIME_RL_VARIABLE}",
         )
         return
-    program = Path(named).expanduser() / ".venv" / "bin" / "rl"
+    directory = Path(named).expanduser().absolute()
+    program = directory / ".venv" / "bin" / "rl"
     mend = f"run uv sync in it, or let {PRIME_RL_VARIABLE} name prime-rl's checkout"
     if not program.is_file():
         yield Finding("prime-rl", State.FAIL, f"{program} is not there", mend)
     elif shutil.which("uv") is None:
         mend = "install uv (pip install uv), which starts it"
         yield Finding("prime-rl", State.WARN, f"{program}, but there is no uv", mend)
+    elif find_spec("pydantic") is None:
+        mend = "pip install 'text2sql-lifecycle[pipelines]', which training needs"
+        yield Finding("prime-rl", State.WARN, f"{program}, but no Dagster to start it", mend)
     else:
-        yield Finding("prime-rl", State.OK, str(program))
+        yield _commit(directory)
+        yield _environment(directory)
+
+
+def _commit(directory: Path) -> Finding:
+    """Compare prime-rl's commit with the one that the settings are written for."""
+    from text2sql.training.prime_rl.installed import prime_rl_commit
+    from text2sql.training.prime_rl.schema import MIRRORED
+
+    commit = prime_rl_commit(directory)
+    found = f"{directory} at {commit[:8]}"
+    if commit == MIRRORED:
+        return Finding("prime-rl", State.OK, found)
+    mend = f"git checkout {MIRRORED} in it, then uv sync as docs/training.md says"
+    told = f"{found}; the settings are written for {MIRRORED[:8]}"
+    return Finding("prime-rl", State.WARN, told, mend)
+
+
+def _environment(directory: Path) -> Finding:
+    """Import the environment that prime-rl trains on, with prime-rl's own Python."""
+    from text2sql.training.prime_rl.installed import check_environment
+
+    name = "prime-rl environment"
+    try:
+        found = check_environment(directory)
+    except Text2SqlError as error:
+        return Finding(name, State.FAIL, str(error))
+    return Finding(name, State.OK, f"text2sql_env of text2sql {found['version']}")

@@ -23,7 +23,7 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 def prime_rl_directory() -> Path | None:
     """Return prime-rl's checkout, None where the environment names none."""
     value = os.environ.get(PRIME_RL_VARIABLE, "")
-    return Path(value).absolute() if value else None
+    return Path(value).expanduser().absolute() if value else None
 
 
 def rl_program(directory: Path) -> Path:

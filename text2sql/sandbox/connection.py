@@ -11,7 +11,7 @@ from time import monotonic, time_ns
 from text2sql.sandbox.files import odd_file
 from text2sql.sandbox.foreign import no_database
 from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
-from text2sql.sandbox.locks import is_being_written
+from text2sql.sandbox.locks import is_in_use
 from text2sql.sandbox.statements import is_malformed, pragma_reads
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
@@ -94,9 +94,7 @@ class Database:
         A file that had just been changed when it was opened may have been changed once more
         within the same tick of the file system's clock, so it is opened again.
         """
-        if self._recent or not self.is_current():
-            return False
-        return self.immutable or not odd_file(self._real)
+        return not self._recent and self.is_current()
 
     def compile_error(self, statement: str) -> str:
         """Return SQLite's complaint if a statement is not well formed, else nothing.
@@ -119,19 +117,7 @@ class Database:
         os.close(self._descriptor)
 
     def _is_in_use(self) -> bool:
-        """Whether another program may have the file open, or has left something unfinished."""
-        if os.access(self._real + "-journal", os.F_OK):
-            return True
-        return self._has_log() or is_being_written(self._descriptor)
-
-    def _has_log(self) -> bool:
-        log = self._real + "-wal"
-        if not os.access(log, os.F_OK):  # cheaper than an exception
-            return False
-        try:
-            return os.stat(log).st_size > 0 or os.path.exists(self._real + "-shm")
-        except FileNotFoundError:
-            return False
+        return is_in_use(self._real, self._descriptor)
 
     def _open(self) -> sqlite3.Connection:
         # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
@@ -213,6 +199,15 @@ class DatabaseCache:
         if len(self._open) > self._size:
             self._open.popitem(last=False)[1].close()
         return database
+
+    def leave(self, path: str) -> None:
+        """Close a database that others use: an open connection would be in their way.
+
+        A reader of a database in WAL mode holds a lock as long as it is connected.
+        """
+        database = self._open.get(path)
+        if database is not None and not database.immutable:
+            self._open.pop(path).close()
 
     def clear(self) -> None:
         """Close everything."""

@@ -75,6 +75,7 @@ def _run_on_one_state(
         database.deadline = deadline
         result = _run(job, statements, database, progress)
         locked = not database.immutable
+        databases.leave(job.path)
         if locked or result.status is Status.TIMEOUT or database.is_current():
             return result
     return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file changes all the time")

@@ -40,9 +40,12 @@ def check_database(path: Path | str) -> Path:
         raise Text2SqlError(f"{absolute} is not a regular file; name a SQLite file.")
     if not os.access(absolute, os.R_OK):
         raise Text2SqlError(f"{absolute} cannot be read: Permission denied.")
-    if not found.st_size:
+    if found.st_size <= _NOTHING:
         raise Text2SqlError(f"{absolute}: the database is empty (0 bytes); get a fresh copy.")
     return absolute
+
+
+_NOTHING = 1  # bytes; SQLite takes a file of a single one for empty, too
 
 
 def absolute_path(path: Path | str) -> str:
@@ -66,6 +69,6 @@ def odd_file(path: str) -> str:
         if not stat.S_ISREG(found.st_mode):
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
             return f"{path}{end} is {kind} where SQLite keeps a file; move it away"
-        if not end and not found.st_size:
+        if not end and found.st_size <= _NOTHING:
             return f"{path} is empty (0 bytes); get a fresh copy"
     return ""

@@ -18,6 +18,7 @@ from text2sql.sandbox.channel import READY, UNUSABLE, Channel, Progress
 from text2sql.sandbox.connection import DatabaseCache, UnusableDatabase
 from text2sql.sandbox.execution import Job, run_job
 from text2sql.sandbox.results import QueryResult, Status
+from text2sql.sandbox.syscalls import deny_changes
 
 _SEND_SECONDS = 0.02
 """Results wait this long for company, so that many short queries cost few messages."""
@@ -29,8 +30,9 @@ def main(descriptor: int, page: int, parent: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    _thread.start_new_thread(_end_with, (parent,))
     channel, progress = Channel(socket.socket(fileno=descriptor)), Progress(page)
+    deny_changes()
+    _thread.start_new_thread(_end_with, (parent,))
     channel.send(READY)
     databases = DatabaseCache()
     memory_mb = number = 0

@@ -292,7 +292,9 @@ def test_evaluate_pairs_by_id_in_every_format(tmp_path, database, content):
         {"question_id": 11, "verdict": "no_submission"},
     ]
     assert (found["execution_accuracy"], found["count"]) == (1 / 3, 3)
-    assert found["by_difficulty"]["simple"] == {"count": 2, "execution_accuracy": 0.5}
+    simple = found["by_difficulty"]["simple"]
+    assert (simple["count"], simple["execution_accuracy"]) == (2, 0.5)
+    assert simple["interval"] == [pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4)]
     assert found["by_database"]["shop"]["count"] == 3
     digest = hashlib.sha256((tmp_path / "dev.json").read_bytes()).hexdigest()
     assert found["questions_sha256"] == digest
@@ -352,7 +354,8 @@ def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
     assert "execution accuracy 33.33% of 3 judged" in result.stdout
     found = json.loads(out.read_text())
     assert (found["count"], found["judged"]) == (4, 3)
-    assert found["by_database"]["busy"] == {"execution_accuracy": None, "count": 1, "judged": 0}
+    nothing = {"execution_accuracy": None, "count": 1, "judged": 0, "interval": [0.0, 1.0]}
+    assert found["by_database"]["busy"] == nothing
 
 
 @pytest.mark.parametrize("content", [{"77": "SELECT 1"}, {"dev/1": "SELECT 1", "x": "SELECT 2"}])

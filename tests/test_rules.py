@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from text2sql.cli import cli
 from text2sql.efficiency import efficiency_values, r_ves, time_ratios
 from text2sql.questions import Question
-from text2sql.rules import DEFINITIONS, orders, rule_values, score_rules, soft_f1
+from text2sql.rule_scores import score_rules
+from text2sql.rules import DEFINITIONS, orders, rule_values, soft_f1
 from text2sql.sandbox import Sandbox
+from text2sql.statistics import wilson
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,12 @@ def evaluate(shop, tmp_path, golds, predictions, *more):
     return found.output, json.loads(files[2].read_text())
 
 
+def part(right: int, count: int) -> dict:
+    """Return what the JSON says of some questions."""
+    interval = list(wilson(right, count))
+    return {"execution_accuracy": right / count, "count": count, "interval": interval}
+
+
 def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     empty = "SELECT a FROM t WHERE a > 9"
     golds = ["SELECT a FROM t", empty, "SELECT b FROM t"]
@@ -129,10 +137,12 @@ def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     more = ("--efficiency", 1, "--known-issues", tmp_path / "issues.json")
     shown, written = evaluate(shop, tmp_path, golds, [golds[0], "SELECT 1", golds[2]], *more)
     assert "execution accuracy 66.67% of 3" in shown and "gold without rows" in shown
-    assert written["by_gold"]["gold with rows"] == {"execution_accuracy": 1.0, "count": 2}
-    assert written["by_gold"]["gold without rows"] == {"execution_accuracy": 0.0, "count": 1}
-    assert written["corrected"] == {"execution_accuracy": pytest.approx(1 / 3), "count": 3}
-    assert "corrected                 33.33% of 3 (known issues)" in shown
+    assert written["by_gold"] == {
+        "gold with rows": part(2, 2),
+        "gold without rows": part(0, 1),
+    }
+    assert written["corrected"] == part(1, 3)
+    assert "corrected                 33.33% of 3 [6.15%, 79.23%] (known issues)" in shown
     assert written["rules"]["r_ves"]["value"] == pytest.approx(2 / 3)
     assert written["timed_runs"] == 1 and "R-VES of BIRD" in written["rules"]["r_ves"]["definition"]
 
@@ -141,20 +151,19 @@ def test_questions_whose_gold_fails_are_shown_apart(shop, tmp_path):
     golds = ["SELECT a FROM t", "SELECT b FROM `Order Details`"]
     shown, written = evaluate(shop, tmp_path, golds, golds)
     assert "execution accuracy 50.00% of 2" in shown
-    assert written["by_gold"] == {
-        "gold with rows": {"execution_accuracy": 1.0, "count": 1},
-        "gold that fails": {"execution_accuracy": 0.0, "count": 1},
-    }
+    assert written["by_gold"] == {"gold with rows": part(1, 1), "gold that fails": part(0, 1)}
 
 
 def test_evaluate_shows_them(shop, tmp_path):
     golds, predictions = zip(*PAIRS, strict=True)
     shown, written = evaluate(shop, tmp_path, golds, predictions, "--all-rules")
-    assert (
-        "beside it: multiset 40.00%, ordered 20.00%, soft_f1" in shown and "by_gold" not in written
-    )
-    assert written["rules"]["ordered"] | {"definition": ""} == {
+    assert "by multiset               40.00% of 5 [11.76%, 76.93%]" in shown
+    assert "by soft_f1" in shown and "by_gold" not in written
+    assert written["rules"]["ordered"] == {
         "value": 0.2,
+        "interval": list(wilson(1, 5)),
         "n": 5,
-        "definition": "",
+        "definition": DEFINITIONS["ordered"],
     }
+    low, high = written["rules"]["soft_f1"]["interval"]
+    assert 0 <= low < written["rules"]["soft_f1"]["value"] < high <= 1

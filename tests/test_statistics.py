@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text2sql.statistics import Proportion, mcnemar, paired_difference, pass_at_k, wilson
+from text2sql.statistics import (
+    Proportion,
+    mcnemar,
+    mean_interval,
+    p_equals,
+    p_text,
+    paired_difference,
+    pass_at_k,
+    wilson,
+)
 
 
 def test_wilson_agrees_with_newcombes_worked_examples():
@@ -70,6 +79,20 @@ def test_impossible_counts_are_refused():
     for call in (lambda: wilson(3, 2), lambda: pass_at_k(4, 1, 5), lambda: mcnemar(-1, 0), *paired):
         with pytest.raises(ValueError, match=r"impossible|needs|negative"):
             call()
+
+
+def test_equal_values_do_not_make_a_mean_certain():
+    assert mean_interval([1.0] * 64) == pytest.approx(wilson(64, 64))
+    assert mean_interval([0.0, 0.0]) == pytest.approx(wilson(0, 2))
+    assert mean_interval([0.5] * 8) == pytest.approx(wilson(4, 8))
+    assert mean_interval([2.0] * 4, 2.0) == pytest.approx((2 * wilson(4, 4)[0], 2.0))
+    assert mean_interval([1.0]) == (0.0, 1.0)
+
+
+def test_a_p_value_is_never_written_as_zero_or_on_the_wrong_side_of_its_bound():
+    assert [p_equals(p) for p in (1.0, 0.3632, 1.7e-15)] == ["p = 1", "p = 0.36", "p = 1.7e-15"]
+    assert p_equals(mcnemar(1600, 0)) == "p < 1e-300"
+    assert (p_text(0.0499), p_text(0.05), p_text(0.0501)) == ("0.0499", "0.05", "0.0501")
 
 
 def test_a_proportion_prints_percent_interval_and_n():

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from text2sql.candidate import SETTING, Candidate, Rival
 from text2sql.scores import BASE, TRAINED, Comparison, compare
+from text2sql.statistics import p_equals
 
 ACCURACY, WRITES, COMPLETE, BACK_TEST = (
     "accuracy_holds",
@@ -80,7 +81,7 @@ class Standing:
         return (
             f"{words} beyond noise than {self.than}: {100 * self.mine:.1f} vs {100 * self.its:.1f},"
             f" {self.pairs.won} gained, {self.pairs.lost} lost of {self.pairs.n:,}"
-            f" (McNemar exact, p = {self.pairs.p:.2g})"
+            f" (McNemar exact, {p_equals(self.pairs.p)})"
         )
 
 

@@ -27,6 +27,39 @@ _SHARES = ("official", "multiset", "ordered")
 
 
 @dataclass(frozen=True)
+class RuleScore:
+    """A rule's mean over ``n`` questions; ``low`` and ``high`` end its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def score_rules(values: Values) -> dict[str, RuleScore]:
+    """Return the mean of every rule over the questions that have a value.
+
+    Shares of right questions have Wilson's interval, means of marks between (Soft-F1, VES,
+    R-VES) the normal one.
+    """
+    found: dict[str, list[float]] = {}
+    for row in values.values():
+        for rule, value in row.items():
+            found.setdefault(rule, []).append(value)
+    return {rule: _rule_score(rule, found[rule]) for rule in DEFINITIONS if rule in found}
+
+
+def _rule_score(rule: str, values: Sequence[float]) -> RuleScore:
+    most = efficiency.MOST.get(rule, max(1.0, *values))
+    low, high = (
+        Proportion(int(sum(values)), len(values)).interval
+        if rule in _SHARES
+        else mean_interval(values, most)
+    )
+    return RuleScore(fmean(values), low, high, len(values))
+
+
+@dataclass(frozen=True)
 class RuleResults:
     """What the rules give, by policy and question key.
 
@@ -41,10 +74,9 @@ class RuleResults:
     def scores(self) -> list[Score]:
         """Return each rule's mean with its 95 % interval over the questions."""
         return [
-            _score(policy, rule, [row[rule] for row in values.values() if rule in row])
+            Score(policy, "greedy", RULE, rule, one.value, one.low, one.high, one.n)
             for policy, values in self.values.items()
-            for rule in DEFINITIONS
-            if any(rule in row for row in values.values())
+            for rule, one in score_rules(values).items()
         ]
 
 
@@ -99,13 +131,3 @@ def _add_efficiency(
     timed = efficiency.efficiency_values(valid, answers, matched, repeats, limits)
     for key, row in timed.items():
         values[key] |= row
-
-
-def _score(policy: str, rule: str, values: Sequence[float]) -> Score:
-    most = efficiency.MOST.get(rule, max(1.0, *values))
-    low, high = (
-        Proportion(int(sum(values)), len(values)).interval
-        if rule in _SHARES
-        else mean_interval(values, most)
-    )
-    return Score(policy, "greedy", RULE, rule, fmean(values), low, high, len(values))

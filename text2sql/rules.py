@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from text2sql.judge import NOTHING_SUBMITTED
@@ -36,14 +36,6 @@ Values = dict[str, dict[str, float]]
 """Question key to what each rule gives, as far as it can be said."""
 
 
-@dataclass(frozen=True)
-class RuleScore:
-    """A rule's mean over ``n`` questions."""
-
-    value: float
-    n: int
-
-
 def rule_values(
     questions: Sequence[Question],
     files: Sequence[Mapping[str, str]],
@@ -61,15 +53,6 @@ def rule_values(
         for values, result in zip(found, predicted, strict=True):
             values[question.key] = _compare(question, result, gold)
     return found
-
-
-def score_rules(values: Values) -> dict[str, RuleScore]:
-    """Return the mean of every rule over the questions that have a value."""
-    found: dict[str, list[float]] = {}
-    for row in values.values():
-        for rule, value in row.items():
-            found.setdefault(rule, []).append(value)
-    return {rule: RuleScore(sum(v) / len(v), len(v)) for rule, v in found.items()}
 
 
 def _results(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from text2sql.parts import PARTS
 from text2sql.scores import BASE, TRAINED, Comparison, Scores
+from text2sql.statistics import p_text
 
 Row = dict[str, str]
 
@@ -38,7 +39,7 @@ def score_rows(scores: Scores, parts: Sequence[str] = PARTS) -> list[Row]:
 def _won_and_lost(comparison: Comparison | None) -> Row:
     if comparison is None:
         return {"won": "", "lost": "", "p": ""}
-    return {"won": str(comparison.won), "lost": str(comparison.lost), "p": f"{comparison.p:.2g}"}
+    return {"won": str(comparison.won), "lost": str(comparison.lost), "p": p_text(comparison.p)}
 
 
 def text_table(rows: Sequence[Row]) -> str:

@@ -55,7 +55,6 @@ class PredictionScores:
         return {
             "rule": self.rule,
             **_share(self.scored),
-            "interval": list(self.interval),
             **({} if self.corrected is None else {"corrected": _share(self.corrected)}),
             **self._by_gold(),
             "by_difficulty": self._by(lambda question: question.difficulty or "unknown"),
@@ -70,9 +69,7 @@ class PredictionScores:
     @property
     def interval(self) -> tuple[float, float]:
         """The accuracy's 95 % interval (Wilson's) over the questions with a verdict."""
-        verdicts = [item.verdict for item in self.scored]
-        n = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE)
-        return wilson(verdicts.count(Verdict.MATCH), n)
+        return _interval(self.scored)
 
     def _by_gold(self) -> dict[str, Any]:
         """Return the questions apart whose gold returns no row or fails, where there are any."""
@@ -89,10 +86,16 @@ class PredictionScores:
 
 
 def _share(scored: Sequence[ScoredPrediction]) -> dict[str, Any]:
-    """Return accuracy and count; where some could not be judged, also how many were."""
+    """Return accuracy, count and interval; where some could not be judged, how many were."""
     judged = sum(item.verdict is not Verdict.INFRASTRUCTURE for item in scored)
     partial = {} if judged == len(scored) else {"judged": judged}
-    return {"execution_accuracy": accuracy(scored), "count": len(scored)} | partial
+    counted = {"execution_accuracy": accuracy(scored), "count": len(scored)} | partial
+    return counted | {"interval": list(_interval(scored))}
+
+
+def _interval(scored: Sequence[ScoredPrediction]) -> tuple[float, float]:
+    verdicts = [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
+    return wilson(verdicts.count(Verdict.MATCH), len(verdicts))
 
 
 def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
@@ -103,7 +106,7 @@ def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
 
 def question_id(question: Question) -> int | str:
     """Return the id as the questions file has it: a number where it is written like one."""
-    identity = question.key.rpartition("/")[2]
+    identity = question.key.split("/", 1)[-1]
     return int(identity) if _NUMBER.fullmatch(identity) else identity
 
 

@@ -11,7 +11,7 @@ from operator import mul
 from statistics import NormalDist, fmean, stdev
 
 
-def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(successes: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval for a share of ``n`` independent questions.
 
     Without questions nothing is known: (0.0, 1.0). Source: E. B. Wilson, "Probable inference,
@@ -40,6 +40,23 @@ def mcnemar(won: int, lost: int) -> float:
     n, k = won + lost, min(won, lost)
     tail = sum(comb(n, i) for i in range(k + 1)) / 2**n
     return min(1.0, 2 * tail)
+
+
+def p_text(p: float) -> str:
+    """Write a p-value with two digits, with more where they would hide the side of 0.05.
+
+    Fewer than a float can hold are "< 1e-300": no p-value is zero.
+    """
+    if p < 1e-300:
+        return "< 1e-300"
+    short = f"{p:.2g}"
+    return f"{p:.4g}" if short == "0.05" else short
+
+
+def p_equals(p: float) -> str:
+    """Write ``p = 0.36``, or ``p < 1e-300``."""
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
 def paired_difference(won: int, lost: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -75,10 +92,15 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
 def mean_interval(values: Sequence[float], most: float = 1.0) -> tuple[float, float]:
     """Return the normal 95 % interval of a mean over independent questions, within 0 and ``most``.
 
-    With fewer than two questions nothing is known: (0.0, ``most``).
+    Where all values are equal their spread says nothing: Wilson's interval of as large a share of
+    ``most`` is wide enough for any values between. With fewer than two questions nothing is
+    known: (0.0, ``most``).
     """
     if len(values) < 2:
         return 0.0, most
+    if min(values) == max(values):
+        low, high = wilson(len(values) * values[0] / most, len(values))
+        return most * low, most * high
     half = NormalDist().inv_cdf(0.975) * stdev(values) / sqrt(len(values))
     return max(0.0, fmean(values) - half), min(most, fmean(values) + half)
 
@@ -157,6 +179,6 @@ class Proportion:
         return f"{100 * self.share:.1f} [{100 * low:.1f}, {100 * high:.1f}] n={self.n}"
 
 
-def _check_counts(successes: int, n: int) -> None:
+def _check_counts(successes: float, n: int) -> None:
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n} is impossible")

@@ -26,8 +26,8 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import Rule, Verdict
 from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.known_results import KnownResults
-from text2sql.rule_scores import DEFINITIONS
-from text2sql.rules import RuleScore, rule_values, score_rules
+from text2sql.rule_scores import DEFINITIONS, RuleScore, score_rules
+from text2sql.rules import rule_values
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, score_predictions
 
@@ -193,7 +193,12 @@ def _known_results(wanted: bool) -> Iterator[KnownResults | None]:
 def _plain(rules: Mapping[str, RuleScore]) -> dict[str, Any]:
     """Return the rules as JSON values, each with its definition; nothing without any."""
     rows = {
-        name: {"value": score.value, "n": score.n, "definition": DEFINITIONS[name]}
+        name: {
+            "value": score.value,
+            "interval": [score.low, score.high],
+            "n": score.n,
+            "definition": DEFINITIONS[name],
+        }
         for name, score in rules.items()
     }
     return {"rules": rows} if rows else {}

@@ -13,7 +13,7 @@ from text2sql.datasets.dialects import told
 from text2sql.datasets.predictions import Predictions
 from text2sql.judge import Verdict
 from text2sql.render import neutral
-from text2sql.rules import RuleScore
+from text2sql.rule_scores import RuleScore
 from text2sql.sandbox import Status, cut_suffix
 from text2sql.scoring import PredictionScores, accuracy
 
@@ -102,14 +102,22 @@ def print_scores(scores: PredictionScores) -> None:
     sure = f"95 % interval {low:.2%} to {high:.2%}"
     click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule}; {sure})")
     if corrected := found.get("corrected"):
-        share = _percent(corrected["execution_accuracy"])
-        click.echo(f"  {'corrected':<24} {share:>7} of {_count(corrected)} (known issues)")
+        click.echo(f"{_part('corrected', corrected)} (known issues)")
     for title in ("by_gold", "by_difficulty", "by_database"):
         for name, part in found.get(title, {}).items():
-            share = _percent(part["execution_accuracy"])
-            click.echo(f"  {neutral(name):<24} {share:>7} of {_count(part)}")
+            click.echo(_part(neutral(name), part))
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
+
+
+def _part(name: str, part: Mapping[str, Any]) -> str:
+    """Return a part's line: accuracy, count and 95 % interval."""
+    share, sure = _percent(part["execution_accuracy"]), _interval(*part["interval"])
+    return f"  {name:<24} {share:>7} of {_count(part)} {sure}"
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{low:.2%}, {high:.2%}]"
 
 
 def _count(part: Mapping[str, Any]) -> str:
@@ -118,10 +126,11 @@ def _count(part: Mapping[str, Any]) -> str:
 
 
 def print_rules(rules: Mapping[str, RuleScore]) -> None:
-    """Print what the other rules give, on one line."""
-    others = [f"{name} {score.value:.2%}" for name, score in rules.items() if name != "official"]
-    if others:
-        click.echo(f"  beside it: {', '.join(others)}")
+    """Print what the other rules give, each with its interval."""
+    for name, score in rules.items():
+        if name != "official":
+            sure = _interval(score.low, score.high)
+            click.echo(f"  {f'by {name}':<24} {_percent(score.value):>7} of {score.n} {sure}")
 
 
 def _percent(share: float | None) -> str:

@@ -9,6 +9,7 @@ from text2sql.evaluation_report.charts import shown_ks
 from text2sql.evaluation_report.reference import PUBLISHED, published
 from text2sql.parts import CORRECTED, DATABASE, DIFFICULTY, GOLD, STRENGTH, SUBSET
 from text2sql.scores import BASE, TRAINED, Score, Scores
+from text2sql.statistics import p_text
 from text2sql.vote_curve import Curve, CurvePoint
 
 DEFINITIONS = {
@@ -46,7 +47,7 @@ def settings_table(scores: Scores, same_as_published: bool) -> str:
     rows = []
     for setting in settings_of(scores):
         one = compared.get(setting)
-        changes = [str(one.won), str(one.lost), f"{one.p:.2g}"] if one else ["", "", ""]
+        changes = [str(one.won), str(one.lost), p_text(one.p)] if one else ["", "", ""]
         pair = [_shown(scores.find(policy, setting)) for policy in (BASE, TRAINED)]
         rows.append([setting, *pair, *changes])
     head = ["setting", "base", "trained", "gained", "lost", "p"]

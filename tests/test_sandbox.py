@@ -133,6 +133,45 @@ def test_attack_ends_as_expected_and_changes_nothing(sandbox, target, sql, expec
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
 
 
+FORMS = [
+    *((sql, Status.WRITE) for sql in attacks.FOREIGN_WRITES),
+    *((f"SELECT 1;\n-- read\n{sql};", Status.WRITE) for sql in attacks.FOREIGN_WRITES),
+    *((sql, Status.ERROR) for sql in attacks.PROSE),
+    *((sql, Status.OK) for sql in attacks.LIKE_WRITES),
+]
+
+
+def test_writes_of_other_dialects_are_writes_and_sentences_are_none(sandbox, target):
+    folder, before = target
+    texts = [(folder / "db" / "main.sqlite", aim(sql, folder)) for sql, _ in FORMS]
+    found = [result.status for result in sandbox.execute_many(texts, Limits(seconds=20))]
+    assert [pair for pair, status in zip(FORMS, found, strict=True) if pair[1] != status] == []
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("DELETE FROM t WHERE", "INSERT INTO t VALUES (", "UPDATE t SET a = 'x", "DROP TABLE"),
+        *("DELETE FORM t", "UPDATE t SET", "TRUNCATE", "MERGE INTO t", "COPY t", "SELECT 1 INTO"),
+        *("SELECT (DELETE)", "WITH d AS (DELETE) SELECT 1", "SELECT a FROM t INTO z WHERE 1"),
+    ],
+)
+def test_what_is_broken_off_or_misspelt_is_an_error_in_any_dialect(sandbox, database, sql):
+    assert sandbox.execute(database, sql).status is Status.ERROR
+
+
+def test_a_write_says_what_it_would_do(sandbox, database):
+    sql = "WITH d AS (DELETE FROM t RETURNING *) SELECT * FROM d"
+    assert sandbox.execute(database, sql).error.startswith("refused: DELETE would change")
+    assert "SELECT INTO would" in sandbox.execute(database, "SELECT * INTO z FROM t").error
+
+
+def test_forms_take_linear_time_on_hostile_text():
+    for part in ("(MERGE a USING ", "(UPDATE t JOIN ", "a INTO b ", "(INSERT INTO t, "):
+        assert not classify("SELECT " + part * 25_000)[0].formed
+
+
 @pytest.mark.parametrize(
     "sql", attacks.WRITES_WITH_BOMBS, ids=range(len(attacks.WRITES_WITH_BOMBS))
 )
@@ -171,7 +210,7 @@ def test_hostile_statements_leave_no_state_for_the_next_query(sandbox, database)
 def test_clean_sql_takes_linear_time_on_hostile_text():
     suffix = "SELECT 1\t----- bird -----\t" + " " * 400_000 + "'"
     assert clean_sql(suffix) == suffix
-    trap = "CREATE TRIGGER r BEGIN " + ";" * 400_000
+    trap = "CREATE TRIGGER r AFTER INSERT ON t BEGIN " + ";" * 400_000
     assert clean_sql(f"{trap}```SELECT 1```").startswith("CREATE")
     assert clean_sql("'" * 400_000 + "```SELECT 1```") == "SELECT 1"
 
@@ -255,6 +294,9 @@ def test_limits_must_bound(seconds):
         ("```SELECT 1```", "SELECT 1"),
         ("```SQLite\nSELECT 1;\n```", "SELECT 1;"),
         ("Here:\n```sql\nSELECT 1\n```\nGood luck.", "SELECT 1"),
+        ("Update: see below\n```sql\nSELECT 1\n```\nEnd of the answer.", "SELECT 1"),
+        ("Create a table of it: ```SELECT 1```", "SELECT 1"),
+        ("TRUNCATE TABLE t; ```SELECT 1```", "TRUNCATE TABLE t; ```SELECT 1```"),
         ("SELECT `a` FROM `t`", "SELECT `a` FROM `t`"),
         ("DROP TABLE t; ```SELECT 1```", "DROP TABLE t; ```SELECT 1```"),
         ("Don't ```SELECT 1``` DROP TABLE t", "Don't ```SELECT 1``` DROP TABLE t"),

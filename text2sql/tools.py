@@ -11,7 +11,7 @@ from typing import Any
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
 from text2sql.render import neutral, render_rows
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, classify, clean_sql
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql
 from text2sql.schema import DatabaseSchema, Table, describe
 from text2sql.schema_text import render_detail, render_matching, render_overview
 from text2sql.settings import AgentSettings
@@ -114,10 +114,7 @@ class Tools:
         if result.status is not Status.WRITE:
             return str(result.status), self._shown(result)
         self.write_attempts += 1
-        verb = next((s.verb.upper() for s in classify(clean_sql(sql)) if s.writes), "this")
-        return str(result.status), (
-            f"refused: {verb} would change the database; only reading statements run here."
-        )
+        return str(result.status), neutral(result.error)
 
     async def _query(self, sql: str) -> QueryResult:
         limits = query_limits(self._settings)

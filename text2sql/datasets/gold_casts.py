@@ -8,7 +8,7 @@ of a type's name is no longer the name that SQLite looks at.
 
 from __future__ import annotations
 
-from text2sql.sandbox.statements import Token, tokens_of
+from text2sql.sandbox.tokens import Token, tokens_of
 
 _NAMES = (
     "INT INTEGER TINYINT SMALLINT MEDIUMINT BIGINT INT2 INT8 REAL DOUBLE FLOAT NUMERIC DECIMAL "

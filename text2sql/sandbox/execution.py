@@ -18,7 +18,7 @@ from text2sql.sandbox.results import (
     refused,
     timeout_message,
 )
-from text2sql.sandbox.statements import Statement, classify
+from text2sql.sandbox.statements import Statement, classify, is_broken_off
 
 
 class Job(NamedTuple):
@@ -103,7 +103,7 @@ def _refusal(
         text = statement.text if explained else f"EXPLAIN {statement.text}"
         progress.note_write()
         complaint = database.compile_error(text)
-        if not complaint:
+        if not complaint or (statement.formed and not is_broken_off(complaint)):
             return refused(statement.verb)
         malformed = malformed or complaint
     if malformed:

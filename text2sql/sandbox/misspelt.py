@@ -6,7 +6,7 @@ import sqlite3
 from time import monotonic
 
 from text2sql.sandbox.connection import Database
-from text2sql.sandbox.statements import tokens_of
+from text2sql.sandbox.tokens import tokens_of
 
 _CHECKED_NAMES = 50
 _CHECKING_SECONDS = 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from text2sql.sandbox.statements import Token, tokens_of
+from text2sql.sandbox.tokens import Token, tokens_of
 
 _HINT = re.compile("random|current_|pragma|date|time|julianday|unixepoch", re.IGNORECASE)
 _VOLATILE = ("RANDOM", "RANDOMBLOB", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP")

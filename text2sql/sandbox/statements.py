@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+
+from text2sql.sandbox.forms import EXPLAINED, form_of
+from text2sql.sandbox.tokens import Token, tokens_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -39,40 +41,16 @@ QUERY_PRAGMAS = _words(
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement: its main verb in capitals, its text, and whether it is a write."""
+    """One statement: its main verb in capitals, its text, and whether it is a write.
+
+    ``formed`` says that it has the form of a write, in SQLite's or another dialect's grammar; a
+    sentence that only begins with a verb (Update: ...) has not.
+    """
 
     verb: str
     text: str
     writes: bool
-
-
-class Token(NamedTuple):
-    """A token: ``kind`` is word, string, quoted (an identifier), or symbol."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-    def is_word(self, *words: str) -> bool:
-        """Whether this is one of these keywords."""
-        return self.kind == "word" and self.text.upper() in words
-
-
-_TOKEN = re.compile(
-    r"""
-    (?P<space>[ \t\n\f\r][ \t\n\v\f\r]* | \ufeff
-      | --[^\n\x00]* | /\*(?:(?!\*/)[^\x00])*(?:\*/|(?=\x00)|\Z))
-  | (?P<string>'(?:[^'\x00]|'')*'?)
-  | (?P<quoted>"(?:[^"\x00]|"")*"? | `(?:[^`\x00]|``)*`? | \[[^\]\x00]*\]?)
-  | (?P<variable>[$@:#](?:::)*[\w$\x80-\U0010ffff](?:::|[\w$\x80-\U0010ffff])*
-      (?:\([^\x00 \t\n\v\f\r)]*\)?)?)
-  | (?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)
-  | (?P<number>0[xX][0-9a-fA-F]+ | [0-9][\w.$]*)
-  | (?P<symbol>[\s\S])
-    """,
-    re.VERBOSE,
-)
+    formed: bool = False
 
 
 def classify(sql: str) -> list[Statement]:
@@ -82,13 +60,13 @@ def classify(sql: str) -> list[Statement]:
     formed is not checked here. Takes time in proportion to the length of the text.
     """
     plain = sql.strip(_SPACES).removesuffix(";").rstrip(_SPACES)
-    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _ENDS.search(plain):
+    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _LOOKED_INTO.search(plain):
         return [Statement("SELECT", plain, False)]  # whatever is quoted or commented out in it
     return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
 
 
 _SPACES = " \t\n\f\r"
-_ENDS = re.compile("[;\x00]")
+_LOOKED_INTO = re.compile(r"[;\x00]|\b(?:into|insert|update|delete)\b", re.IGNORECASE)
 
 
 def _statements(sql: str) -> tuple[Statement, ...]:
@@ -97,14 +75,6 @@ def _statements(sql: str) -> tuple[Statement, ...]:
 
 _REMEMBERED_CHARS = 10_000
 _remembered = lru_cache(maxsize=1024)(_statements)
-
-
-def tokens_of(sql: str) -> Iterator[Token]:
-    """Yield the tokens that mean something, in order."""
-    for found in _TOKEN.finditer(sql):
-        kind = found.lastgroup or "symbol"
-        if kind != "space":
-            yield Token(kind, found.group(), found.start(), found.end())
 
 
 def _split(sql: str) -> Iterator[list[Token]]:
@@ -146,12 +116,19 @@ def _ends_body(tokens: list[Token]) -> bool:
 def _statement(sql: str, tokens: list[Token]) -> Statement:
     text = sql[tokens[0].start : tokens[-1].end]
     verb, rest = _verb(tokens)
-    writes = verb in WRITE_VERBS or _writing_pragma(verb, rest)
-    if verb == "EXPLAIN":
+    formed = form_of(tokens, len(tokens) - len(rest) - 1)
+    if verb == "EXPLAIN" and formed != EXPLAINED:
         # SQLite carries out some PRAGMAs while it compiles them, explained or not.
-        inner, rest = _verb([t for t in tokens[1:] if not t.is_word("QUERY", "PLAN")])
+        explained = [t for t in tokens[1:] if not t.is_word("QUERY", "PLAN")]
+        inner, rest = _verb(explained)
         writes = _writing_pragma(inner, rest)
-    return Statement(verb, text, writes)
+        return Statement(verb, text, writes, writes and bool(form_of(explained, 0)))
+    if verb == "PRAGMA":
+        writes = _writing_pragma(verb, rest)
+        return Statement(verb, text, writes, writes and bool(formed))
+    if verb in WRITE_VERBS:
+        return Statement(verb, text, True, bool(formed))
+    return Statement(formed or verb, text, bool(formed), bool(formed))
 
 
 def _verb(tokens: list[Token]) -> tuple[str, list[Token]]:
@@ -168,10 +145,13 @@ def _after_with(tokens: list[Token]) -> int:
     depth = 0
     for at, token in enumerate(tokens):
         closed = at > 0 and depth == 0 and tokens[at - 1].text == ")"
-        if closed and token.is_word("SELECT", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE"):
+        if closed and token.is_word(*_AFTER_WITH):
             return at
         depth += {"(": 1, ")": -1}.get(token.text, 0)
     return 0
+
+
+_AFTER_WITH = ("SELECT", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
 
 
 def _writing_pragma(verb: str, rest: list[Token]) -> bool:
@@ -201,6 +181,14 @@ def is_malformed(complaint: str) -> bool:
     return _MALFORMED.match(complaint) is not None
 
 
+_BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
+
+
+def is_broken_off(complaint: str) -> bool:
+    """Whether SQLite's complaint is that a statement ends too early, which no dialect reads."""
+    return _BROKEN_OFF.match(complaint) is not None
+
+
 _BIRD_SUFFIX = "\t----- bird -----\t"
 _FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
 
@@ -222,7 +210,7 @@ def clean_sql(text: object) -> str:
     """Return the SQL in a model's submission: BIRD's suffix cut, one fenced block unwrapped.
 
     Anything but a string is an empty submission. Prose around the block is dropped only if
-    no statement in it would be a write, so that a write attempt cannot hide there. Two
+    no statement in it has the form of a write, so that a write attempt cannot hide there. Two
     blocks are left as they are, and fail as SQL.
     """
     sql = cut_suffix(text)
@@ -231,4 +219,4 @@ def clean_sql(text: object) -> str:
         return sql
     around = _FENCED.split(sql)[::2]  # an apostrophe before the block hides nothing after it
     read = (" ; ".join(around), *around)
-    return sql if any(s.writes for text in read for s in classify(text)) else blocks[0].strip()
+    return sql if any(s.formed for text in read for s in classify(text)) else blocks[0].strip()

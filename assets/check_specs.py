@@ -11,7 +11,8 @@ DESCRIPTIONS = {
     "questions_apart": "No dev question is one that training holds too.",
     "questions_tidy": "No question is there twice, and no text is the word nan, none or null.",
     "databases_sound": "Every database opens, passes SQLite's quick check and has tables.",
-    "descriptions_match": "The descriptions name tables and columns that the databases have.",
+    "descriptions_match": "The descriptions name tables and columns that the databases have, "
+    "each once and in Unicode.",
     "databases_apart": "No dev database has the content of one that training has.",
     "gold_runs": "Gold queries run, read only, within their time; hardly any may fail.",
     "gold_answers": "Every gold query returns rows, and soon.",

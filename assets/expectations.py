@@ -44,6 +44,7 @@ class Outcome:
 
     ``examples`` has up to 20 failing rows of each failure, with the shown columns and
     ``failed``, the sentences that a row breaks. ``raw`` are Great Expectations' own results.
+    ``what`` says what the rows are, where a check looks at more than one table.
     """
 
     checked: int
@@ -51,6 +52,12 @@ class Outcome:
     examples: pd.DataFrame = field(default_factory=pd.DataFrame)
     holding: tuple[str, ...] = ()
     raw: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+    what: str = ""
+
+    @property
+    def extent(self) -> str:
+        """How many rows of what were looked at, in words."""
+        return self.what or ("1 row" if self.checked == 1 else f"{self.checked:,} rows")
 
     @property
     def success(self) -> bool:
@@ -100,6 +107,7 @@ def merge(outcomes: Iterable[Outcome]) -> Outcome:
         pd.concat(examples, ignore_index=True) if examples else pd.DataFrame(),
         tuple(sentence for sentence in holding if sentence not in broken),
         tuple(result for part in parts for result in part.raw),
+        " and ".join(part.what for part in parts if part.what),
     )
 
 
@@ -170,7 +178,7 @@ def check_result(
     blocking) when something critical fails.
     """
     severity = dg.AssetCheckSeverity.ERROR if outcome.blocks else dg.AssetCheckSeverity.WARN
-    metadata: dict[str, Any] = {"rows checked": outcome.checked}
+    metadata: dict[str, Any] = {"rows checked": outcome.what or outcome.checked}
     if outcome.failures:
         metadata["failures"] = dg.MetadataValue.table([_record(f) for f in outcome.failures])
     if len(outcome.examples):
@@ -190,8 +198,7 @@ def check_result(
 def describe(outcome: Outcome) -> str:
     """Say what does not hold, for how many rows, and what the first of them is."""
     if outcome.success:
-        rows = "1 row" if outcome.checked == 1 else f"{outcome.checked:,} rows"
-        return f"All expectations hold for {rows}."
+        return f"All expectations hold for {outcome.extent}."
     text = "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
     if not len(outcome.examples):
         return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -37,7 +38,8 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
         *_counted("row_count", 1, None, "every prompt has a gold result with rows"),
     ]
     shown = ("key", "db_id", "question", "solved", "valid", "row_count", "database")
-    return validate(frame, expectations, shown)
+    kept = "1 kept prompt" if len(frame) == 1 else f"{len(frame):,} kept prompts"
+    return replace(validate(frame, expectations, shown), what=kept)
 
 
 def _counted(column: str, least: int, most: int | None, sentence: str) -> list[Any]:
@@ -64,4 +66,5 @@ def check_ratings(frame: pd.DataFrame) -> Outcome:
         severity="warning",
         description="every question that was asked has enough valid rollouts",
     )
-    return validate(frame, [expectation], ("key", "solved", "valid", "kind"))
+    outcome = validate(frame, [expectation], ("key", "solved", "valid", "kind"))
+    return replace(outcome, what=f"{len(frame):,} questions that were asked")

@@ -109,15 +109,19 @@ def check_databases(frame: pd.DataFrame) -> Outcome:
 
 
 def check_descriptions(frame: pd.DataFrame) -> Outcome:
-    """Warn of description files or columns that the database does not have."""
+    """Warn of descriptions that the database does not have, or that may be read wrongly."""
     e = great_expectations().expectations
-    expectation = e.ExpectColumnValueLengthsToBeBetween(
-        column="unmatched",
-        max_value=0,
-        severity="warning",
-        description="every description file and column is one of the database's",
-    )
-    return validate(frame, [expectation], ("split", "db_id", "unmatched"))
+    sentences = {
+        "unmatched": "every description file and column is one of the database's",
+        "doubts": "every description is in Unicode, and there once",
+    }
+    expectations = [
+        e.ExpectColumnValueLengthsToBeBetween(
+            column=column, max_value=0, severity="warning", description=sentence
+        )
+        for column, sentence in sentences.items()
+    ]
+    return validate(frame, expectations, ("split", "db_id", *sentences))
 
 
 def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> Outcome:

@@ -269,6 +269,8 @@ def test_the_filter_as_assets(root: Path) -> None:
     rated = [json.loads(line) for line in (root / "prompts" / "difficulty.jsonl").open()]
     kept = {row["key"] for row in rated if 3 <= row["solved"] <= 7}
     assert {row["key"] for row in rows} == kept
+    extent = f"{len(kept):,} kept prompts and {len(rated):,} questions that were asked"
+    assert f"{extent} checked" in page.read_text()
     expected = [q.key for q in load_questions(root, "train") if q.key in kept]
     Random(8).shuffle(expected)
     assert [row["key"] for row in rows] == expected

@@ -12,10 +12,12 @@ import pytest
 
 from tests.dataset_files import make_database, question, team_row, write
 from text2sql.datasets.bird import Dataset, Reason, load_split
-from text2sql.datasets.digests import Digests
+from text2sql.datasets.digests import Digests, file_digest
+from text2sql.datasets.predictions import read_predictions
 from text2sql.datasets.reports import Reports
 from text2sql.descriptions import read_descriptions
 from text2sql.errors import Text2SqlError
+from text2sql.known_issues import DatasetIssues, Issue, issues_of
 from text2sql.sandbox import Sandbox
 
 HEADER = "original_column_name,column_name,column_description,data_format,value_description\n"
@@ -195,8 +197,81 @@ def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str
     assert reports.inspected == [file]
 
 
+def test_an_id_may_hold_a_slash(tmp_path: Path) -> None:
+    found = read(tmp_path, [question(1, question_id="a/b"), question(2, question_id="b")])
+    file = tmp_path / "dev.json"
+    issues = [Issue("a/b", "a tie", "us"), Issue("b", "a tie", "us")]
+    known = [DatasetIssues(file_digest(file), "", tuple(issues))]
+    keys = ["dev/a/b", "dev/b"]
+    assert found.file_keys == keys
+    assert issues_of(known, file, keys) == dict(zip(keys, issues, strict=True))
+    (tmp_path / "said.json").write_text(json.dumps({"a/b": "SELECT 1", "b": "SELECT 2"}))
+    said = read_predictions(tmp_path / "said.json", found.questions, keys)
+    assert said == {"dev/a/b": "SELECT 1", "dev/b": "SELECT 2"}
+
+
 def write_description(folder: Path, name: str | bytes, data: bytes) -> None:
     place = folder / "database_description"
     place.mkdir(exist_ok=True)
     with open(os.path.join(os.fsencode(place), os.fsencode(name)), "wb") as file:
         file.write(data)
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "big5", "shift_jis", "cp1251"])
+def test_bytes_of_an_unknown_encoding_are_told(tmp_path: Path, encoding: str) -> None:
+    words = "\u0431\u0430\u0437\u0430" if encoding == "cp1251" else "\u540d\u524d"
+    write_description(tmp_path, "t.csv", (HEADER + f"a,{words},,,\n").encode(encoding))
+    assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).doubts == (
+        "t.csv (line 2 is not in UTF-8: such bytes were read as Windows-1252)",
+    )
+
+
+def test_descriptions_that_nothing_reads_are_told(tmp_path: Path) -> None:
+    for name in ("t.xlsx", "notes.md", ".DS_Store", "Thumbs.db"):
+        write_description(tmp_path, name, b"PK\3\4")
+    write_description(tmp_path, "t.tsv", (HEADER + BODY).replace(",", "\t").encode())
+    found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
+    assert found.columns == {"t": READ} and found.doubts == ()
+    assert found.unreadable_files == (
+        "notes.md (neither .csv nor .tsv)",
+        "t.xlsx (neither .csv nor .tsv)",
+    )
+
+
+def test_what_is_described_twice_is_told(tmp_path: Path) -> None:
+    write_description(tmp_path, "T.csv", (HEADER + "a,first,,,\n").encode())
+    write_description(tmp_path, "t.csv", (HEADER + "a,second,,,\nA,third,,,\n").encode())
+    found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
+    assert found.columns == {"t": {"a": "third"}}
+    assert found.doubts == (
+        "t.csv (another file describes this table too: the last is shown)",
+        "t.csv (line 3 describes a again: the last is shown)",
+    )
+
+
+def test_a_folder_of_descriptions_in_another_case(tmp_path: Path) -> None:
+    write_description(tmp_path, "t.csv", (HEADER + BODY).encode())
+    (tmp_path / "database_description").rename(tmp_path / "Database_Description")
+    assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {"t": READ}
+
+
+def test_what_is_wrong_with_one_file_is_not_said_of_its_copy(tmp_path: Path) -> None:
+    """A journal beside one of two equal databases; and the sentence has no long path in it."""
+    files = {name: make_database(tmp_path / name / "x.sqlite") for name in ("sound", "torn")}
+    (tmp_path / "torn" / "x.sqlite-journal").write_bytes(
+        b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(600)
+    )
+    with Sandbox(1) as sandbox:
+        sound, torn = Reports(tmp_path / "reports", "1", Digests()).of(files, sandbox)
+    assert sound.state == "ok"
+    assert torn.state.startswith("the database has an unfinished transaction")
+
+
+def test_a_new_spreadsheet_beside_a_known_database_is_told(tmp_path: Path) -> None:
+    file = make_database(tmp_path / "shop.sqlite")
+    with Sandbox(1) as sandbox:
+        reports = Reports(tmp_path / "reports", "1", Digests())
+        assert reports.of({"shop": file}, sandbox)[0].unmatched == ""
+        write_description(tmp_path, "t.xlsx", b"PK\3\4")
+        (report,) = reports.of({"shop": file}, sandbox)
+    assert len(reports.inspected) == 2 and report.unmatched == "t.xlsx (neither .csv nor .tsv)"

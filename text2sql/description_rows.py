@@ -93,17 +93,37 @@ def _heading(cell: str) -> str:
     return "_".join(cell.lower().split())
 
 
+def doubt_of(data: bytes) -> str:
+    """Say how a file was read whose bytes are not what they seem; empty for proper Unicode."""
+    encoding = _encoding(data)
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        if encoding != _UTF8:
+            return f"it is broken {encoding.upper()}: what cannot be read is shown as \ufffd"
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"line {line} is not in UTF-8: such bytes were read as Windows-1252"
+    return ""
+
+
 def _decode(data: bytes) -> str:
-    """Decode by byte order mark or zero bytes, else UTF-8 with single bytes of Windows-1252.
+    """Decode what is no proper UTF-8 byte by byte as Windows-1252.
 
     BIRD has files that begin as UTF-8 and hold a dash as spreadsheets on Windows write it.
     """
+    encoding = _encoding(data)
+    errors = _AS_WINDOWS if encoding == _UTF8 else "replace"
+    return data.decode(encoding, errors=errors).replace("\0", "")
+
+
+def _encoding(data: bytes) -> str:
+    """Tell a file's encoding by its byte order mark or its zero bytes; else it is UTF-8."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace").replace("\0", "")
+        return "utf-16"
     for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
         if data[first:16:2] == bytes(8):
-            return data.decode(encoding, errors="replace").replace("\0", "")
-    return data.decode("utf-8-sig", errors=_AS_WINDOWS).replace("\0", "")
+            return encoding
+    return _UTF8
 
 
 def _as_windows(error: UnicodeError) -> tuple[str, int]:
@@ -112,5 +132,6 @@ def _as_windows(error: UnicodeError) -> tuple[str, int]:
     return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
 
 
+_UTF8 = "utf-8-sig"
 _AS_WINDOWS = "text2sql.as_windows"
 codecs.register_error(_AS_WINDOWS, _as_windows)

@@ -177,7 +177,7 @@ def issues_of(
     found = [one for one in datasets if digest.startswith(one.questions_sha256)]
     if not found:
         return None
-    by_id = {key.rpartition("/")[2]: key for key in keys}
+    by_id = {key.split("/", 1)[-1]: key for key in keys}
     issues = [issue for dataset in found for issue in dataset.issues]
     if unknown := [issue.id for issue in issues if issue.id not in by_id]:
         raise Text2SqlError(

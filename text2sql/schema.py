@@ -9,7 +9,12 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from text2sql.descriptions import Descriptions, read_descriptions
+from text2sql.descriptions import (
+    Descriptions,
+    description_files,
+    read_descriptions,
+    unread_files,
+)
 from text2sql.errors import InfrastructureError
 from text2sql.render import Column, quote_name
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
@@ -105,9 +110,11 @@ _known: dict[tuple[object, ...], DatabaseSchema] = {}
 
 
 def _identity(database: Path) -> tuple[object, ...]:
-    """Name the state of the file: path, time of change and size, the write-ahead log's too."""
-    parts: list[object] = [database.absolute()]
-    for file in (database, database.with_name(database.name + "-wal")):
+    """Name the state of the file, its log and descriptions: paths, times of change and sizes."""
+    described = description_files(database)
+    parts: list[object] = [database.absolute(), *described, *unread_files(database)]
+    log = database.with_name(database.name + "-wal")
+    for file in (database, log, *described):
         if file.exists():
             status = file.stat()
             parts += [status.st_mtime_ns, status.st_size]

@@ -27,7 +27,8 @@ class DatabaseReport:
     """What one database file is: ``state`` is ``ok`` or the sentence that says what is wrong.
 
     ``rows`` counts the rows of all tables. ``unmatched`` names description files and columns
-    that the database does not have; they are never shown to a policy.
+    that the database does not have; they are never shown to a policy. ``doubts`` says which
+    descriptions may be read otherwise than they were meant.
     """
 
     db_id: str
@@ -38,6 +39,7 @@ class DatabaseReport:
     tables: int = 0
     rows: int = 0
     unmatched: str = ""
+    doubts: str = ""
 
 
 def inspect_database(
@@ -62,16 +64,22 @@ def inspect_database(
             tables=sum(not table.is_view for table in schema.tables),
             rows=_count_rows(file, schema, sandbox),
             unmatched="; ".join(_unmatched(schema)),
+            doubts="; ".join(schema.descriptions.doubts),
         )
     except InfrastructureError:
         raise
     except (Text2SqlError, OSError) as error:
-        return replace(report, state=str(error))
+        return replace(report, state=_short(error, file))
+
+
+def _short(error: Exception | str, file: Path) -> str:
+    """Return what is wrong without the file's path, which may be longer and stands beside it."""
+    return str(error).removeprefix(f"{file}: ")
 
 
 def _check(file: Path, pragma: str, sandbox: Sandbox) -> str:
     result = _scan(file, f"PRAGMA {pragma}(1)", sandbox)
-    return str(result.rows[0][0]) if result.status is Status.OK else result.error
+    return str(result.rows[0][0]) if result.status is Status.OK else _short(result.error, file)
 
 
 def _count_rows(file: Path, schema: DatabaseSchema, sandbox: Sandbox) -> int:

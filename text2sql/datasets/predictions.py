@@ -91,7 +91,7 @@ def read_predictions(
 
 def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
     """Map what a predictions file may call a question to its key."""
-    ids = {key.rpartition("/")[2]: key for key in rows if key}
+    ids = {key.split("/", 1)[-1]: key for key in rows if key}
     positions = {str(position): key for position, key in enumerate(rows)}
     if given == set(positions) and given != set(ids):
         return positions
@@ -116,7 +116,7 @@ def _read(path: Path, rows: Sequence[str]) -> list[tuple[str, Any]]:
     if isinstance(content, list) and _are_texts(content):
         return _in_order(content, rows, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
-    known = {key.rpartition("/")[2] for key in rows}
+    known = {key.split("/", 1)[-1] for key in rows}
     return [(_identity(identity, known), _predicted(value)) for identity, value in pairs]
 
 

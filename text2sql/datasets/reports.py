@@ -11,7 +11,7 @@ from pathlib import Path
 
 from text2sql.datasets.checks import OK, DatabaseReport, inspect_database
 from text2sql.datasets.digests import Digests, combine_digests
-from text2sql.descriptions import description_files
+from text2sql.descriptions import description_files, unread_files
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Sandbox
 
@@ -33,7 +33,8 @@ class Reports:
     def of(self, databases: Mapping[str, Path], sandbox: Sandbox) -> list[DatabaseReport]:
         """Return a report for each database by db_id; all workers are used.
 
-        Several files of one content are looked into once.
+        Several sound files of one content are looked into once; what is wrong with a file may
+        lie in its place.
         """
         contents = {db_id: self._content(file) for db_id, file in databases.items()}
         files = {contents[db_id]: file for db_id, file in databases.items()}
@@ -41,29 +42,38 @@ class Reports:
             found = pool.map(lambda item: self._of(item[0], item[1], sandbox), files.items())
             reports = dict(zip(files, found, strict=True))
         return [
-            replace(reports[contents[db_id]], db_id=db_id, path=str(file))
+            replace(self._own(file, reports[contents[db_id]], sandbox), db_id=db_id, path=str(file))
             for db_id, file in databases.items()
         ]
+
+    def _own(self, file: Path, report: DatabaseReport, sandbox: Sandbox) -> DatabaseReport:
+        """Return the report on a content where it holds for this file, else one of its own."""
+        shared = report.state == OK or report.path == str(file)
+        return report if shared else self._look(file, sandbox)
 
     def _of(self, content: str, file: Path, sandbox: Sandbox) -> DatabaseReport:
         """Return what is known of a content, or look into the file that has it."""
         store = self._folder / f"{content}.json"
         if kept := _kept(store):
             return kept
-        self.inspected.append(file)
-        report = inspect_database(file, sandbox, self._digests.of(file), self._indexes)
+        report = self._look(file, sandbox)
         if report.state == OK:
             self._keep(store, report)
         return report
 
+    def _look(self, file: Path, sandbox: Sandbox) -> DatabaseReport:
+        self.inspected.append(file)
+        return inspect_database(file, sandbox, self._digests.of(file), self._indexes)
+
     def _content(self, file: Path) -> str:
         """Return what changes when the database, its log or its descriptions do."""
-        log = file.with_name(f"{file.name}-wal")
-        files = [file, *([log] if log.is_file() else []), *description_files(file)]
+        logs = [file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-journal")]
+        files = [file, *(log for log in logs if log.is_file()), *description_files(file)]
         names = ["database", *(part.name for part in files[1:])]
         digests = [self._digests.of(part) for part in files]
         parts = dict(zip(names, digests, strict=True))
-        return combine_digests({"version": self._version, **parts})
+        unread = "\n".join(part.name for part in unread_files(file))
+        return combine_digests({"version": self._version, "unread": unread, **parts})
 
     def _keep(self, store: Path, report: DatabaseReport) -> None:
         partial = store.with_name(f".{os.getpid()}.{store.name}")

@@ -25,6 +25,7 @@ from assets.versions import read_json
 from pipelines.home import open_instance
 from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
+from pipelines.program import run_program
 from pipelines.screen import LABELS, Screen
 from pipelines.train_config import trainer_of
 from pipelines.train_ready import require_ready
@@ -150,9 +151,4 @@ def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except Text2SqlError as error:
-        sys.exit(f"\nerror: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nstopped; run it again to go on")
+    sys.exit(run_program(main))

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ POLL_SECONDS = 0.5
 _PLANS = (Event.ASSET_MATERIALIZATION_PLANNED, Event.ASSET_CHECK_EVALUATION_PLANNED)
 """Events of a run's start that name a step which has not begun."""
 
+_BEGUN = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 _DISK_FULL = re.compile("no space left on device|(?:database or )?disk (?:is full|I/O error)", re.I)
 
 
@@ -69,10 +70,13 @@ class Progress:
     stages: dict[str, Stage] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     failed_checks: list[FailedCheck] = field(default_factory=list)
+    cancelling: bool = False
 
     def take(self, entry: dg.EventLogEntry) -> Stage | None:
         """Learn from one event; return the stage that it completed, if any."""
         event = entry.dagster_event
+        if event is not None and event.event_type is Event.PIPELINE_CANCELING:
+            self.cancelling = True
         if event is None or event.step_key is None or event.event_type in _PLANS:
             return None
         stage = self._stage(event, entry.timestamp)
@@ -140,7 +144,8 @@ def run_job(
 
     Everything runs below this process and ends with it. ``on_stage`` gets each finished asset,
     ``on_tick`` all that is known, about twice a second. Raises Text2SqlError with the reason
-    when the run fails.
+    when the run fails or somebody cancels it in the UI. A KeyboardInterrupt cancels it as well: a
+    run that merely failed may be repeated.
     """
     launch = uuid.uuid4().hex
     tags = {PARTITION_TAG: partition, LAUNCH_TAG: launch, OWNER_TAG: owner()}
@@ -149,10 +154,17 @@ def run_job(
     progress, cursor = Progress(), None
     with GuardedProcess(command, log, os.environ) as process:
         status = None
-        while status is None:
-            status = process.wait(POLL_SECONDS)
-            cursor = _follow(instance, launch, progress, cursor, on_stage)
-            on_tick(progress)
+        try:
+            while status is None and not progress.cancelling:
+                status = process.wait(POLL_SECONDS)
+                cursor = _follow(instance, launch, progress, cursor, on_stage)
+                on_tick(progress)
+        except KeyboardInterrupt:
+            _cancel(instance, launch, process)
+            raise
+        if status is None:
+            _cancel(instance, launch, process)
+            raise Text2SqlError("The run was cancelled in Dagster: start it again to go on.")
     _raise_if_failed(instance, progress, status, log)
     return progress
 
@@ -166,7 +178,7 @@ def _follow(
 ) -> str | None:
     """Take the events that came since ``cursor``; return the new one."""
     if not progress.run_id:
-        runs = instance.get_runs(dg.RunsFilter(tags={LAUNCH_TAG: launch}))
+        runs = _launched(instance, launch)
         progress.run_id = runs[0].run_id if runs else ""
     while progress.run_id:
         page = instance.get_records_for_run(progress.run_id, cursor=cursor, limit=1000)
@@ -177,6 +189,21 @@ def _follow(
         if not page.has_more:
             break
     return cursor
+
+
+def _cancel(instance: dg.DagsterInstance, launch: str, process: GuardedProcess) -> None:
+    """End a run's process, and have Dagster note that somebody wanted it so."""
+    for run in _launched(instance, launch):
+        if run.status in _BEGUN:
+            instance.report_run_canceling(run)
+    process.stop()
+    for run in _launched(instance, launch):
+        if not run.is_finished:
+            instance.report_run_canceled(run)
+
+
+def _launched(instance: dg.DagsterInstance, launch: str) -> Sequence[dg.DagsterRun]:
+    return instance.get_runs(dg.RunsFilter(tags={LAUNCH_TAG: launch}))
 
 
 def _raise_if_failed(

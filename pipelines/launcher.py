@@ -7,7 +7,7 @@ import socket
 import dagster as dg
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 
-from pipelines.orphans import HOST_TAG, is_orphan
+from pipelines.orphans import HOST_TAG, OWNER_TAG, is_orphan
 
 
 class LocalRunLauncher(dg.DefaultRunLauncher):
@@ -23,6 +23,14 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         run = context.dagster_run
         self._instance.add_run_tags(run.run_id, {HOST_TAG: socket.gethostname()})
         super().launch_run(context)
+
+    def terminate(self, run_id: str) -> bool:
+        """Ask for a run's end; the command line that executes one sees this and ends it."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished or OWNER_TAG not in run.tags:
+            return super().terminate(run_id)
+        self._instance.report_run_canceling(run)
+        return True
 
     @property
     def supports_check_run_worker_health(self) -> bool:

@@ -22,6 +22,7 @@ from assets.training import read_training
 from pipelines.home import open_instance
 from pipelines.launch import run_job
 from pipelines.partitions import add_training_run
+from pipelines.program import run_program
 from pipelines.screen import Screen
 from pipelines.train_config import (
     Request,
@@ -34,7 +35,6 @@ from pipelines.train_config import (
 from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from text2sql.champion import ADOPTED_RUN, champion_record
-from text2sql.errors import Text2SqlError
 from text2sql.score_table import score_rows, text_table
 from text2sql.training.start import Start, find_start
 
@@ -110,9 +110,4 @@ def _show(root: ArtifactRoot, name: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except Text2SqlError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("\nstopped; run it again to go on")
+    sys.exit(run_program(main))

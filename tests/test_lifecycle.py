@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +13,6 @@ import pytest
 import yaml
 from lifecycle_tools import CORPUS, SIZES, answering, processes_below, wait_until
 
-from assets.data import write_json
 from pipelines import demo
 from pipelines.definitions import defs
 from pipelines.home import open_instance
@@ -20,6 +20,7 @@ from pipelines.launch import run_job
 from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import write_json
 
 REPO = Path(__file__).resolve().parent.parent
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
@@ -94,6 +95,31 @@ def test_killed_run_leaves_nothing_and_its_rollouts_are_not_asked_again(root, tm
     assert 16 * 8 <= len(server.requests) <= 16 * 8 + 4
     prompts = (root / "prompts" / "prompts.jsonl").read_text().splitlines()
     assert len(prompts) == json.loads((root / "prompts" / "about.json").read_text())["kept"] > 0
+
+
+def test_a_run_of_the_command_line_is_cancelled_there_or_in_the_interface(root, tmp_path):
+    """It is not one that failed, which Dagster's daemon might repeat."""
+    with answering(root, 0.5, seconds=0.2) as server:
+        config = lifecycle_config(tmp_path, server.url)
+        command = [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
+        for number, ends in ((1, signal.SIGTERM), (2, None)):
+            running = subprocess.Popen(command, cwd=REPO, stderr=subprocess.PIPE, text=True)
+            with open_instance() as instance:
+                begun = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
+                assert wait_until(partial(instance.get_runs, begun), 120)
+                run = instance.get_runs(limit=1)[0].run_id
+                if ends is None:
+                    assert instance.run_launcher.terminate(run)
+                else:
+                    running.send_signal(ends)
+                _, said = running.communicate(timeout=60)
+                ended = instance.get_run_by_id(run)
+                assert len(instance.get_runs()) == number
+            assert ended.status is dg.DagsterRunStatus.CANCELED
+            assert "dagster/will_retry" not in ended.tags
+            told = {143: "stopped; run it again", 1: "error: The run was cancelled in Dagster"}
+            assert said.startswith(told[running.returncode])
+    assert wait_until(lambda: not processes_below(root))
 
 
 def test_no_policy_server_is_one_sentence(root, tmp_path):

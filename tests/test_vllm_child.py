@@ -327,7 +327,7 @@ def serve_command(folder: Path, *arguments: str) -> subprocess.Popen:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_serve_runs_until_it_is_told_to_stop(tmp_path, number):
     make_python(tmp_path)
     running = serve_command(tmp_path, "--port", "0")
@@ -374,6 +374,11 @@ def test_serve_says_what_is_wrong_in_one_sentence(tmp_path):
     running = serve_command(tmp_path, "nowhere")
     assert running.communicate(timeout=60)[1].startswith("error: There is no policy 'nowhere'")
     assert running.returncode == 1
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        running = serve_command(tmp_path, "--port", str(taken.getsockname()[1]))
+        out, err = running.communicate(timeout=60)
+    assert (out, running.returncode) == ("", 1)  # nothing is said to start
+    assert "cannot be used (Address already in use)" in err
 
 
 def test_the_resource_serves_a_directory_with_its_own_revision_and_settings(tmp_path, monkeypatch):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import time
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import click
 
@@ -17,6 +14,7 @@ from text2sql.policy.open import POCKET
 from text2sql.policy.vllm import VllmServer
 from text2sql.policy.vllm_command import VllmOptions
 from text2sql.policy.vllm_python import PYTHON_VARIABLE
+from text2sql.stopping import stop_on_signals
 from text2sql.training.start import training_record
 
 _WATCH_SECONDS = 0.5
@@ -73,12 +71,13 @@ def command(
     The policy is a model directory, a training run of the project around, a model's id on the
     hub, or 'pocket'; without it the champion of the project, else the pocket policy. Where
     TEXT2SQL_API_KEY is set, clients need that key. Exit status: 0 after
-    Ctrl-C, 1 something to mend, 6 vLLM failed.
+    Ctrl-C, SIGTERM or the end of its terminal, 1 something to mend, 6 vLLM failed.
     """
     options = VllmOptions(python, data_parallel_size, gpu_memory, ready_seconds, _split(vllm_args))
-    signal.signal(signal.SIGTERM, _interrupt)
+    stop_on_signals()
     choice, name = _chosen(policy)
     server = VllmServer(choice.spec, options, model=name, port=port)
+    server.prepare()
     click.echo(f"Starting vLLM for {choice.title or choice.spec}; its log is {server.log}.")
     try:
         with server:
@@ -118,8 +117,3 @@ def _split(arguments: str) -> tuple[str, ...]:
         return tuple(shlex.split(arguments))
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="--vllm-args") from error
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End on SIGTERM as on Ctrl-C, so that the server is ended too."""
-    raise KeyboardInterrupt

@@ -56,6 +56,7 @@ class VllmServer:
         self.port = port
         self.log = log or _new_log()
         self._log_start = 0
+        self._prepared: tuple[VllmPython, list[str]] | None = None
         self._process: GuardedProcess | None = None
 
     @property
@@ -68,18 +69,27 @@ class VllmServer:
         """The id of the server's session and process group; None while there is none."""
         return self._process.pid if self._process else None
 
-    def start(self) -> None:
-        """Start the server and wait until it answers.
+    def prepare(self) -> None:
+        """Look at all that can be known before vLLM starts, and choose the port.
 
-        Raises Text2SqlError for what the user must mend first (no vLLM, no memory, a port that
-        is taken) and InfrastructureError, with the end of the log, where it ends or is not
-        ready in time.
+        Raises Text2SqlError for what the user must mend first: no vLLM, no memory, a port that is
+        taken, arguments that make no sense.
         """
         self._require_base()
         python = ready_python(self.options)
         self.port = _bindable_port(self.port)
+        self._prepared = python, self._arguments(python)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers.
+
+        Raises what ``prepare`` raises, which is called where nobody has, and InfrastructureError,
+        with the end of the log, where it ends or is not ready in time.
+        """
+        if self._prepared is None:
+            self.prepare()
         self._log_start = vllm_log.size(self.log)
-        self._process = self._launch(python)
+        self._process = self._launch()
         try:
             self._await_ready(time.monotonic() + self.options.ready_seconds)
         except BaseException:
@@ -116,12 +126,17 @@ class VllmServer:
                 f"{adapter.directory} was trained on {adapter.base_revision}."
             )
 
-    def _launch(self, python: VllmPython) -> GuardedProcess:
+    def _arguments(self, python: VllmPython) -> list[str]:
         adapter = self.adapter
         of_model = (adapter.base, BASE_NAME) if adapter else (self.directory, self.model)
         arguments = command(python, self.target, *of_model, self.port, self.options)
         if adapter:
             arguments += adapter.vllm_arguments(self.model)
+        return arguments
+
+    def _launch(self) -> GuardedProcess:
+        assert self._prepared is not None
+        (python, arguments), self._prepared = self._prepared, None
         _log.debug("starting %s", " ".join(arguments))
         offline = self.directory is not None
         return GuardedProcess(arguments, self.log, environment(python, offline=offline))

@@ -59,7 +59,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "bird_questions": (
         *_assets("bird", "bird_config", "bird_splits", "data"),
         *_library(*(f"datasets/{name}.py" for name in ("bird", "databases", "gold_file", "rows"))),
-        *_library("datasets/text_files.py"),
+        *_library("datasets/json_rows.py", "datasets/text_files.py"),
         *EXPECTATIONS,
     ),
     "bird_databases": (
@@ -118,7 +118,7 @@ ROLLOUT_BEHAVIOUR = (
     *AGENT,
     *_library("judge.py", "policy/replies.py", "rollouts.py"),
     *(f"text2sql/sandbox/{name}.py" for name in ("connection", "execution", "limits", "results")),
-    *(f"text2sql/sandbox/{name}.py" for name in ("statements", "work")),
+    *(f"text2sql/sandbox/{name}.py" for name in ("forms", "statements", "tokens", "work")),
 )
 """What shapes a rollout beside its policy, prompts, data and sampling."""
 

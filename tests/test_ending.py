@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -134,6 +135,65 @@ def test_a_closed_pipe_ends_it_quietly(shop, words):
     done = text2sql(*words, stdout=writing)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-", "> /dev/full"])
+@pytest.mark.parametrize("words", [f'sql shop.sqlite "{QUERY}"', "--help"])
+def test_what_cannot_be_written_is_no_success(shop, closed, words):
+    script = f'"$0" -m text2sql {words} {closed}'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    told = done.stderr.splitlines()
+    assert len(told) == ("2>&-" not in closed)
+    assert all(line.startswith("error: The output: ") for line in told)
+
+
+def without_privileges():
+    """Let the program that follows read no file that its mode forbids, also as root."""
+    if os.geteuid() == 0:
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sql", "secret", QUERY),
+        ("ask", "secret", "Which?"),
+        ("questions", "import", "secret"),
+        ("compare", "secret", "secret"),
+        ("evaluate", "--questions", "secret", "--databases", ".", "--predictions", "secret"),
+        ("train", "new", "--config", "secret"),
+        ("train", "new", "--config", "nowhere"),
+    ],
+)
+def test_what_may_not_be_read_is_to_be_mended(shop, words):
+    (shop / "secret").write_text("x: [")
+    (shop / "secret").chmod(0)
+    done = text2sql(*words, preexec_fn=without_privileges)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
+    assert "secret" in done.stderr or "nowhere" in done.stderr
+
+
+def test_a_result_is_written_though_nobody_reads_what_is_printed(shop):
+    question = {"question_id": 0, "db_id": "shop", "question": "?", "SQL": QUERY}
+    (shop / "dev.json").write_text(json.dumps([question]))
+    (shop / "predicted.json").write_text(json.dumps({"0": QUERY}))
+    reading, writing = os.pipe()
+    os.close(reading)
+    files = ("--questions", "dev.json", "--databases", ".", "--predictions", "predicted.json")
+    done = text2sql("evaluate", *files, "--json", "scores.json", stdout=writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+    assert json.loads((shop / "scores.json").read_text())["execution_accuracy"] == 1.0
 
 
 def test_a_closed_pipe_after_an_answer(shop):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -27,6 +28,7 @@ _log = logging.getLogger("text2sql")
 
 def run(program: click.Group) -> int:
     """Run a command line and return its exit status; a failure is one sentence on stderr."""
+    _hold_standard_output()
     _admit_all_characters()
     try:
         return int(program.main(standalone_mode=False) or 0)
@@ -45,6 +47,29 @@ def run(program: click.Group) -> int:
             "with 'text2sql --verbose COMMAND …', and report it.",
             BUG,
         )
+
+
+def _hold_standard_output() -> None:
+    """Let what is written fail where standard output is closed (``>&-``), as on a full disk.
+
+    Python has no stream for it then, and what is printed would be lost without a word.
+    """
+    if sys.stdout is None:
+        while (number := os.open(os.devnull, os.O_RDWR)) < _FIRST_FREE:
+            pass  # whatever is opened next must not get a standard stream's number
+        os.close(number)
+        sys.stdout = _Closed()
+
+
+_FIRST_FREE = 3
+
+
+class _Closed(io.TextIOBase):
+    """Takes nothing."""
+
+    def write(self, text: str) -> int:
+        """Fail as a write to a closed descriptor does."""
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
 def _admit_all_characters() -> None:

@@ -114,8 +114,8 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
     show_default=True, help="The kind of file.",
 )  # fmt: skip
 @click.option(
-    "--to", "folder", type=click.Path(path_type=Path, file_okay=False), required=True,
-    help="The folder to write into.",
+    "--to", "folder", type=click.Path(path_type=Path, readable=False, file_okay=False),
+    required=True, help="The folder to write into.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store

@@ -29,7 +29,7 @@ _WRITTEN_ROWS = 100_000
 
 
 @click.command()
-@click.argument("database", type=click.Path(path_type=Path))
+@click.argument("database", type=click.Path(path_type=Path, readable=False))
 @click.argument("question")
 @click.option("--evidence", default="", help="What the question leaves unsaid.")
 @click.option(

@@ -31,7 +31,7 @@ from text2sql.rules import rule_values
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, score_predictions
 
-_FILE = click.Path(path_type=Path)
+_FILE = click.Path(path_type=Path, readable=False)
 _STDOUT = Path("-")
 
 
@@ -130,17 +130,19 @@ def command(
         rules = score_rules(rule_values(asked, [sql], sandbox, limits)[0]) if all_rules else {}
     if efficiency:
         rules |= _efficiency(scores, sql, efficiency, limits)
+    found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
+    found |= {"timed_runs": efficiency} if efficiency else {}
+    text = json.dumps(found, indent=1)
+    if json_path is not None and not printed:
+        _write(json_path, text + "\n")  # first: whoever reads what is printed may leave
     report_left_out(records, sql)
     report_golds(scores)
     report_failures(scores)
-    if not printed:
+    if printed:
+        click.echo(text)
+    else:
         print_scores(scores)
         print_rules(rules)
-    if json_path is not None:
-        found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
-        found |= {"timed_runs": efficiency} if efficiency else {}
-        text = json.dumps(found, indent=1)
-        click.echo(text) if printed else _write(json_path, text + "\n")
     lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if lost:
         raise InfrastructureError(

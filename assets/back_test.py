@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.data import write_json
 from assets.dev_rollouts import evaluation_folder
 from assets.training import read_training
-from assets.versions import fingerprint, read_json
+from assets.versions import fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there, write_json
 from text2sql.policy.base import Sampling
 from text2sql.promoting import BACK_TEST_FILE
 from text2sql.sandbox import check_database
@@ -61,7 +61,7 @@ class BackTester:
                 return Verdict(True, _skipped(left_out))
             key = _key(champion, training, questions, left_out)
             file = evaluation_folder(self.root, run) / BACK_TEST_FILE
-            record = read_json(file)
+            record = read_if_there(file)
             if record.get("key") != key:
                 found = self._hold(store, champion, training, questions, left_out, dagster_run)
                 record = {"key": key, **_compared(champion, training), **found}

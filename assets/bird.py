@@ -46,6 +46,8 @@ from text2sql.datasets.checks import DatabaseReport
 from text2sql.datasets.digests import Digests
 from text2sql.datasets.reports import Reports
 from text2sql.datasets.sources import Sources
+from text2sql.files import write_whole
+from text2sql.json_files import write_json
 from text2sql.judge import GoldResult
 from text2sql.sandbox import Limits
 
@@ -70,7 +72,7 @@ def bird_archive(
     digests.save()
     folder = Path(os.path.commonpath([layout.questions.parent for layout in splits.values()]))
     archive = data.Archive(config.source, folder, content, splits)
-    data.write_json(root.path / "bird" / data.ARCHIVE, archive.to_dict())
+    write_json(root.path / "bird" / data.ARCHIVE, archive.to_dict())
     metadata: dict[str, Any] = {"folder": str(folder), "fingerprint": archive.fingerprint}
     for split, layout in splits.items():
         metadata[f"{split} questions"] = str(layout.questions)
@@ -111,12 +113,11 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
     for split, layout in archive.splits.items():
         records = load_records(layout)
         questions[split] = [record.question for record in records]
-        file = data.split_folder(root.path, archive, split) / data.QUESTIONS
-        data.write_rows(file, (data.record_row(record) for record in records))
+        data.store_records(root.path, archive, split, records)
         frames[split] = bird_splits.question_frame(records)
     everything = pd.concat(frames.values(), ignore_index=True)
     folder = data.dataset_folder(root.path, archive)
-    data.write_json(folder / data.ARCHIVE, archive.to_dict())
+    write_json(folder / data.ARCHIVE, archive.to_dict())
     outcomes = {
         "questions_valid": merge(
             check_questions(frame, config.least, config.most) for frame in frames.values()
@@ -126,7 +127,7 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         "questions_apart": check_questions_apart(questions),
     }
     if not any(outcome.blocks for outcome in outcomes.values()):
-        data.write_json(root.path / "bird" / data.CURRENT, archive.to_dict())
+        write_json(root.path / "bird" / data.CURRENT, archive.to_dict())
     return dg.MaterializeResult(
         data_version=dg.DataVersion(
             version_of(dataset=archive.fingerprint, rows=everything.to_dict("records"))
@@ -172,7 +173,7 @@ def bird_databases(
     digests.save()
     frame = pd.DataFrame(rows)
     folder = data.dataset_folder(root.path, archive)
-    data.write_file(folder / data.DATABASES, lambda part: frame.to_parquet(part, index=False))
+    write_whole(folder / data.DATABASES, frame.to_parquet(index=False))
     outcomes = {
         "databases_sound": check_databases(frame),
         "descriptions_match": check_descriptions(frame),

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from assets.back_test import BackTester
 from assets.columns import MODEL_TEAM
-from assets.data import write_file
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import dev_scores, last_evaluated, read_scores
 from assets.failures import told
@@ -29,6 +28,7 @@ from text2sql.candidate import read_candidate, rival_of
 from text2sql.champion import champion_record, is_served, read_seat
 from text2sql.champion_history import PROMOTION, history, roll_back
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 from text2sql.model_card import render_card
 from text2sql.promoting import promote, promote_by_hand
 from text2sql.promotion import BACK_TEST, Finding, GateRules, Outcome, by_hand, decide, judge
@@ -54,7 +54,7 @@ def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.Mate
     text = render_card(f"text2sql-{run}", scores, training)
     card, weights = evaluation_folder(root, run) / "README.md", Path(training["policy"])
     for file in (card, *([weights / "README.md"] if weights.is_dir() else [])):
-        write_file(file, lambda part: part.write_text(text, encoding="utf-8"))
+        write_whole(file, text)
     table = markdown_table(score_rows(scores, ("all", "corrected", "subset")))
     named = {name: said for name, said in scores.provenance.items() if name != "dagster_run"}
     lasting = render_card(f"text2sql-{run}", replace(scores, provenance=named), training)

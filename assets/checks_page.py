@@ -7,7 +7,6 @@ that are there. Everything that comes from the data is escaped.
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,10 +16,11 @@ from typing import Any
 
 import dagster as dg
 
-from assets.data import write_file, write_json
 from assets.data_docs import write_data_docs
 from assets.expectations import EXAMPLES, Outcome, cell_text, check_result, describe
 from resources.paths import ArtifactRoot
+from text2sql.files import write_whole
+from text2sql.json_files import read_object, write_json
 from text2sql.page_style import document
 
 PAGE = "checks.html"
@@ -59,8 +59,7 @@ def publish_checks(folder: Path, asset: str, outcomes: Mapping[str, Outcome]) ->
     for name, outcome in outcomes.items():
         write_json(noted / f"{name}.json", _note(name, asset, outcome) | {"time": now})
     with _alone(noted):
-        text = render_checks(folder.name, _notes(noted))
-        return write_file(folder / PAGE, lambda part: part.write_text(text, encoding="utf-8"))
+        return write_whole(folder / PAGE, render_checks(folder.name, _notes(noted)))
 
 
 @contextmanager
@@ -85,7 +84,7 @@ def _note(name: str, asset: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def _notes(folder: Path) -> list[dict[str, Any]]:
-    notes = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
+    notes = [read_object(file) for file in folder.glob("*.json")]
     places = {asset: place for place, asset in enumerate(_ORDER)}
     return sorted(notes, key=lambda note: (places.get(note["asset"], 99), note["check"]))
 

@@ -7,9 +7,7 @@ Files are written beside their place and moved there: a reader sees a whole file
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 from text2sql.datasets.bird import Record
 from text2sql.datasets.layout import SplitLayout
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there, read_object, read_rows, write_json, write_rows
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
 from text2sql.sandbox import Status
@@ -69,7 +68,7 @@ def _pointer(root: Path, name: str, asset: str) -> Archive:
     file = root / "bird" / name
     if not file.is_file():
         raise Text2SqlError(f"There is no {file}: materialize {asset} first.")
-    return Archive.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    return Archive.from_dict(read_object(file))
 
 
 def dataset_folder(root: Path, archive: Archive) -> Path:
@@ -79,7 +78,7 @@ def dataset_folder(root: Path, archive: Archive) -> Path:
 
 def load_rows(root: Path, split: str) -> list[dict[str, Any]]:
     """Return every row of the current dataset's split, also those that are not used."""
-    return list(_read(split_folder(root, load_current(root), split) / QUESTIONS, "bird_questions"))
+    return _read(split_folder(root, load_current(root), split) / QUESTIONS, "bird_questions")
 
 
 def load_questions(root: Path, split: str) -> list[Question]:
@@ -127,7 +126,7 @@ def store_golds(
 
 def _gold_state(root: Path, archive: Archive) -> dict[str, Any]:
     file = dataset_folder(root, archive) / GOLD_STATE
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return read_if_there(file)
 
 
 def _read_golds(file: Path) -> dict[str, GoldResult]:
@@ -144,8 +143,12 @@ def split_folder(root: Path, archive: Archive, split: str) -> Path:
     return dataset_folder(root, archive) / split
 
 
-def record_row(record: Record) -> dict[str, Any]:
-    """Return a row of a questions file as plain JSON values."""
+def store_records(root: Path, archive: Archive, split: str, records: Iterable[Record]) -> None:
+    """Write every row of a split's questions file, also those that are not used."""
+    write_rows(split_folder(root, archive, split) / QUESTIONS, map(_record_row, records))
+
+
+def _record_row(record: Record) -> dict[str, Any]:
     return {
         "position": record.position,
         "question": record.question.to_dict(),
@@ -154,37 +157,7 @@ def record_row(record: Record) -> dict[str, Any]:
     }
 
 
-def _read(file: Path, asset: str) -> Iterable[dict[str, Any]]:
+def _read(file: Path, asset: str) -> list[dict[str, Any]]:
     if not file.is_file():
         raise Text2SqlError(f"There is no {file}: materialize {asset} for this dataset first.")
-    with open(file, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def write_file(file: Path, write: Callable[[Path], object]) -> Path:
-    """Let ``write`` fill a file, whole or not at all.
-
-    Raises Text2SqlError, and leaves nothing, where the disk is full or refuses.
-    """
-    temporary = file.with_name(f".{os.getpid()}.{file.name}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        os.replace(temporary, file)
-    except OSError as error:
-        raise Text2SqlError(f"Cannot write {file}: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return file
-
-
-def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write one JSON object a line."""
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    return write_file(file, lambda part: part.write_text("".join(lines), encoding="utf-8"))
-
-
-def write_json(file: Path, value: Mapping[str, Any]) -> Path:
-    """Write one JSON object."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    return write_file(file, lambda part: part.write_text(text, encoding="utf-8"))
+    return read_rows(file)

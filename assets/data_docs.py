@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from assets.data import write_file
 from assets.expectations import Outcome, great_expectations
+from text2sql.files import write_whole
 
 
 def write_data_docs(folder: Path, outcomes: Mapping[str, Outcome]) -> list[Path]:
@@ -28,9 +28,5 @@ def write_data_docs(folder: Path, outcomes: Mapping[str, Outcome]) -> list[Path]
             result.suite_name = name
             result.meta |= {"run_id": RunIdentifier(check, datetime.now(UTC)), "batch_kwargs": {}}
             text = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(result))
-            pages.append(_write(folder / f"{name}.html", text))
+            pages.append(write_whole(folder / f"{name}.html", text))
     return pages
-
-
-def _write(file: Path, text: str) -> Path:
-    return write_file(file, lambda part: part.write_text(text, encoding="utf-8"))

@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.columns import MODEL_TEAM, columns_of
-from assets.data import load_current, load_questions, write_json
+from assets.data import load_current, load_questions
 from assets.failures import told
 from assets.partitions import training_runs
 from assets.rivals import champion_set
@@ -24,6 +24,7 @@ from assets.sources import version_for
 from assets.training import read_training
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from text2sql.json_files import write_json
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED

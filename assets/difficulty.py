@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.checks_page import report_checks
 from assets.columns import MODEL_TEAM, columns_of
-from assets.data import load_current, load_golds, load_questions, write_json
+from assets.data import load_current, load_golds, load_questions
 from assets.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
@@ -21,7 +21,7 @@ from assets.prompt_files import (
     RATINGS,
     prompts_folder,
     read_about,
-    read_rows,
+    read_table,
     write_prompts,
 )
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
@@ -33,11 +33,12 @@ from assets.sampling import (
 )
 from assets.sources import version_for
 from assets.strength import require_strength, reward_strength
-from assets.versions import fingerprint, read_json
+from assets.versions import fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.difficulty import leave_out_weak, rate, select, usable
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there, write_json
 from text2sql.judge import GoldResult
 from text2sql.provenance import code_state
 from text2sql.questions import Question
@@ -149,7 +150,7 @@ def training_prompts(
 
 def _pointer(root: ArtifactRoot) -> dict[str, Any]:
     file = root.folder("rollouts") / POINTER
-    pointer = read_json(file)
+    pointer = read_if_there(file)
     if not pointer:
         raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
     return pointer
@@ -187,9 +188,9 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     """
     folder = prompts_folder(root)
     about = read_about(folder)
-    ratings = read_rows(folder / RATINGS, ["key", "solved", "valid", "kind"])
-    prompts = read_rows(folder / PROMPTS, ["key", "db_id", "database", "question"])
-    golds = read_rows(folder / GOLDS, ["key", "status", "row_count"])
+    ratings = read_table(folder / RATINGS, ["key", "solved", "valid", "kind"])
+    prompts = read_table(folder / PROMPTS, ["key", "db_id", "database", "question"])
+    golds = read_table(folder / GOLDS, ["key", "status", "row_count"])
     prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
     frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
     most = about["most_solved"] or about["samples"]

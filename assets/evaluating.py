@@ -7,13 +7,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.data import load_current, load_golds, load_questions, load_rows, write_json
+from assets.data import load_current, load_golds, load_questions, load_rows
 from assets.known_issues import list_version, load_corrections
 from assets.rivals import CHAMPION, before, write_rivals
 from assets.rollout_sets import RolloutSet
 from assets.sources import SAMPLING, SOURCES
 from assets.strength import load_strength
-from assets.versions import code_version, fingerprint, read_json
+from assets.versions import code_version, fingerprint
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
@@ -23,6 +23,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
 from text2sql.evaluation_report.files import write_report, write_text
+from text2sql.json_files import read_if_there, write_json
 from text2sql.lineage.scores import NOTE, noted_files
 from text2sql.parts import RULE, Strengths
 from text2sql.provenance import code_state, sealed
@@ -140,7 +141,7 @@ def scores_version(scores: Scores) -> str:
 
 
 def _pointer(folder: Path) -> dict[str, Any]:
-    sets = read_json(folder / POINTER)
+    sets = read_if_there(folder / POINTER)
     if not sets:
         asset = "held_out_rollouts" if folder.parent.name == HELD_OUT else "dev_rollouts"
         raise Text2SqlError(f"There is no {folder / POINTER}: materialize {asset} first.")

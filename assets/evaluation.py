@@ -6,7 +6,6 @@ from typing import Any
 import dagster as dg
 
 from assets.columns import MODEL_TEAM, columns_of
-from assets.data import write_json
 from assets.dev_rollouts import dev_rollouts, evaluation_folder
 from assets.evaluating import Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
@@ -15,11 +14,11 @@ from assets.known_issues import known_issues
 from assets.partitions import training_runs
 from assets.sources import version_for
 from assets.strength import reward_strength
-from assets.versions import read_json
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there, write_json
 from text2sql.scores import DEVELOPMENT, TRAINED, Score, Scores
 
 PREVIOUS = "previous.json"
@@ -27,7 +26,7 @@ PREVIOUS = "previous.json"
 
 def read_scores(root: ArtifactRoot, run: str) -> Scores:
     """Return the scores of a training run."""
-    row = read_json(evaluation_folder(root, run) / "scores.json")
+    row = read_if_there(evaluation_folder(root, run) / "scores.json")
     if not row:
         raise Text2SqlError(f"The training run {run} has no scores: materialize dev_scores first.")
     return Scores.from_dict(row)
@@ -67,11 +66,11 @@ def dev_scores(
 def _previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
     """Return the greedy accuracy before this evaluation: of the same run, else the champion's."""
     folder = evaluation_folder(root, run)
-    before, who = read_json(folder / "scores.json"), f"the training run {run} before"
+    before, who = read_if_there(folder / "scores.json"), f"the training run {run} before"
     champion = champion_record(root.path)
     if not before and champion:
         champion_run = str(champion["training_run"])
-        before = read_json(evaluation_folder(root, champion_run) / "scores.json")
+        before = read_if_there(evaluation_folder(root, champion_run) / "scores.json")
         who = f"the champion (run {champion_run})"
     scores = Scores.from_dict(before) if before else None
     greedy = scores.find(TRAINED, "greedy") if scores else None
@@ -92,4 +91,4 @@ def last_evaluated(root: ArtifactRoot) -> str:
 
 def read_previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
     """Return what a run's evaluation is held against: who, dataset, low and high; or nothing."""
-    return read_json(Path(evaluation_folder(root, run)) / PREVIOUS)
+    return read_if_there(Path(evaluation_folder(root, run)) / PREVIOUS)

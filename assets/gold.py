@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -18,12 +17,13 @@ from assets.expectations import Outcome, great_expectations, validate
 from assets.plots import records
 from assets.sources import FLAGS as FLAGS_CODE
 from assets.sources import GOLDS
-from assets.versions import code_version, fingerprint, read_json
+from assets.versions import code_version, fingerprint
 from text2sql.datasets.checks import run_golds
 from text2sql.datasets.dialects import told
 from text2sql.datasets.gold_findings import Flag
 from text2sql.datasets.gold_flags import GoldFlag, flag_golds
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there, read_rows, write_json, write_rows
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
@@ -81,12 +81,11 @@ def find_flags(
         code=code_version(*FLAGS_CODE),
         sqlglot=installed("sqlglot"),
     )
-    if read_json(folder / FLAG_STATE).get("version") == version:
-        with open(folder / FLAGS, encoding="utf-8") as lines:
-            return [GoldFlag.from_dict(json.loads(line)) for line in lines]
+    if read_if_there(folder / FLAG_STATE).get("version") == version:
+        return [GoldFlag.from_dict(row) for row in read_rows(folder / FLAGS)]
     flags = flag_golds(questions, golds, box, limits)
-    data.write_rows(folder / FLAGS, (flag.to_dict() for flag in flags))
-    data.write_json(folder / FLAG_STATE, {"version": version})
+    write_rows(folder / FLAGS, (flag.to_dict() for flag in flags))
+    write_json(folder / FLAG_STATE, {"version": version})
     return flags
 
 

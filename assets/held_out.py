@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from assets.columns import MODEL_TEAM, columns_of
-from assets.data import load_current, write_json
+from assets.data import load_current
 from assets.dev_rollouts import EvaluationConfig, wanted_sets
 from assets.evaluating import POINTER, Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
@@ -16,13 +16,13 @@ from assets.failures import told
 from assets.rollout_sets import RolloutSet, tally_rollouts
 from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
 from assets.sources import version_for
-from assets.versions import read_json
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.held_out import Use, metric, note_use, uses_of
+from text2sql.json_files import read_if_there, write_json
 from text2sql.rollouts import Rollout
 
 FOLDER, CURRENT = "held_out", "current.json"
@@ -131,7 +131,7 @@ def held_out_scores(
     The log of uses says what it is worth: a second look at the split, or a look for another
     policy, stands in the report and in the metadata.
     """
-    plan = read_json(root.folder(FOLDER) / CURRENT)
+    plan = read_if_there(root.folder(FOLDER) / CURRENT)
     if not plan:
         raise Text2SqlError("Nothing was sampled on a held-out split: see held_out_rollouts.")
     uses = uses_of(root.path, plan["split"], load_current(root.path).fingerprint)

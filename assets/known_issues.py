@@ -14,12 +14,13 @@ from assets.columns import DATA_TEAM, named_columns
 from assets.expectations import table
 from assets.failures import told
 from assets.sources import version_for
-from assets.versions import fingerprint, read_json
+from assets.versions import fingerprint
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.layout import SplitLayout
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there, write_json
 from text2sql.known_issues import (
     Correction,
     DatasetIssues,
@@ -76,7 +77,7 @@ def known_issues(
     rows = [correction.to_dict() for correction in found.values()]
     content = fingerprint(rows=[_content(row) for row in rows])
     about = {"file": config.file, "fingerprint": content, "corrections": rows}
-    data.write_json(data.dataset_folder(root.path, archive) / CORRECTIONS, about)
+    write_json(data.dataset_folder(root.path, archive) / CORRECTIONS, about)
     kinds = Counter(correction.issue.kind for correction in found.values())
     return dg.MaterializeResult(
         data_version=dg.DataVersion(content),
@@ -140,12 +141,12 @@ def _frame(found: dict[str, Correction]) -> pd.DataFrame:
 def load_corrections(root: Path, split: str) -> dict[str, Correction]:
     """Return the corrections of a split by question key; empty where there is no list."""
     file = data.dataset_folder(root, data.load_current(root)) / CORRECTIONS
-    rows = read_json(file).get("corrections", [])
+    rows = read_if_there(file).get("corrections", [])
     corrections = map(Correction.from_dict, rows)
     return {one.key: one for one in corrections if one.key.startswith(f"{split}/")}
 
 
 def list_version(root: Path) -> str:
     """Name the list of known issues that holds, by file and content; empty without one."""
-    about = read_json(data.dataset_folder(root, data.load_current(root)) / CORRECTIONS)
+    about = read_if_there(data.dataset_folder(root, data.load_current(root)) / CORRECTIONS)
     return f"{Path(about['file']).name} {about['fingerprint']}" if about.get("file") else ""

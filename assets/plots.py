@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.data import write_file
+from text2sql.files import write_whole
 from text2sql.scores import BASE, TRAINED
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot(
     figure = Figure(figsize=(width, height), dpi=80, layout="constrained")
     draw(figure.subplots())
     picture = _png(figure)
-    write_file(path, lambda part: part.write_bytes(picture))
+    write_whole(path, picture)
     text = base64.b64encode(picture).decode()
     if len(text) > limit:
         return dg.MetadataValue.path(path)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from assets.data import write_json, write_rows
 from resources.paths import ArtifactRoot
 from text2sql.difficulty import Difficulty
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_rows, write_json, write_rows
 from text2sql.judge import GoldResult
 from text2sql.provenance import read_record, sealed
 from text2sql.questions import Question
@@ -49,7 +48,6 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def read_rows(path: Path, columns: list[str]) -> pd.DataFrame:
+def read_table(path: Path, columns: list[str]) -> pd.DataFrame:
     """Return a file of JSON lines as a table with these columns."""
-    with path.open(encoding="utf-8") as lines:
-        return pd.DataFrame([json.loads(line) for line in lines], columns=columns)
+    return pd.DataFrame(read_rows(path), columns=columns)

@@ -9,7 +9,6 @@ from typing import Any
 
 import dagster as dg
 
-from assets import data
 from assets.champion import champion_policy, read_champion
 from assets.check_specs import check_specs
 from assets.columns import REPORTING_TEAM, columns_of_table
@@ -30,6 +29,8 @@ from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
+from text2sql.json_files import write_json
 from text2sql.lineage.answers import run_note
 from text2sql.policy.base import Policy
 from text2sql.provenance import code_state, sealed
@@ -183,7 +184,7 @@ def _write_page(
 ) -> Path:
     page = render_page(day, shown, unreadable)
     file = root.path / "reports" / f"{day}.html"
-    return data.write_file(file, lambda part: part.write_text(page, encoding="utf-8"))
+    return write_whole(file, page)
 
 
 def _start_run(
@@ -195,7 +196,7 @@ def _start_run(
     """Note the run in the tables, and beside the pages by which code and champion it answers."""
     named = {name: champion[name] for name in ("policy", "training_run")}
     note = named | {"revision": champion["revision"], "code": code_state()}
-    data.write_json(run_note(root.path, context.run_id), sealed(note))
+    write_json(run_note(root.path, context.run_id), sealed(note))
     store.start_run(
         context.run_id, context.partition_key, policy_revision=champion["revision"], **named
     )

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from assets.data import write_json
 from assets.rollout_sets import RolloutSet
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -14,6 +13,7 @@ from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import PolicyRollouts, outcomes_of
 from text2sql.evaluation_report.details import Before
+from text2sql.json_files import write_json
 from text2sql.rollout_origin import require_policy
 from text2sql.scores import TRAINED, Outcomes, Scores, compare
 

@@ -17,11 +17,13 @@ from assets.columns import DATA_TEAM, named_columns
 from assets.failures import told
 from assets.sources import JUDGE, version_for
 from assets.strength_view import describe_strength
-from assets.versions import code_version, fingerprint, read_json
+from assets.versions import code_version, fingerprint
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
+from text2sql.json_files import read_if_there, write_json, write_rows
 from text2sql.judge import GoldResult
 from text2sql.known_results import KnownResults
 from text2sql.questions import Question
@@ -80,7 +82,7 @@ def reward_strength(
         context.log.info("Reused the reward strength of an earlier run: nothing has changed.")
     folder = data.dataset_folder(root.path, archive)
     frame = near_miss_frame(questions, found)
-    data.write_file(folder / NEAR_MISSES, lambda part: frame.to_parquet(part, index=False))
+    write_whole(folder / NEAR_MISSES, frame.to_parquet(index=False))
     scores = [[strength.key, strength.score] for strength in found]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(scores=scores)),
@@ -130,14 +132,14 @@ def _store(root: Path, archive: data.Archive, found: Sequence[Strength], version
     """Write the strengths of each split; what the infrastructure spoilt is not finished work."""
     for split in archive.splits:
         rows = [one.to_dict() for one in found if one.key.startswith(f"{split}/")]
-        data.write_rows(data.split_folder(root, archive, split) / STRENGTH, rows)
+        write_rows(data.split_folder(root, archive, split) / STRENGTH, rows)
     spoilt = any(strength.retry for strength in found)
     state = {"version": "" if spoilt else version}
-    data.write_json(data.dataset_folder(root, archive) / STATE, state)
+    write_json(data.dataset_folder(root, archive) / STATE, state)
 
 
 def _stored(root: Path, archive: data.Archive, version: str) -> list[Strength] | None:
-    if read_json(data.dataset_folder(root, archive) / STATE).get("version") != version:
+    if read_if_there(data.dataset_folder(root, archive) / STATE).get("version") != version:
         return None
     files = [data.split_folder(root, archive, split) / STRENGTH for split in archive.splits]
     return [Strength.from_dict(row) for file in files for row in _rows(file)]

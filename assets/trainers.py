@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from assets.data import load_golds, load_questions, write_json, write_rows
+from assets.data import load_golds, load_questions
 from resources.forms import Form
 from resources.paths import CHECKOUT, ArtifactRoot
 from resources.policy import PolicyResource
 from resources.trainer import Program
 from text2sql.difficulty import usable
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import write_json, write_rows
 from text2sql.policy.adapter import is_adapter
 from text2sql.training.prime_rl.installed import package
 from text2sql.training.prime_rl.settings import OPERATIONAL, SingleNode, SlurmNodes, TwoGpusLora

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from assets.checks import require_passed
 from assets.columns import MODEL_TEAM
-from assets.data import write_json
 from assets.difficulty import training_prompts
 from assets.failures import told
 from assets.partitions import require_run_name, training_runs
@@ -23,6 +22,7 @@ from resources.policy import PolicyResource
 from resources.step_pods import training_pod
 from resources.trainer import TrainerResource
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import write_json
 from text2sql.provenance import read_record, sealed
 from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
 

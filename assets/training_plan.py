@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assets.data import write_file
 from assets.prompt_files import ABOUT, GOLDS, PROMPTS, prompts_folder
 from assets.sources import training_version
 from assets.trainers import KEPT, TrainerConfig, TrlConfig, chosen, lasting
@@ -14,6 +12,7 @@ from assets.versions import file_version, fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 from text2sql.prompts import prompt_revision
 from text2sql.provenance import code_state, read_record
 from text2sql.training.start import Start
@@ -79,15 +78,11 @@ def keep_prompts(root: ArtifactRoot, folder: Path, planned: Record) -> None:
     files, _ = _prompt_files(root)
     for file in (*files, prompts_folder(root) / ABOUT):
         if file.is_file():
-            write_file(folder / KEPT / file.name, partial(_write, file.read_bytes()))
+            write_whole(folder / KEPT / file.name, file.read_bytes())
     if file_version(*(folder / KEPT / file.name for file in files)) != planned["prompts_version"]:
         raise Text2SqlError(
             "The training prompts were replaced while the run began: start it again."
         )
-
-
-def _write(content: bytes, target: Path) -> None:
-    target.write_bytes(content)
 
 
 def _lines(file: Path) -> int:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import tokenize
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from resources.paths import CHECKOUT
 from text2sql.provenance import LENGTH, file_version, fingerprint
 
-__all__ = ["behaviour_version", "code_version", "file_version", "fingerprint", "read_json"]
+__all__ = ["behaviour_version", "code_version", "file_version", "fingerprint"]
 
 
 def code_version(*paths: str) -> str:
@@ -83,8 +81,3 @@ def _blank(lines: list[str], token: tokenize.TokenInfo) -> set[int]:
         right = line[end:] if row == last - 1 else ""
         lines[row] = left + " " * (len(line) - len(left) - len(right)) + right
     return set(rows)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; an empty one where there is no file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

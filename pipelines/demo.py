@@ -17,11 +17,9 @@ import yaml
 from sqlalchemy.exc import DBAPIError
 
 from assets.champion import read_champion
-from assets.data import write_file, write_json
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
 from assets.training import read_training
-from assets.versions import read_json
 from pipelines.home import open_instance
 from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
@@ -32,6 +30,8 @@ from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
+from text2sql.json_files import read_if_there, write_json
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.score_table import score_rows, text_table
 
@@ -92,13 +92,13 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
     if ((config.get("ops") or {}).get("grpo_policy") or {}).get("config", {}).get("trainer"):
         require_ready(root.path, options.run, config, trainer_of(config))
     file = root.path / "logs" / "lifecycle.yaml"
-    return write_file(file, lambda part: part.write_text(yaml.safe_dump(config), encoding="utf-8"))
+    return write_whole(file, yaml.safe_dump(config))
 
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
     """Return what the demo came to, for programs."""
     found = {stage.name: stage for stage in stages}
-    prompts = read_json(root.path / "prompts" / "about.json")
+    prompts = read_if_there(root.path / "prompts" / "about.json")
     training = read_training(root, run)
     return {
         "training_run": run,

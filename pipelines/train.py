@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from assets.data import load_current, write_file
+from assets.data import load_current
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
 from assets.partitions import require_run_name
@@ -35,6 +35,7 @@ from pipelines.train_config import (
 from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from text2sql.champion import ADOPTED_RUN, champion_record
+from text2sql.files import write_whole
 from text2sql.score_table import score_rows, text_table
 from text2sql.training.start import Start, find_start
 
@@ -84,7 +85,7 @@ def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any
     """Register the training run and execute the job for it to its end; return what came of it."""
     logs, screen = root.folder("logs"), Screen()
     text = yaml.safe_dump(config)
-    file = write_file(logs / f"training-{name}.yaml", lambda part: part.write_text(text))
+    file = write_whole(logs / f"training-{name}.yaml", text)
     with open_instance() as instance:
         add_training_run(instance, name)
         log = logs / f"training-{name}.log"

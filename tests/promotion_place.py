@@ -10,7 +10,7 @@ from typing import Any
 
 from test_evaluation import policy, score
 
-from assets.data import write_json
+from text2sql.json_files import write_json
 from text2sql.policy.revision import directory_revision
 from text2sql.scores import BASE, TRAINED
 

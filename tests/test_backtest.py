@@ -15,7 +15,6 @@ from scripted_server import ScriptedServer, Step, fails, submits
 
 from assets.back_test import BackTester, Verdict
 from assets.champion import champion_policy, model_card
-from assets.data import write_json
 from assets.dev_rollouts import evaluation_folder
 from assets.gate import back_test, promotion_gate
 from assets.report_questions import shipped_questions
@@ -27,6 +26,7 @@ from resources.reporting import URL_VARIABLE, ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.json_files import write_json
 from text2sql.policy.server import named_revision
 from text2sql.reporting.backtest import verified_questions
 from text2sql.reporting.question_file import read_questions

@@ -534,16 +534,3 @@ def test_description_files_that_do_not_fit_are_reported(tmp_path: Path) -> None:
         report = inspect_database(file, sandbox)
     assert (report.state, report.tables, report.rows) == ("ok", 1, 3)
     assert "tt.csv" in report.unmatched and "fax" in report.unmatched
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    file = data.write_rows(tmp_path / "rows.jsonl", [{"a": 1}])
-
-    def fail(part: Path) -> None:
-        part.write_text("half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(Text2SqlError, match=r"Cannot write .*rows\.jsonl: No space left"):
-        data.write_file(file, fail)
-    assert file.read_text() == '{"a": 1}\n'
-    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.jsonl"]

@@ -19,7 +19,6 @@ from assets import (
     strength,
     training,
 )
-from assets.data import write_json
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
@@ -28,6 +27,7 @@ from resources.trainer import TrainerResource
 from text2sql.candidate import read_candidate, rival_of
 from text2sql.champion import champion_record
 from text2sql.held_out import LOG
+from text2sql.json_files import write_json
 from text2sql.promoting import adopt
 from text2sql.promotion import GateRules, judge
 

@@ -10,7 +10,7 @@ import pytest
 
 from text2sql.errors import Text2SqlError
 from text2sql.files import file_digest, require_writable, whole_file, whole_folder, write_whole
-from text2sql.json_files import parse_object, read_object, write_object
+from text2sql.json_files import parse_object, read_object, write_json
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def test_the_digest_is_sha256(tmp_path):
 
 def test_an_object_is_read_as_it_was_written(tmp_path):
     value = {"name": "Zoë", "count": 2, "of": [1.5, None, True]}
-    file = write_object(tmp_path / "a.json", value)
+    file = write_json(tmp_path / "a.json", value)
     assert read_object(file) == value
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
     assert read_object(file) == value

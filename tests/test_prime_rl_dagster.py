@@ -13,13 +13,14 @@ from lifecycle_tools import CORPUS
 from prime_rl_place import FULL, Place
 from pydantic import ValidationError
 
-from assets.data import load_golds, load_questions, write_rows
+from assets.data import load_golds, load_questions
 from assets.trainers import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig, chosen, lasting
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run
 from resources.processes import identities
 from resources.trainer import _ended
 from text2sql.guard import descendants
+from text2sql.json_files import write_rows
 
 SHOWN: list = []
 """What the last run showed while it ran."""

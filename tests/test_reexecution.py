@@ -18,11 +18,12 @@ from dagster._core.definitions.reconstruct import ReconstructableRepository
 from lifecycle_tools import SIZES, answering
 from scripted_server import ScriptedServer
 
-from assets.data import load_current, load_questions, write_json
+from assets.data import load_current, load_questions
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
+from text2sql.json_files import write_json
 
 RUN, DAY = "demo", "2026-03-02"
 ASIDE = ".aside"

@@ -14,13 +14,13 @@ from reporting_databases import save
 from scripted_server import ScriptedServer, fails, replay
 from test_lifecycle import QUIET, ingest, train_elsewhere
 
-from assets.data import write_json
 from pipelines.definitions import defs
 from pipelines.partitions import today
 from resources.automation import CONFIG_VARIABLE
 from resources.delivery import FROM_VARIABLE, SMTP_VARIABLE, TO_VARIABLE, WEBHOOK_VARIABLE
 from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import write_json
 from text2sql.reporting.location import URL_VARIABLE
 from text2sql.reporting.notice import Notice
 from text2sql.reporting.questions import ReportQuestion

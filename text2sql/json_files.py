@@ -1,9 +1,9 @@
-"""Files that hold one JSON object: read with one sentence on what is wrong, written whole."""
+"""Files of JSON objects: written whole; what is wrong with one that is read is a sentence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,26 @@ from text2sql.files import write_whole
 def read_object(file: Path, mend: str = "") -> dict[str, Any]:
     """Return the JSON object that a file holds.
 
-    Raises Text2SqlError where there is no such file, it cannot be read, or it holds something
-    else; ``mend`` is a sentence that says what to do then.
+    Raises Text2SqlError where it cannot be read or holds something else; ``mend`` is a sentence
+    that says what to do then.
     """
+    return parse_object(_content(file, mend), str(file), mend)
+
+
+def read_if_there(file: Path, mend: str = "") -> dict[str, Any]:
+    """Return the JSON object that a file holds, an empty one where there is no file.
+
+    Raises Text2SqlError as ``read_object`` does.
+    """
+    return read_object(file, mend) if file.exists() else {}
+
+
+def _content(file: Path, mend: str = "") -> bytes:
     try:
-        content = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         reason = error.strerror or error
         raise Text2SqlError(f"{file} cannot be read: {reason}. {mend}".rstrip()) from error
-    return parse_object(content, str(file), mend)
 
 
 def parse_object(content: bytes, place: str, mend: str = "") -> dict[str, Any]:
@@ -37,9 +48,29 @@ def parse_object(content: bytes, place: str, mend: str = "") -> dict[str, Any]:
     return found
 
 
-def write_object(file: Path, value: Mapping[str, Any]) -> Path:
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file that has one a line; lines without anything are none.
+
+    Raises Text2SqlError where it cannot be read, naming the line that is none.
+    """
+    return [
+        parse_object(line, f"{file}, line {number},")
+        for number, line in enumerate(_content(file).split(b"\n"), start=1)
+        if line.strip()
+    ]
+
+
+def write_json(file: Path, value: Mapping[str, Any]) -> Path:
     """Write one JSON object, whole or not at all; return the file.
 
     Raises Text2SqlError where the disk refuses.
     """
     return write_whole(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write one JSON object a line, whole or not at all; return the file.
+
+    Raises Text2SqlError where the disk refuses.
+    """
+    return write_whole(file, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

@@ -16,12 +16,13 @@ from interface import Interface
 from lifecycle_tools import SIZES
 from scripted_server import ScriptedServer, Step, asked_in, replies_with
 
-from assets.data import load_questions, write_json
+from assets.data import load_questions
 from assets.report_questions import shipped_questions
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
+from text2sql.json_files import write_json
 from text2sql.reporting.question_file import read_questions
 
 FIRST_RUN = "first"

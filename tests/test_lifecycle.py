@@ -21,7 +21,6 @@ from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import write_json
-from text2sql.json_files import write_json
 
 REPO = Path(__file__).resolve().parent.parent
 QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}

@@ -283,6 +283,27 @@ def test_a_slow_query_is_stopped_and_the_next_one_runs(use):
     assert tools.log[0].status == "timeout"
 
 
+def test_a_view_that_never_ends_is_described_without_rows(use):
+    script = "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    (shown,), _ = use(
+        ("inspect_schema", {"table": "v"}),
+        script=script + "SELECT max(i) AS top FROM n",
+        settings=AgentSettings(query_seconds=0.3),
+    )
+    assert shown == "v(top) view\nits rows are not shown: to read 20 took more than 0.3 s"
+
+
+def test_a_table_may_have_any_name(use):
+    script = 'CREATE TABLE "a```b```c" (x); INSERT INTO "a```b```c" VALUES (7)'
+    shown, _ = use(
+        ("inspect_schema", {"table": "a```b```c"}),
+        ("sample_rows", {"table": "a```b```c"}),
+        script=script,
+    )
+    assert "e.g. 7" in shown[0]
+    assert shown[1] == "x\n7\n(1 row)"
+
+
 def test_a_misspelt_quoted_column_is_pointed_out(use):
     text = one(use, "run_sql", {"sql": 'SELECT "nme" FROM city'})
     assert text.splitlines()[-1].startswith("warning: ")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from text2sql.errors import InfrastructureError
@@ -30,6 +31,7 @@ __all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools", "query_limits"]
 _COUNTED_ROWS = 100_000
 _READ_BYTES = 20_000_000
 _DETAIL_ROWS = 20
+_DETAIL_SECONDS = 5.0  # a view's first rows may take as long as all of it
 _MESSAGE_CHARS = 500
 
 
@@ -95,13 +97,14 @@ class Tools:
         if name is None or (is_null(name) and not schema.find(name)):
             return render_overview(schema, self._settings.budget)
         table, word = _find_part(schema, name)
-        rows = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {_DETAIL_ROWS}")
-        if not word:
-            return render_detail(table, rows.columns, rows.rows, self._settings.budget)
-        text = render_matching(table, word, rows.columns, rows.rows, self._settings.budget)
+        seconds = min(_DETAIL_SECONDS, self._settings.query_seconds)
+        rows = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {_DETAIL_ROWS}", seconds)
+        render = partial(render_matching, table, word) if word else partial(render_detail, table)
+        text = render(rows.columns, rows.rows, self._settings.budget)
         if not text:
             raise Mistake(f"no column of {short(table.name)} has {short(word)!r} in it")
-        return text
+        late = f"\nits rows are not shown: to read {_DETAIL_ROWS} took more than {seconds:g} s"
+        return text + (late if rows.status is Status.TIMEOUT else "")
 
     async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
         count = row_limit(limit, self._settings)
@@ -110,15 +113,16 @@ class Tools:
         return str(result.status), self._shown(result)
 
     async def _run_sql(self, sql: str) -> tuple[str, str]:
-        result = await self._query(sql)
+        result = await self._query(clean_sql(sql))
         if result.status is not Status.WRITE:
             return str(result.status), self._shown(result)
         self.write_attempts += 1
         return str(result.status), neutral(result.error)
 
-    async def _query(self, sql: str) -> QueryResult:
+    async def _query(self, sql: str, seconds: float | None = None) -> QueryResult:
         limits = query_limits(self._settings)
-        result = await self._sandbox.aexecute(self.question.database, clean_sql(sql), limits)
+        limits = replace(limits, seconds=seconds or limits.seconds)
+        result = await self._sandbox.aexecute(self.question.database, sql, limits)
         if result.status is Status.INFRASTRUCTURE:
             raise InfrastructureError(f"{result.error}.")
         return result

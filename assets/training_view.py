@@ -48,7 +48,8 @@ def read_metrics(folder: Path) -> list[Metrics]:
     path = folder / "metrics.jsonl"
     steps: dict[int, Metrics] = {}
     for line in objects_in(path.read_bytes()) if path.is_file() else ():
-        steps.setdefault(line["step"], {}).update(line)
+        if isinstance(step := line.get("step"), int):
+            steps.setdefault(step, {}).update(line)
     return [steps[step] for step in sorted(steps)]
 
 

@@ -25,6 +25,8 @@ def today() -> str:
 
 def main(names: list[str]) -> None:
     """Add the named training runs."""
+    if not names:
+        raise Text2SqlError("Name the training runs to add: python -m pipelines.partitions NAME...")
     from pipelines.home import open_instance
 
     with open_instance() as instance:

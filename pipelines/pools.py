@@ -52,6 +52,10 @@ def _slots(text: str) -> int:
 
 def main() -> None:
     """Set the pools of the instance in ``DAGSTER_HOME``, as a deployment does once."""
+    if not os.environ.get("DAGSTER_HOME"):
+        raise Text2SqlError(
+            "DAGSTER_HOME is not set: export DAGSTER_HOME=$(python -m pipelines.home) first."
+        )
     with dg.DagsterInstance.get() as instance:
         set_pools(instance)
         for pool in sorted(instance.event_log_storage.get_pool_limits(), key=lambda p: p.name):

@@ -35,6 +35,7 @@ from pipelines.train_config import (
 from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from text2sql.champion import ADOPTED_RUN, champion_record
+from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.score_table import score_rows, text_table
 from text2sql.training.start import Start, find_start
@@ -44,7 +45,7 @@ JOB = "training"
 
 def main(arguments: list[str]) -> None:
     """Check the request, and start the run unless it is only to be shown."""
-    request = Request(**json.loads(arguments[0]))
+    request = _request(arguments)
     root = ArtifactRoot()
     require_run_name(request.name)
     load_current(root.path)
@@ -68,6 +69,13 @@ def main(arguments: list[str]) -> None:
             _show(root, request.name)
     if request.as_json:
         print(json.dumps(about))
+
+
+def _request(arguments: list[str]) -> Request:
+    try:
+        return Request(**json.loads(arguments[0]))
+    except (IndexError, ValueError, TypeError) as error:
+        raise Text2SqlError("Start a training run with: text2sql train NAME.") from error
 
 
 def _say(about: dict[str, Any]) -> None:

@@ -236,6 +236,12 @@ def test_a_run_that_goes_on_after_a_torn_line_is_described(tmp_path):
     assert read_metrics(tmp_path) == [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
 
 
+def test_a_line_without_a_step_is_left_out_of_what_is_described(tmp_path):
+    lines = '{"step": 1, "reward": 0.5}\n{"reward": 1}\n{"step": null}\n{"step": 1, "loss": 2}\n'
+    (tmp_path / "metrics.jsonl").write_text(lines)
+    assert read_metrics(tmp_path) == [{"step": 1, "reward": 0.5, "loss": 2}]
+
+
 def test_files_may_go_while_they_are_looked_at(tmp_path):
     """The program removes what it waits for, and what an earlier run wrote, at any moment."""
     said, ended = [], threading.Event()

@@ -106,4 +106,6 @@ def main(heartbeat: int, grace: float, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit("usage: python guard.py HEARTBEAT_FD GRACE_SECONDS COMMAND...")
     sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))

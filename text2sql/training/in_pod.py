@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from text2sql import guard
+from text2sql.usage import misuse
 
 _PIPES_MESSAGE = b'{"__dagster_pipes_version"'
 
@@ -53,4 +54,6 @@ def _copy(output: IO[bytes], log: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))
+    given = sys.argv[1:]
+    misused = misuse(given, "text2sql.training.in_pod", "LOG", "GRACE_SECONDS", "COMMAND...")
+    sys.exit(main(Path(given[0]), float(given[1]), given[2:]) if misused is None else misused)

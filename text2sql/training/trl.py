@@ -24,6 +24,7 @@ from text2sql.training.config import GrpoRun, read_prompts, read_run
 from text2sql.training.environment import Drawn, Environment
 from text2sql.training.output import last_checkpoint, mark_complete, start_afresh, write_policy
 from text2sql.training.progress import MetricsFile, report_to_dagster
+from text2sql.usage import misuse
 
 _MICRO_BATCH = 32  # rollouts in one backward pass
 _PAD = 32
@@ -214,9 +215,8 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     os.environ.update(_QUIET)
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    if len(arguments) != 1:
-        print("usage: python -m text2sql.training.trl CONFIG.json", file=sys.stderr)
-        return 2
+    if (status := misuse(arguments, "text2sql.training.trl", "CONFIG.json")) is not None:
+        return status
     try:
         run = read_run(Path(arguments[0]))
         policy = train(run)

@@ -36,6 +36,7 @@ from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, rea
 from text2sql.training.prime_rl.slurm_job import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
 from text2sql.training.progress import report_to_dagster
+from text2sql.usage import misuse
 
 POLL_SECONDS = 0.5
 STOPPED = 143
@@ -177,9 +178,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def main(arguments: list[str]) -> int:
     """Run the program; a failure that the user can mend is one sentence on stderr."""
-    if len(arguments) != 1:
-        print("usage: python -m text2sql.training.prime_rl.launch CONFIG.json", file=sys.stderr)
-        return 2
+    status = misuse(arguments, "text2sql.training.prime_rl.launch", "CONFIG.json")
+    if status is not None:
+        return status
     _stop_on_signals()
     group.adopt()
     try:

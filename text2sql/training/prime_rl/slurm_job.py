@@ -16,10 +16,12 @@ import time
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 from text2sql.training.prime_rl import slurm
 from text2sql.training.prime_rl.dry_run import prime_rl_directory, rl_program
 from text2sql.training.prime_rl.files import JOB_FILE, RUN_NAME
 from text2sql.training.progress import WAITING_FILE
+from text2sql.usage import misuse
 
 SCRIPT = "rl.sbatch"
 _SLICE_SECONDS = 0.2
@@ -55,7 +57,7 @@ class SlurmJob:
     def submit(self, script: Path) -> str:
         """Submit the script; return the job's id."""
         job = slurm.submit(script)
-        self._record.write_text(f"{job}\n", encoding="utf-8")
+        write_whole(self._record, f"{job}\n")
         _say(f"Slurm job {job} was submitted: {script}.")
         return job
 
@@ -95,7 +97,7 @@ class SlurmJob:
             sentence = f"Slurm does not answer; job {job} is asked for again."
         elif state.waits:
             sentence = f"Slurm job {job} waits for machines: {state.reason or state.name}."
-            self._waiting.write_text(sentence, encoding="utf-8")
+            write_whole(self._waiting, sentence)
         else:
             sentence = f"Slurm job {job}: {state.name.lower()}." if state.alive else ""
             self._waiting.unlink(missing_ok=True)
@@ -151,6 +153,9 @@ def _say(sentence: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run the program; what Slurm refuses is one sentence."""
+    named = ("OUTPUT_DIR", "POLL_SECONDS", "[ARGUMENT...]")
+    if (status := misuse(arguments, "text2sql.training.prime_rl.slurm_job", *named)) is not None:
+        return status
     output, poll_seconds, *rest = arguments
     try:
         return run(Path(output), float(poll_seconds), rest)

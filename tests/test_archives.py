@@ -70,6 +70,23 @@ def test_backslashes_of_windows_programs_are_folders(tmp_path: Path) -> None:
     assert files(unpack(file, tmp_path / "out")) == ["dev/dev.json"]
 
 
+@pytest.mark.parametrize(("encoding", "kept"), [("utf-8", True), ("gbk", False)])
+def test_names_of_an_untold_encoding(tmp_path: Path, encoding: str, kept: bool) -> None:
+    """Python marks UTF-8; Info-ZIP and Windows's Explorer write bytes and say nothing."""
+    name = "\u6570\u636e".encode(encoding)
+    file = archive(tmp_path, {f"{'x' * len(name)}/dev.json": b"[]"})
+    file.write_bytes(file.read_bytes().replace(b"x" * len(name), name))
+    said: list[str] = []
+    folder = unpack(file, tmp_path / "out", say=said.append)
+    assert (files(folder) == ["\u6570\u636e/dev.json"]) == kept
+    assert (["unpack it yourself" in one for one in said] == [True]) != kept
+
+
+def test_a_damaged_archive_within_is_named(tmp_path: Path) -> None:
+    file = archive(tmp_path, {"dev/dev.json": b"[]", "dev/dev_databases.zip": b"PK\3\4cut"})
+    refuse(file, tmp_path, r"dev\.zip cannot be unpacked: dev_databases\.zip in it: .*get it again")
+
+
 def test_what_was_written_is_not_read_again_for_its_digest(tmp_path: Path) -> None:
     digests = Digests()
     folder = unpack(archive(tmp_path, {"a/b.sqlite": b"content"}), tmp_path / "out", digests)

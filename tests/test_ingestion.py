@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -276,7 +277,11 @@ def test_an_archives_rows_cannot_name_databases_outside_of_it(tmp_path: Path) ->
     ("config", "words"),
     [
         ({"source": "{here}/nothing"}, "does not exist; give a folder"),
-        ({"source": "{here}/text.zip"}, "is no .zip"),
+        ({"source": "{here}/text.zip"}, "is no .zip, or a damaged one"),
+        ({"source": "{here}/packed.tgz"}, "is no .zip, but packed as .gz or .tar.gz"),
+        ({"source": "{here}/packed.7z"}, "is no .zip, but packed as .7z: unpack it yourself"),
+        ({"source": "{here}/dev.json"}, "a questions file is given as 'questions'"),
+        ({"source": "{here}/good.zip", "sha256": "abc"}, "64 hexadecimal digits, not 'abc'"),
         ({"source": "{here}/good.zip", "sha256": "0" * 64}, "instead of 000"),
         ({"source": "{here}/good.zip", "splits": ["tests"]}, "Unknown split 'tests'"),
         ({"source": "{here}/good.zip", "splits": []}, "no split"),
@@ -293,6 +298,9 @@ def test_wrong_sources_are_told_in_a_sentence(
 ) -> None:
     shutil.copy(published(tmp_path), tmp_path / "good.zip")
     (tmp_path / "text.zip").write_text("this is text")
+    (tmp_path / "packed.tgz").write_bytes(gzip.compress(b"x"))
+    (tmp_path / "packed.7z").write_bytes(b"7z\xbc\xaf\x27\x1c")
+    write(tmp_path / "dev.json", [question(1)])
     filled = json.loads(json.dumps(config).replace("{here}", str(tmp_path)))
     result = ingest(tmp_path / "root", filled)
     assert not result.success and words in failure(result), failure(result)
@@ -312,6 +320,16 @@ def test_a_damaged_download_is_not_kept(tmp_path: Path) -> None:
         broken = ingest(tmp_path / "root", {"source": server.url})
         assert not broken.success and "cannot be unpacked" in failure(broken)
         server.now.announced = 0
+        assert ingest(tmp_path / "root", {"source": server.url}).success
+
+
+def test_a_warning_that_comes_instead_of_a_download_is_told_and_not_kept(tmp_path: Path) -> None:
+    """Google Drive and hubs send pages with status 200, some as octets."""
+    page = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
+    with FileServer(Behaviour(page, kind="application/octet-stream")) as server:
+        broken = ingest(tmp_path / "root", {"source": server.url})
+        assert "is no .zip, but a web page" in failure(broken)
+        server.now.content = published(tmp_path).read_bytes()
         assert ingest(tmp_path / "root", {"source": server.url}).success
 
 

@@ -41,15 +41,39 @@ def read(folder: Path, content: Any, name: str = "dev.json") -> Dataset:
         question(1),
         json.dumps([question(1)]).encode("utf-16"),
         json.dumps([question(1)], indent=1).replace("\n", "\r").encode(),
+        json.dumps(question(1), indent=1).encode(),
     ],
 )
 def test_questions_in_other_wrappings(tmp_path: Path, content: Any) -> None:
     assert [q.key for q in read(tmp_path, content).questions] == ["dev/1"]
 
 
+@pytest.mark.parametrize("name", ["dev.json", "dev.jsonl", "DEV.NDJSON"])
+@pytest.mark.parametrize("form", ["list", "tall list", "lines", "tall lines", "one line"])
+def test_the_text_decides_and_not_the_name(tmp_path: Path, name: str, form: str) -> None:
+    one, two = question(1, question="a\u2028b"), question(2)
+    content = {
+        "list": json.dumps([one, two], ensure_ascii=False),
+        "tall list": json.dumps([one, two], indent=1),
+        "lines": f"\n{json.dumps(one, ensure_ascii=False)}\n\n{json.dumps(two)}\n",
+        "tall lines": f"{json.dumps(one, indent=1)}\n{json.dumps(two, indent=1)}\n",
+        "one line": f"{json.dumps(one)} {json.dumps(two)}",
+    }[form]
+    found = read(tmp_path, b"\xef\xbb\xbf" + content.encode(), name)
+    assert [q.key for q in found.questions] == ["dev/1", "dev/2"]
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
+        (json.dumps(question(1)).encode() + b'\n{"question', "line 2 is not JSON: .* in column 2"),
+        (b"  \n", "is empty; get it again"),
+        ([question(1), None], "entry 1 .* an object, not null"),
+        ([question(1, SQL=["SELECT 1"])], "entry 0 .* 'SQL' must be text, not a list"),
+        ([question(1, SQL=None, sql={"select": 1})], "'SQL' must be text, not an object"),
+        ([question(1, evidence={"a": 1})], "'evidence' must be text, not an object"),
+        ([question(1, evidence=["a", True])], "'evidence' must be text, not true or false"),
+        ([question(1, sql="SELECT 2")], "entry 0 .* has 'sql' twice, spelt otherwise"),
         ([question(1), question(2, question_id="")], "entry 1 .* no 'question_id' .* other rows"),
         ([question(1), question(2, question_id=2.5)], "entry 1 .* whole number, not 2.5"),
         ([question(1, question_id=[1])], r"entry 0 .* whole number, not \[1\]"),
@@ -195,6 +219,32 @@ def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str
         reports = Reports(tmp_path / "reports", "1", Digests())
         assert reports.of({"shop": file}, sandbox) == known
     assert reports.inspected == [file]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("dev.parquet", r"\(convert to .jsonl: .*dev.parquet\)"),
+        ("dev/questions.csv", r"\(convert to .jsonl: .*questions.csv\)"),
+        ("dev.json.gz", r"\(unpack: .*dev.json.gz\)"),
+        ("dev_20240627.7z", r"\(unpack: .*dev_20240627.7z\)"),
+        ("train.7z", r"dev_\[0-9\]\*\.json\.$"),
+    ],
+)
+def test_forms_that_are_not_read_are_named(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"PAR1")
+    with pytest.raises(Text2SqlError, match=f"No dev questions .*{told}"):
+        load_split(tmp_path, "dev")
+
+
+def test_a_dataset_at_any_depth_and_behind_links(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*"abcdefghi")
+    make_database(deep / "dev_databases" / "shop" / "shop.sqlite")
+    write(deep / "dev.json", [question(1)])
+    (deep / "up").symlink_to(tmp_path)
+    (tmp_path.joinpath(*"abcdefgh") / "link").symlink_to(deep)
+    assert [q.key for q in load_split(tmp_path, "dev").questions] == ["dev/1"]
 
 
 def test_an_id_may_hold_a_slash(tmp_path: Path) -> None:

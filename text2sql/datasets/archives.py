@@ -20,7 +20,15 @@ from typing import IO, BinaryIO
 
 from text2sql.datasets.digests import Digests
 from text2sql.datasets.locking import Say, locked, quiet
-from text2sql.datasets.zip_rules import Budget, check_names, check_places, is_wanted, parts_of
+from text2sql.datasets.zip_rules import (
+    Budget,
+    check_names,
+    check_places,
+    is_guessed,
+    is_wanted,
+    name_of,
+    parts_of,
+)
 from text2sql.errors import Text2SqlError
 
 _LEVELS = 2
@@ -39,6 +47,23 @@ _DAMAGE = (
     RuntimeError,
 )
 """What Python's readers raise for damaged bytes and for kinds of archives they do not know."""
+
+
+_UNPACK = "but packed as {}: unpack it yourself"
+_BEGINNINGS = {
+    b"\x1f\x8b": _UNPACK.format(".gz or .tar.gz"),
+    b"BZh": _UNPACK.format(".bz2"),
+    b"\xfd7zXZ": _UNPACK.format(".xz"),
+    b"\x28\xb5\x2f\xfd": _UNPACK.format(".zst"),
+    b"7z\xbc\xaf": _UNPACK.format(".7z"),
+    b"Rar!": _UNPACK.format(".rar"),
+    b"SQLite format 3": "but a database: its folder is what a dataset is read from",
+    b"version https://git-lfs": "but Git LFS's pointer to it: git lfs pull gets it",
+    b"<": "but a web page, such as a login or a warning: download it with a browser",
+    b"{": "but JSON: a questions file is given as 'questions', beside the source of its databases",
+    b"[": "but JSON: a questions file is given as 'questions', beside the source of its databases",
+}
+"""How other files begin that are given for a .zip, and what they are."""
 
 
 class DamagedArchive(Text2SqlError):
@@ -61,7 +86,7 @@ def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say
     try:
         with locked(parent / f".{folder.name}.lock", say):
             if not folder.is_dir():
-                _unpack_anew(archive, folder, digests)
+                _unpack_anew(archive, folder, digests, say)
     except _DAMAGE as error:
         raise DamagedArchive(f"{archive} cannot be unpacked: {error}; get it again.") from error
     except OSError as error:
@@ -70,18 +95,26 @@ def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say
     return folder
 
 
-def _unpack_anew(archive: Path, folder: Path, digests: Digests) -> None:
+def _unpack_anew(archive: Path, folder: Path, digests: Digests, say: Say) -> None:
     """Fill a folder beside its place and move it there; what a killed run left is removed."""
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
-        written = _extract(archive, partial, Budget(archive, partial), _LEVELS)
+        written = _extract(archive, partial, Budget(archive, partial), say)
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     for file, digest in written.items():
         digests.note(folder / file.relative_to(partial), digest)
+
+
+def no_archive(path: Path) -> str:
+    """Say that a file is no .zip, and what it looks like."""
+    with open(path, "rb") as file:
+        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    looks = [words for begin, words in _BEGINNINGS.items() if head.startswith(begin)]
+    return f"is no .zip, {looks[0] if looks else 'or a damaged one'}"
 
 
 def is_archive(path: Path) -> bool:
@@ -90,26 +123,38 @@ def is_archive(path: Path) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
-def _extract(archive: Path, target: Path, budget: Budget, levels: int) -> dict[Path, str]:
+def _extract(
+    archive: Path, target: Path, budget: Budget, say: Say, levels: int = _LEVELS
+) -> dict[Path, str]:
     """Extract the files of one archive; an archive in it becomes a folder of its name.
 
     Returns the sha256 of the files that are left.
     """
     with zipfile.ZipFile(archive) as content:
-        members = _members(content, archive)
+        members = _members(content, archive, say)
         budget.take(members)
         written = _write_all(content, members, target)
     inner = [file for file in written if file.suffix.lower() == ".zip"]
     for file in inner if levels > 1 else []:
-        written |= _extract(file, file.with_suffix(""), budget, levels - 1)
+        try:
+            written |= _extract(file, file.with_suffix(""), budget, say, levels - 1)
+        except _DAMAGE as error:
+            raise zipfile.BadZipFile(f"{file.name} in it: {error}") from error
         file.unlink()
         del written[file]
     return written
 
 
-def _members(content: zipfile.ZipFile, archive: Path) -> list[zipfile.ZipInfo]:
+def _members(content: zipfile.ZipFile, archive: Path, say: Say) -> list[zipfile.ZipInfo]:
     """Return the members that are files of the dataset, checked."""
     everything = content.infolist()
+    for member in everything:
+        member.filename = name_of(member)
+    if guessed := [member.filename for member in everything if is_guessed(member)]:
+        say(
+            f"WARNING: {archive.name} does not say how '{guessed[0]}' is encoded, and "
+            f"{len(guessed):,} names like it; where they are garbled, unpack it yourself."
+        )
     check_places(everything, content.start_dir, archive)
     check_names(everything, archive)
     return [member for member in everything if is_wanted(member)]

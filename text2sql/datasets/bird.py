@@ -16,6 +16,7 @@ from typing import Any
 
 from text2sql.datasets.databases import database_files, is_path, resolve
 from text2sql.datasets.gold_file import read_gold_file
+from text2sql.datasets.json_rows import kind_of
 from text2sql.datasets.layout import SplitLayout, find_split, fingerprint
 from text2sql.datasets.rows import Field, Row, read_rows
 from text2sql.errors import Text2SqlError
@@ -146,9 +147,12 @@ def _require_fields(row: Row, has_gold: bool) -> None:
             raise row.missing(field)
         value = row.get(field)
         if not isinstance(value, str | None):
-            raise row.error(f"'{field}' must be text, not {type(value).__name__}")
+            raise row.error(f"'{field}' must be text, not {kind_of(value)}")
+    for field in (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET):
+        row.require_plain(field)
     if not has_gold and not row.has(Field.SQL):
         raise row.missing(Field.SQL)
+    row.require_text(Field.SQL)
 
 
 def _identity(row: Row) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from text2sql.errors import Text2SqlError
 
-_DEPTH = 6
+_DEPTH = 12
 _LITTER = ("__macosx", "thumbs.db", "desktop.ini")
 
 Found = list[tuple[int, Path]]
@@ -32,11 +32,19 @@ def entries(folder: Path) -> list[Path]:
 def walk(
     root: Path, closed: Callable[[Path], bool] = lambda folder: False
 ) -> Iterator[tuple[int, Path]]:
-    """Yield (depth, folder) from the root down; folders that are ``closed`` are not entered."""
+    """Yield (depth, folder) from the root down; folders that are ``closed`` are not entered.
+
+    A folder that several links lead to is visited once, where it is nearest.
+    """
     level = [root]
+    seen: set[str] = set()
     for depth in range(_DEPTH):
         following = []
         for folder in level:
+            place = os.path.realpath(folder)
+            if place in seen:
+                continue
+            seen.add(place)
             yield depth, folder
             if not closed(folder):
                 following += [entry for entry in entries(folder) if entry.is_dir()]

@@ -112,7 +112,9 @@ def refuse_kind(answer: Answer, url: str) -> None:
 def refusal(status: int, url: str) -> Refused:
     """Return the error for a status that no retry mends."""
     if 300 <= status < 400:
-        return Refused(f"{shown(url)} points to where it is not followed (status {status}).")
+        return Refused(
+            f"{shown(url)} points to where it is not followed, or in a circle (status {status})."
+        )
     hint = {
         401: "it needs an account; download it by other means and give its path",
         403: "it is not open to everyone; download it by other means and give its path",

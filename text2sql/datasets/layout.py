@@ -28,6 +28,7 @@ QUESTION_FILES = {
     "train": (
         "train.json",
         "train.jsonl",
+        "train.ndjson",
         "train_filtered*.json",
         "train_filtered*.jsonl",
         "train-[0-9]*.jsonl",
@@ -37,12 +38,13 @@ QUESTION_FILES = {
     "dev": (
         "dev.json",
         "dev.jsonl",
+        "dev.ndjson",
         "mini_dev_sqlite.json",
         "mini_dev_sqlite.jsonl",
         "mini_dev_sqlite-[0-9]*.json",
         "dev_[0-9]*.json",
     ),
-    "test": ("test.json", "test.jsonl"),
+    "test": ("test.json", "test.jsonl", "test.ndjson"),
 }
 """File names of each split, the preferred one first; compared without regard to case.
 
@@ -52,6 +54,12 @@ QUESTION_FILES = {
 
 ARCHIVES = {"train": ("train.zip",), "dev": ("dev.zip", "minidev.zip"), "test": ("test.zip",)}
 """Archives that may hold a split, for a folder in which they lie as they were downloaded."""
+
+_OTHER_FORMS = {
+    (".parquet", ".csv", ".tsv", ".xlsx", ".arrow"): "convert to .jsonl:",
+    (".gz", ".tgz", ".tar", ".bz2", ".xz", ".zst", ".7z", ".rar"): "unpack:",
+}
+"""What people have instead, by the ends of names, and what to do with it."""
 
 Unpack = Callable[[Path], Path]
 
@@ -163,8 +171,22 @@ def _unpack_split(root: Path, split: str, unpack: Unpack | None) -> Path:
     archive = _archive(root, ARCHIVES[split], f"the archive of {split}") if unpack else None
     if archive is None or unpack is None:
         names = " or ".join(QUESTION_FILES[split])
-        raise Text2SqlError(f"No {split} questions below {root}: expected a file named {names}.")
+        raise Text2SqlError(
+            f"No {split} questions below {root}: expected a file named {names}"
+            f"{_other_form(root, split)}."
+        )
     return unpack(archive)
+
+
+def _other_form(root: Path, split: str) -> str:
+    """Say what to do with a file that may hold a split, in a form that is not read."""
+    for _, file in _files(root):
+        name = file.name.lower()
+        known = (todo for endings, todo in _OTHER_FORMS.items() if name.endswith(endings))
+        todo = next(known, "")
+        if todo and (name.startswith(split) or split in file.parts[len(root.parts) :]):
+            return f" ({todo} {file})"
+    return ""
 
 
 def _folder_names(split: str) -> tuple[str, ...]:

@@ -6,19 +6,18 @@ Public copies of BIRD and Spider, and teams' own files, differ in spelling and c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.json_rows import kind_of, parse_rows
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import cut_suffix
 
-LINES = (".jsonl", ".ndjson")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -44,6 +43,8 @@ _NAMES: Mapping[Field, tuple[str, ...]] = {
     Field.SUBSET: ("subset",),
 }
 """The spellings of each field without case and punctuation, the preferred one first."""
+
+_KNOWN = frozenset(name for names in _NAMES.values() for name in names)
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,22 @@ class Row:
             if any(isinstance(v, str) and _HALF.search(v) for v in self._all(field))
         ]
 
+    def require_text(self, field: Field) -> None:
+        """Raise Text2SqlError where a field has something else than text, and no text beside it.
+
+        Spider has an object under "sql" beside its query.
+        """
+        values = [value for value in self._all(field) if not _is_null(value)]
+        if values and not any(isinstance(value, str) for value in values):
+            raise self.error(f"'{field}' must be text, not {kind_of(values[0])}")
+
+    def require_plain(self, field: Field) -> None:
+        """Raise Text2SqlError where a field is no text, number, or list of these."""
+        value = self.get(field)
+        for part in value if isinstance(value, list) else [value]:
+            if not _is_plain(part):
+                raise self.error(f"'{field}' must be text, not {kind_of(part)}")
+
     def missing(self, field: Field) -> Text2SqlError:
         """Return the error that says which key is not there, and which are."""
         return self.error(
@@ -106,69 +123,33 @@ class Row:
 
 def read_rows(file: Path) -> list[Row]:
     """Read a questions file; raise Text2SqlError where it is none."""
-    rows = _parse(read_text(file, "the questions file"), file)
-    for position, row in enumerate(rows):
-        if not isinstance(row, dict):
-            kind = type(row).__name__
-            raise Text2SqlError(f"{file}: entry {position} must be an object, not a {kind}.")
-    return [Row(n, file, _plain(row), tuple(map(str, row))) for n, row in enumerate(rows)]
+    rows = parse_rows(read_text(file, "the questions file"), file)
+    return [_row(position, file, values) for position, values in enumerate(rows)]
 
 
-def _parse(text: str, file: Path) -> list[Any]:
-    """Read one JSON list, be it the only list of an object, or one object a line."""
-    if file.suffix.lower() in LINES:
-        return _parse_lines(text, file)
-    try:
-        content = _load(text)
-    except (ValueError, RecursionError) as error:
-        if text.lstrip().startswith("{"):
-            return _parse_lines(text, file)
-        raise Text2SqlError(
-            f"{file} is not JSON: {error}; give .json or .jsonl, whole and as it was written."
-        ) from error
-    if isinstance(content, dict):
-        lists = [value for value in content.values() if isinstance(value, list)]
-        return lists[0] if len(lists) == 1 else [content]
-    if not isinstance(content, list):
-        kind = type(content).__name__
-        raise Text2SqlError(f"{file} must hold a list of questions, not a {kind}.")
-    return content
+def _row(position: int, file: Path, values: Mapping[str, Any]) -> Row:
+    """Return a row with its values by plain name; of two keys of one name, the one with text.
+
+    Raises Text2SqlError where two keys of one name have different texts: one would be dropped.
+    """
+    row = Row(position, file, {}, tuple(map(str, values)))
+    plain: dict[str, Any] = {}
+    for key, value in values.items():
+        name = re.sub(r"[^a-z0-9]", "", key.lower())
+        if name in _KNOWN and _differ(plain.get(name), value):
+            raise row.error(f"has '{key}' twice, spelt otherwise and with another text; keep one")
+        if not isinstance(plain.get(name), str):
+            plain[name] = value
+    return replace(row, values=plain)
 
 
-def _parse_lines(text: str, file: Path) -> list[Any]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                rows.append(_load(line))
-            except (ValueError, RecursionError) as error:
-                raise Text2SqlError(f"{file}: line {number} is not JSON: {error}.") from error
-    return rows
-
-
-def _load(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; raise ValueError where a key says two things, which readers drop."""
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in values and values[name] != value:
-            raise ValueError(f"an object has the key '{name}' twice, with other values")
-        values[name] = value
-    return values
-
-
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by plain name; of two keys that differ in case only, the one with text."""
-    values: dict[str, Any] = {}
-    for name, value in row.items():
-        plain = re.sub(r"[^a-z0-9]", "", name.lower())
-        if not isinstance(values.get(plain), str):
-            values[plain] = value
-    return values
+def _differ(one: Any, other: Any) -> bool:
+    return isinstance(one, str) and isinstance(other, str) and one.strip() != other.strip()
 
 
 def _is_null(value: Any) -> bool:
     return value is None or value != value
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | None) and not isinstance(value, bool)

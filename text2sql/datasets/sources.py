@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from text2sql.datasets.archives import DamagedArchive, is_archive, unpack
+from text2sql.datasets.archives import DamagedArchive, is_archive, no_archive, unpack
 from text2sql.datasets.digests import Digests
 from text2sql.datasets.download import download
+from text2sql.datasets.http_answers import shown
 from text2sql.datasets.layout import SplitLayout, find_split
 from text2sql.datasets.locking import Say, quiet
 from text2sql.errors import Text2SqlError
@@ -40,6 +42,7 @@ class Sources:
         Questions in a person's own folder or file may name databases anywhere; those of an
         archive only such as came with it.
         """
+        _require_sha256(source)
         key = (source.place, source.sha256)
         if key not in self._folders:
             self._folders[key] = self._folder(*key)
@@ -55,7 +58,7 @@ class Sources:
         if os.path.isdir(path):
             return path
         if not os.path.isfile(path) or not is_archive(path):
-            problem = "is no .zip, or a damaged one" if os.path.isfile(path) else "does not exist"
+            problem = no_archive(path) if os.path.isfile(path) else "does not exist"
             raise Text2SqlError(f"{path} {problem}; give a folder, a .zip or a URL of a .zip.")
         if sha256 and self._digests.of(path) != sha256.lower():
             raise Text2SqlError(
@@ -76,7 +79,9 @@ class Sources:
     def _unpack_download(self, file: Path, url: str) -> Path:
         """Unpack a download; a damaged one is removed, so that the next run gets it again."""
         if not is_archive(file):
-            raise Text2SqlError(f"{url.partition('?')[0]} is no .zip; give the address of one.")
+            problem = no_archive(file)
+            file.unlink()
+            raise Text2SqlError(f"{shown(url)} {problem}; give the address of the .zip itself.")
         try:
             return self._unpack(file)
         except DamagedArchive:
@@ -85,6 +90,13 @@ class Sources:
 
     def _unpack(self, archive: Path) -> Path:
         return unpack(archive, self._root / "archives", self._digests, self._say)
+
+
+def _require_sha256(source: Source) -> None:
+    if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
+        raise Text2SqlError(
+            f"The sha256 of {source.place} must be 64 hexadecimal digits, not '{source.sha256}'."
+        )
 
 
 def is_url(place: str) -> bool:

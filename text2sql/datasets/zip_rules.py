@@ -25,6 +25,7 @@ _LOCAL_HEADER_BYTES = 30
 _DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f:]")
 _ENCRYPTED = 1
+_UTF8 = 0x800
 
 
 class Budget:
@@ -62,6 +63,27 @@ class Budget:
 def parts_of(name: str) -> list[str]:
     """Return the folders and the file of a member's name; some Windows programs write \\."""
     return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+def name_of(member: zipfile.ZipInfo) -> str:
+    """Return a member's name; one without a mark of its encoding is UTF-8 where it can be.
+
+    Programs on Linux and macOS write UTF-8 without saying so. Any other stays as it was read, in
+    code page 437, which the format has for it; Chinese or Japanese names come out garbled.
+    """
+    if member.flag_bits & _UTF8:
+        return member.filename
+    try:
+        return member.filename.encode("cp437").decode()
+    except UnicodeError:
+        return member.filename
+
+
+def is_guessed(member: zipfile.ZipInfo) -> bool:
+    """Whether a member's name may be garbled, since nothing tells how it is encoded."""
+    return not (member.flag_bits & _UTF8 or member.filename.isascii()) and (
+        member.filename == member.orig_filename
+    )
 
 
 def is_folder(member: zipfile.ZipInfo) -> bool:

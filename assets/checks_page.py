@@ -76,6 +76,7 @@ def _note(name: str, asset: str, outcome: Outcome) -> dict[str, Any]:
         "check": name,
         "asset": asset,
         "checked": outcome.checked,
+        "what": outcome.what,
         "holding": list(outcome.holding),
         "failures": [vars(failure) for failure in outcome.failures],
         "columns": [str(column) for column in outcome.examples.columns],
@@ -120,11 +121,17 @@ def _summary(notes: Sequence[Mapping[str, Any]]) -> str:
     rows = "".join(
         f'<tr><td>{_badge(_state(note))}</td><td><a href="#{escape(note["check"])}">'
         f"{escape(note['check'])}</a></td><td>{escape(note['asset'])}</td>"
-        f'<td class="number">{note["checked"]:,}</td><td>{escape(note["time"])}</td></tr>'
+        f'<td class="number">{escape(note.get("what") or format(note["checked"], ","))}</td>'
+        f"<td>{escape(note['time'])}</td></tr>"
         for note in notes
     )
     head = "<th></th><th>check</th><th>asset</th><th>rows</th><th>when (UTC)</th>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _extent(note: Mapping[str, Any]) -> str:
+    rows = "1 row" if note["checked"] == 1 else f"{note['checked']:,} rows"
+    return str(note.get("what") or rows)
 
 
 def _section(note: Mapping[str, Any]) -> str:
@@ -135,7 +142,7 @@ def _section(note: Mapping[str, Any]) -> str:
     holding = f"<details><summary>{holds}</summary><ul>{held}</ul></details>"
     return (
         f'<section id="{escape(note["check"])}"><h2>{escape(note["check"])}</h2>'
-        f'<p class="about">{_badge(_state(note))} {note["checked"]:,} rows checked</p>'
+        f'<p class="about">{_badge(_state(note))} {escape(_extent(note))} checked</p>'
         f"<ul>{failed}</ul>{holding if held else ''}{_examples(note)}</section>"
     )
 

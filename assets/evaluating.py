@@ -20,12 +20,14 @@ from resources.sandbox import SandboxResource
 from text2sql.comparison import HELD_OUT
 from text2sql.efficiency import DEFINITIONS as TIMED
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
+from text2sql.evaluation import SAMPLED, PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
 from text2sql.evaluation_report.files import write_report, write_text
+from text2sql.evaluation_report.trace import Grounds
 from text2sql.json_files import read_if_there, write_json
+from text2sql.known_issues import Correction
 from text2sql.lineage.scores import NOTE, noted_files
-from text2sql.parts import RULE, Strengths
+from text2sql.parts import RULE, Strengths, parts_of
 from text2sql.provenance import code_state, sealed
 from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset
@@ -35,7 +37,7 @@ from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Scores
 from text2sql.submissions import bird_submission, spider_submission
 
 POINTER = "rollouts.json"
-SETTINGS = ("greedy", "sampled", SINGLE_TURN)
+SETTINGS = ("greedy", SAMPLED, SINGLE_TURN)
 
 
 class ScoresConfig(Form):
@@ -85,8 +87,9 @@ def evaluate(
     policies = [_policy_rollouts(sets, found) for found in located]
     drawn = sets[f"{TRAINED} sampled"]
     questions = load_questions(root.path, what.split)
-    provenance = _provenance(context, what, drawn) | _issues_list(root)
-    scores = _scored(root, what.split, questions, policies, drawn.samples, provenance, config)
+    provenance = _provenance(context, what, drawn) | _issues_list(root) | _base(root, what, sets)
+    known = _known(root, what.split, config)
+    scores = known.score(questions, policies, drawn.samples, provenance)
     rules = _rules(questions, policies, config, sandbox)
     scores = replace(scores, scores=[*scores.scores, *(rules.scores() if rules else ())])
     write_json(what.folder / "scores.json", scores.to_dict())
@@ -96,33 +99,45 @@ def evaluate(
     rivals = write_rivals(what.folder, sets, others)
     champion = before(root, scores, outcomes["greedy"], rivals)
     details = details_of(what.run, questions, scores, located, root.path, champion, rules)
-    write_report(what.folder, details, located, questions, root.path, rules)
+    grounds = known.grounds(questions, rules)
+    write_report(what.folder, details, located, questions, root.path, grounds)
     _write_note(context, what)
     _write_submissions(root, what, located[1])
     return scores
 
 
-def _scored(
-    root: ArtifactRoot,
-    split: str,
-    questions: list[Question],
-    policies: list[PolicyRollouts],
-    k: int,
-    provenance: dict[str, str],
-    config: ScoresConfig,
-) -> Scores:
-    """Score base and trained policy with what is known of the split's questions."""
-    strength = load_strength(root.path, split)
-    golds = load_golds(root.path, split)
-    base, trained = policies
-    return score_policies(
-        questions,
-        base,
-        trained,
-        k,
-        provenance,
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a split's questions: reward strength, known issues, what gold returns."""
+
+    strengths: Strengths | None
+    corrections: dict[str, Correction]
+    empty: set[str]
+    failing: set[str]
+
+    def score(
+        self,
+        questions: list[Question],
+        policies: list[PolicyRollouts],
+        k: int,
+        provenance: dict[str, str],
+    ) -> Scores:
+        """Score base and trained policy."""
+        base, trained = policies
+        about = (self.strengths, self.corrections, self.empty, self.failing)
+        return score_policies(questions, base, trained, k, provenance, *about)
+
+    def grounds(self, questions: list[Question], rules: RuleResults | None) -> Grounds:
+        """Return what a line of the report's trace says beside its rollout."""
+        parts = parts_of(questions, self.strengths, self.empty, self.failing)
+        return Grounds(parts, self.corrections, rules)
+
+
+def _known(root: ArtifactRoot, split: str, config: ScoresConfig) -> _Known:
+    strength, golds = load_strength(root.path, split), load_golds(root.path, split)
+    return _Known(
         strengths=Strengths(strength, config.strong) if strength else None,
-        corrections=load_corrections(root.path, split),
+        corrections=load_corrections(root.path, split) or {},
         empty={key for key, gold in golds.items() if gold.empty},
         failing={key for key, gold in golds.items() if gold.failing},
     )
@@ -171,7 +186,9 @@ def _located(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Eval
 def _policy_rollouts(sets: dict[str, RolloutSet], found: Evaluated) -> PolicyRollouts:
     about = sets[f"{found.name} greedy"]
     greedy, sampled, once = (located.rollouts for located in found.sets.values())
-    return PolicyRollouts(found.name, about.policy_revision, greedy, sampled, about.dataset, once)
+    asked = {s: one.keys for s in SETTINGS if (one := sets.get(f"{found.name} {s}"))}
+    revision, dataset = about.policy_revision, about.dataset
+    return PolicyRollouts(found.name, revision, greedy, sampled, dataset, once, asked)
 
 
 def _champion(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> list[PolicyRollouts]:
@@ -215,6 +232,17 @@ def _provenance(
         "sampling": f"{drawn.samples} rollouts, {sampling}",
         "dagster_run": context.run_id,
     }
+
+
+def _base(root: ArtifactRoot, what: Evaluation, sets: dict[str, RolloutSet]) -> dict[str, str]:
+    """Note where the base is not what the run was trained from, or was asked otherwise."""
+    base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
+    record = read_if_there(root.path / "training" / what.run / "training.json")
+    begun = str(record.get("base_revision", base.policy_revision))
+    found = {"trained_from": begun} if begun != base.policy_revision else {}
+    if base.prompt_revision != trained.prompt_revision:
+        found["base_prompt_revision"] = base.prompt_revision
+    return found
 
 
 def _issues_list(root: ArtifactRoot) -> dict[str, str]:

@@ -51,7 +51,7 @@ def _summary(scores: Scores) -> str:
         for one in scores.comparisons
         if (one.setting, one.part) == ("greedy", ALL)
     ]
-    return " ".join(found)
+    return " ".join([*found, *scores.notes])
 
 
 def _single_turn(scores: Scores) -> dict[str, Any]:

@@ -37,6 +37,11 @@ def evaluated(root: Path, name: str, dataset: str, greedy: str) -> None:
     (folder / "outcomes.json").write_text(json.dumps({"greedy": outcomes, "mean@4": outcomes}))
 
 
+def verdicts(*rows: dict) -> str:
+    """Return a result of ``text2sql evaluate --json`` with these verdicts."""
+    return json.dumps({"questions_sha256": "a", "rule": "official", "verdicts": rows})
+
+
 def test_a_difference_inside_the_noise_is_called_so(tmp_path):
     a, b = scored(tmp_path / "a.json", "mmww"), scored(tmp_path / "b.json", "wmmm")
     found = run(tmp_path, "compare", a, b)
@@ -74,12 +79,45 @@ def test_other_questions_and_rules_are_refused(tmp_path):
     assert "by 'multiset'" in run(tmp_path, "compare", a, other).stderr
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"verdicts": [{}], "questions_sha256": "a"}'])
+ONE = {"question_id": 1, "verdict": "match"}
+SPOILT = ["{", "[]", "{}", verdicts({}), '{"verdicts": [], "questions_sha256": ""}']
+SPOILT += [verdicts(ONE | {"verdict": None}), verdicts(ONE, ONE), '{"verdicts": ["x"]}']
+
+
+@pytest.mark.parametrize("text", SPOILT)
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     found = run(tmp_path, "compare", "a.json", "a.json")
     assert found.returncode == 1 and found.stderr.startswith("error: a.json")
-    assert "Traceback" not in found.stderr
+    assert "Traceback" not in found.stderr and "unexpected" not in found.stderr
+
+
+def test_evaluations_without_a_common_result_say_nothing_of_each_other(tmp_path):
+    a, b = scored(tmp_path / "a.json", "mi"), scored(tmp_path / "b.json", "im")
+    found = run(tmp_path, "compare", a, b)
+    assert found.returncode == 1 and found.stdout == ""
+    assert "no question with a valid result in common" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("scores", "outcomes"),
+    [
+        ('{"provenance": null}', '{"greedy": {}}'),
+        ("{}", '{"greedy": {"dev/0": 1.0}}'),
+        ('{"provenance": {"dataset": "d1"}}', '{"greedy": {"dev/0": "right"}}'),
+        ('{"provenance": {"dataset": "d1"}}', '{"greedy": {"dev/0": NaN}}'),
+        ('{"provenance": {"dataset": "d1"}}', '{"greedy": [1.0]}'),
+    ],
+)
+def test_an_evaluation_that_was_spoilt_is_named(tmp_path, scores, outcomes):
+    evaluated(tmp_path, "june", "d1", "mwww")
+    evaluated(tmp_path, "july", "d1", "mmww")
+    folder = tmp_path / "evaluation" / "july"
+    (folder / "scores.json").write_text(scores)
+    (folder / "outcomes.json").write_text(outcomes)
+    found = run(tmp_path, "compare", "june", "july")
+    assert found.returncode == 1
+    assert f"The evaluation in {folder} makes no sense" in found.stderr
 
 
 def test_training_runs(tmp_path):
@@ -101,6 +139,8 @@ def test_report_of_a_run_without_one(tmp_path):
     evaluated(tmp_path, "june", "d1", "mwww")
     found = run(tmp_path, "report", "june")
     assert found.returncode == 1 and "materialize dev_scores" in found.stderr
+    (tmp_path / "evaluation" / "june" / "report.json").write_text('{"scores": {}}')
+    assert "report.json is no report of this version" in run(tmp_path, "report", "june").stderr
     assert "no evaluation" in run(tmp_path, "report", "../june").stderr
 
 

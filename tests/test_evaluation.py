@@ -116,6 +116,21 @@ def test_a_rollout_that_tried_to_write_has_no_vote():
     assert vote_of([*tried, rollout(0, "match", 3)]).index == 3
 
 
+def test_a_question_that_was_to_be_asked_and_has_no_rollout_is_missing():
+    sampled = {0: "mm", 1: "mw"}
+    base, trained = policy(BASE, "mm", sampled), policy(TRAINED, "mm", {0: "mm"})
+    asked = {"sampled": ["dev/0", "dev/1"], "single-turn": ["dev/0"]}
+    scores = score(base, replace(trained, asked=asked), questions=2, k=2)
+    assert scores.missing == {BASE: 0, TRAINED: 2}
+    assert scores.partial(TRAINED, "vote@2") == "partial: 1 of 2 questions"
+    assert scores.partial(TRAINED, "single-turn") == "partial: 0 of 2 questions"
+
+
+def test_a_cell_of_a_markdown_table_ends_no_row_and_is_no_html():
+    (_, _, line) = markdown_table([{"questions": "a|b\n<i>", "n": "1"}]).splitlines()
+    assert line == "| a\\|b &lt;i&gt; | 1 |"
+
+
 def test_infrastructure_is_missing_and_never_wrong():
     trained = policy(TRAINED, "mimm", {0: "mmmm", 2: "mmmi"})
     scores = score(policy(BASE, "wwww"), trained)

@@ -22,6 +22,9 @@ from text2sql.evaluation_report.details import Before, Evaluated, details_of
 from text2sql.evaluation_report.files import PAGE, TABLE, TRACE, read_details, write_report
 from text2sql.evaluation_report.page import render_report
 from text2sql.evaluation_report.reference import BIRD_DEV, is_bird_dev
+from text2sql.evaluation_report.trace import Grounds
+from text2sql.known_issues import Correction, Issue
+from text2sql.parts import Strengths, parts_of
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located
 from text2sql.rollout_store import Rollout, RolloutStore
@@ -103,7 +106,13 @@ def made(tmp_path):
     old, new = {"dev/0": 1.0, "dev/2": 1.0}, {"dev/0": 1.0, "dev/2": 0.0}
     before = Before("june", compare("greedy", "all", "", old, new, old), [], ["dev/2"])
     details = details_of("july", asked, scores, [base, trained], tmp_path, before, rules)
-    page = write_report(tmp_path / "july", details, [base, trained], asked, tmp_path, rules)
+    issue = Issue("2", "unclear", "us")
+    grounds = Grounds(
+        parts_of(asked, Strengths({"dev/0": 0.9, "dev/1": 0.1}, 0.5), {"dev/3"}),
+        {"dev/2": Correction("dev/2", issue, ())},
+        rules,
+    )
+    page = write_report(tmp_path / "july", details, [base, trained], asked, tmp_path, grounds)
     return page.read_text(), details
 
 
@@ -119,7 +128,8 @@ def test_the_page_answers_the_four_questions(made):
     assert "trained vote@4, trained pass@4, trained mean@4: partial: 3 of 4 questions" in page
     assert (
         "The trained policy&#x27;s greedy accuracy; the base has 25.0 %. A vote among 4 rollouts "
-        "gives 66.7 %. One reply without tools (single-turn) gives 25.0 %." in page
+        "gives 66.7 % on 3 of the questions, where greedy has 66.7 %. One reply without tools "
+        "(single-turn) gives 25.0 %." in page
     )
     assert '<td>db&lt;1&gt;</td><td class="number">1</td>' in page  # its curve
     assert "development metric" in page and "Published" not in page
@@ -147,10 +157,58 @@ def test_every_number_can_be_counted_from_lines(made, tmp_path):
     assert {"policy": TRAINED, "setting": "greedy", "part": "all", "name": "", "value": "0.5"} in (
         [{n: row[n] for n in ("policy", "setting", "part", "name", "value")} for row in shares]
     )
+    assert [(r["gold"], r["strength"], r["corrected"], r["classes"]) for r in greedy] == [
+        ("gold with rows", "strong", "match", ""),
+        ("gold with rows", "weak", "match", ""),
+        ("gold with rows", "", "flagged", "no such column"),
+        ("gold without rows", "", "wrong", "wrong filter value"),
+    ]
+    effort = ("turns", "prompt_tokens", "completion_tokens", "seconds", "stop_reason")
+    assert [greedy[0][name] for name in effort] == ["2", "10", "5", "0.5", "submit"]
     file, line = rows[1]["place"].rsplit(":", 1)
     assert f'"key": "{rows[1]["key"]}"' in (tmp_path / file).read_text().splitlines()[int(line) - 1]
     assert rows[1]["place"] in page
     assert details["questions"][1][TRAINED]["solved"] == 2
+
+
+def test_half_a_character_from_a_model_spoils_no_file(made, tmp_path):
+    """A reply in JSON may hold half of a pair of surrogates, which UTF-8 has no form for."""
+    _, details = made
+    half = "SELECT '\ud83d'"
+    details["questions"][2][TRAINED]["sql"] = half
+    details["examples"][0]["transcript"][0]["text"] = half
+    page = write_report(tmp_path / "half", details, [], [], tmp_path)
+    assert "SELECT &#x27;\\ud83d&#x27;" in page.read_text()
+    assert read_details(page.parent)["questions"][2][TRAINED]["sql"] == half
+
+
+def test_what_the_infrastructure_spoilt_is_no_failure_of_the_policy(made):
+    _, details = made
+    details["questions"][3][TRAINED]["verdict"] = "infrastructure"
+    page = render_report(details)
+    assert "Questions without a match: 1." in page
+    assert "Questions without a valid result: 1." in page
+
+
+def test_a_base_that_the_run_was_not_trained_from_is_named(made):
+    _, details = made
+    scores = details["scores"]
+    others = {"trained_from": "r9", "base_prompt_revision": "p2"}
+    scores = scores | {"provenance": scores["provenance"] | others}
+    page = render_report(details | {"scores": scores})
+    assert "trained from another policy (revision r9) than the base that is shown (revi" in page
+    assert "asked with other prompts (revision p2)" in page
+
+
+def test_the_weakest_parts_and_the_p_of_each(made):
+    page, details = made
+    assert "Lowest by" not in page  # there is one difficulty
+    for score in details["scores"]["scores"]:
+        if score["part"] == "gold":
+            score["part"] = "difficulty"
+    page = render_report(details)
+    assert "Lowest by difficulty: gold without rows, 0.0 % [0.0, 79.3], n = 1." in page
+    assert '<th class="number">p</th>' in page and "of twenty parts" in page
 
 
 def test_examples_show_the_transcript_and_say_where_it_lies(made):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_object
 from text2sql.judge import Verdict
 from text2sql.rollout_origin import require_dataset
 from text2sql.scores import Comparison, Outcomes, compare
@@ -69,9 +70,23 @@ def read_side(name: str, root: Path) -> Side:
         raise Text2SqlError(f"There is no file {path}.")
     folder = run_folder(root, name)
     scores, outcomes = (_read_scored(folder / file) for file in ("scores.json", "outcomes.json"))
-    dataset = str(scores.get("provenance", {}).get("dataset", ""))
-    kept = {setting: one for setting, one in outcomes.items() if not setting.startswith("mean")}
+    try:
+        dataset = str(scores["provenance"]["dataset"])
+        settings = {setting: _numbers(one) for setting, one in outcomes.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Text2SqlError(
+            f"The evaluation in {folder} makes no sense ({error!r}): materialize dev_scores again."
+        ) from error
+    kept = {setting: one for setting, one in settings.items() if not setting.startswith("mean")}
     return Side(name, "training run", dataset, "official", kept)
+
+
+def _numbers(outcomes: Mapping[str, Any]) -> Outcomes:
+    """Return outcomes as shares; raises ValueError for anything else."""
+    found = {key: float(share) for key, share in outcomes.items()}
+    if wrong := [key for key, share in found.items() if not 0 <= share <= 1]:
+        raise ValueError(f"{wrong[0]} has no share between 0 and 1")
+    return found
 
 
 def run_folder(root: Path, run: str) -> Path:
@@ -107,21 +122,27 @@ def _evaluated(folders: Path) -> list[str]:
 
 
 def _from_file(path: Path) -> Side:
-    found = _read(path)
+    found = read_object(path)
     rows, digest = found.get("verdicts"), found.get("questions_sha256")
-    if not isinstance(rows, list) or not isinstance(digest, str):
+    if not isinstance(rows, list) or not isinstance(digest, str) or not digest:
         raise Text2SqlError(
             f"{path} is no result of text2sql evaluate --json with its questions' sha256; "
             "evaluate the predictions with --json and compare what that writes."
         )
     try:
-        outcomes = {
-            str(row["question_id"]): float(row["verdict"] == Verdict.MATCH)
-            for row in rows
-            if row["verdict"] != Verdict.INFRASTRUCTURE
-        }
-    except (KeyError, TypeError) as error:
-        raise Text2SqlError(f"{path}: a verdict lacks {error}; evaluate again.") from error
+        verdicts = [(str(row["question_id"]), Verdict(row["verdict"])) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Text2SqlError(
+            f"{path}: a verdict makes no sense ({error!r}); evaluate again."
+        ) from error
+    twice = [key for key, count in Counter(key for key, _ in verdicts).items() if count > 1]
+    if twice:
+        raise Text2SqlError(f"{path} has two verdicts on {twice[0]}; evaluate again.")
+    outcomes = {
+        key: float(verdict is Verdict.MATCH)
+        for key, verdict in verdicts
+        if verdict is not Verdict.INFRASTRUCTURE
+    }
     rule = str(found.get("rule", ""))
     return Side(str(path), "predictions", digest, rule, {"execution accuracy": outcomes})
 
@@ -129,18 +150,7 @@ def _from_file(path: Path) -> Side:
 def _read_scored(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise Text2SqlError(f"There is no {file}: materialize dev_scores for {file.parent.name}.")
-    return _read(file)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise Text2SqlError(f"{path} cannot be read: {reason}.") from error
-    if not isinstance(found, dict):
-        raise Text2SqlError(f"{path} must hold a JSON object.")
-    return found
+    return read_object(file)
 
 
 def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
@@ -163,7 +173,12 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
     common = [name for name in first.settings if name in second.settings]
     if not common:
         raise Text2SqlError(f"{first.name} and {second.name} have no setting in common.")
-    return {s: _difference(s, first.settings[s], second.settings[s]) for s in common}
+    found = {s: _difference(s, first.settings[s], second.settings[s]) for s in common}
+    if not any(one.comparison.n for one in found.values()):
+        raise Text2SqlError(
+            f"{first.name} and {second.name} have no question with a valid result in common."
+        )
+    return found
 
 
 def _difference(setting: str, before: Outcomes, after: Outcomes) -> Difference:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import fmean
 
@@ -27,6 +27,8 @@ class PolicyRollouts:
 
     ``revision`` is the policy's, ``dataset`` the fingerprint of what it was asked, empty where
     nobody knows. ``single_turn`` are greedy rollouts without tools: the schema, one reply.
+    ``asked`` are the keys that were to be ``sampled``, and those for ``single-turn``: a question
+    among them without any rollout is missing. Without it only rollouts say what was asked.
     """
 
     name: str
@@ -35,6 +37,7 @@ class PolicyRollouts:
     sampled: Sequence[Rollout] = ()
     dataset: str = ""
     single_turn: Sequence[Rollout] = ()
+    asked: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def rollouts(self) -> Iterator[Rollout]:
         """Yield all rollouts of all settings; the agent's first, then the single-turn ones."""
@@ -108,6 +111,8 @@ def _view(
     return scores, _compare(base, trained, parts, k)
 
 
+SAMPLED = "sampled"
+"""What the set of sampled rollouts is called."""
 CURVE_PARTS = (ALL, DIFFICULTY, DATABASE)
 
 
@@ -117,14 +122,12 @@ def _curves(policy: PolicyRollouts, parts: Sequence[Part], k: int) -> list[Curve
     if not counted:
         return []
     return [
-        curve(policy.name, part.part, part.name, _present(counted, part))
+        curve(
+            policy.name, part.part, part.name, [counted[key] for key in part.keys if key in counted]
+        )
         for part in parts
         if part.part in CURVE_PARTS
     ]
-
-
-def _present(counted: Mapping[str, Ballots], part: Part) -> list[Ballots]:
-    return [counted[key] for key in part.keys if key in counted]
 
 
 def _ballots(group: Sequence[Rollout]) -> Ballots:
@@ -159,9 +162,9 @@ def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
     found: dict[str, Outcomes] = {
         "greedy": {rollout.key: _right(rollout) for rollout in _valid(policy.greedy)}
     }
-    if policy.single_turn:
+    if policy.single_turn or policy.asked.get(SINGLE_TURN):
         found[SINGLE_TURN] = {one.key: _right(one) for one in _valid(policy.single_turn)}
-    if policy.sampled:
+    if policy.sampled or policy.asked.get(SAMPLED):
         votes, passes, means = (found.setdefault(f"{name}@{k}", {}) for name in _SAMPLED)
         for key, group in _complete(policy.sampled, k):
             right = [_right(rollout) for rollout in group]
@@ -232,9 +235,12 @@ def _write_rate(policy: PolicyRollouts) -> float:
 def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
     """Count the questions that lack a valid rollout of a setting that they were asked in."""
     greedy = {rollout.key for rollout in _valid(policy.greedy)}
-    lacking = {key for key, group in by_question(policy.sampled) if len(group) < k}
-    once = {rollout.key for rollout in policy.single_turn}
-    broken = lacking | (once - {rollout.key for rollout in _valid(policy.single_turn)})
+    sampled = {key: len(group) >= k for key, group in by_question(policy.sampled)}
+    once = {rollout.key: False for rollout in policy.single_turn}
+    once |= {rollout.key: True for rollout in _valid(policy.single_turn)}
+    broken = set()
+    for name, done in ((SAMPLED, sampled), (SINGLE_TURN, once)):
+        broken |= {key for key in (*policy.asked.get(name, ()), *done) if not done.get(key)}
     return sum(question.key not in greedy or question.key in broken for question in questions)
 
 

@@ -60,7 +60,7 @@ intervals, on the {scores.split} split: {scores.metric}.
 *vote@{scores.k}* the answer that most of {scores.k} sampled rollouts agree on; *pass@{scores.k}*
 whether any of them is right; *mean@{scores.k}* their average.
 *won* and *lost* count questions that only the trained or only the base policy answers; *p* is
-McNemar's exact test.{_about_parts(scores)}
+McNemar's exact test.{_about_base(scores)}{_about_parts(scores)}
 
 {rows}
 
@@ -124,6 +124,10 @@ def _about_single_turn(scores: Scores) -> str:
     if scores.find(TRAINED, SINGLE_TURN) is None:
         return ""
     return f" *{SINGLE_TURN}* is one reply without tools, with the schema in the prompt;"
+
+
+def _about_base(scores: Scores) -> str:
+    return "".join(f" {sentence}" for sentence in scores.notes)
 
 
 def _about_parts(scores: Scores) -> str:

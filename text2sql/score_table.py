@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 from text2sql.parts import PARTS
 from text2sql.scores import BASE, TRAINED, Comparison, Scores
@@ -55,5 +56,11 @@ def markdown_table(rows: Sequence[Row]) -> str:
     """Return rows as a Markdown table."""
     if not rows:
         return ""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    cells = ([_cell(value) for value in row.values()] for row in rows)
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Escape what Markdown would read as the end of a cell or as HTML."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")

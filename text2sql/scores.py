@@ -92,6 +92,22 @@ class Scores:
         """The split whose questions were asked."""
         return self.provenance.get("split", "dev")
 
+    @property
+    def notes(self) -> list[str]:
+        """What has to be known of the base before the two are compared."""
+        found = []
+        if other := self.provenance.get("trained_from"):
+            found.append(
+                f"The run was trained from another policy (revision {other}) than the base that is "
+                f"shown (revision {self.revisions[BASE]})."
+            )
+        if prompts := self.provenance.get("base_prompt_revision"):
+            found.append(
+                f"The base was asked with other prompts (revision {prompts}) than the trained "
+                "policy, each as its agent settings say."
+            )
+        return found
+
     def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
         """Return one score, None where there is none."""
         wanted = (policy, setting, part, name)

@@ -54,7 +54,8 @@ def _change(its: Difference) -> list[str]:
 
 
 def _text(setting: str, its: Difference) -> str:
-    shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {its.comparison.n}"
+    n = its.comparison.n
+    shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {n}" if n else "n = 0"
     lines = [f"{setting}: {shares}", *_change(its), f"  {difference(its.comparison, 'A')}"]
     if its.only_one:
         lines.append(f"  partial: {its.only_one} questions have a result in only one of the two")

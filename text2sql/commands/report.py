@@ -16,7 +16,7 @@ from text2sql.errors import Text2SqlError
 @click.argument("run", metavar="RUN")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, readable=False, dir_okay=False),
     help="Write the page here; default: report.html in the run's folder.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the page's path.")
@@ -35,11 +35,10 @@ def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
       1  something to mend: no such run, no report, a full disk
       2  wrong usage
     """
-    from text2sql.evaluation_report.files import PAGE, read_details, write_text
-    from text2sql.evaluation_report.page import render_report
+    from text2sql.evaluation_report.files import PAGE, render_again, write_text
 
     folder = evaluation_folder(local_root(), run)
-    page = write_text(output or folder / PAGE, render_report(read_details(folder)))
+    page = write_text(output or folder / PAGE, render_again(folder))
     click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
     if show and click.launch(str(page)):
         raise Text2SqlError(f"No browser could be started; open {page} yourself.")

@@ -13,17 +13,24 @@ from text2sql.judge import Verdict
 from text2sql.scores import BASE, TRAINED
 
 _MATCH = Verdict.MATCH.value
+_NO_RESULT = ("missing", Verdict.INFRASTRUCTURE.value)
+JUDGED = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.INFRASTRUCTURE)
+"""Verdicts that say something of a question."""
 _SHOWN_CLASSES = 16
 
 
 def summary(details: Mapping[str, Any]) -> str:
     """Say in a few words where the trained policy fails most."""
     classes = details["classes"][TRAINED]
+    verdicts = Counter(_verdicts(details, TRAINED))
+    nothing = sum(verdicts.pop(verdict, 0) for verdict in _NO_RESULT)
+    lacking = f"<p>Questions without a valid result: {nothing:,}.</p>" if nothing else ""
     if not classes:
-        return "<p>It does not fail on these questions.</p>"
-    wrong = sum(verdict not in (_MATCH, "missing") for verdict in _verdicts(details, TRAINED))
+        words = "It does not fail on these questions." if verdicts else "Nothing was answered."
+        return f"<p>{words}</p>{lacking}"
     first = "; ".join(f"{one['name']} {one['count']}" for one in classes[:3])
-    return f"<p>Questions without a match: {wrong:,}. Most often: {html.text(first)}.</p>"
+    wrong = verdicts.total() - verdicts[_MATCH]
+    return f"<p>Questions without a match: {wrong:,}. Most often: {html.text(first)}.</p>{lacking}"
 
 
 def section(details: Mapping[str, Any]) -> str:
@@ -123,7 +130,7 @@ def changed_section(details: Mapping[str, Any]) -> str:
     lost: list[str] = []
     for row in details["questions"]:
         base, trained = (row[name]["verdict"] for name in (BASE, TRAINED))
-        if "missing" in (base, trained) or Verdict.INFRASTRUCTURE in (base, trained):
+        if base in _NO_RESULT or trained in _NO_RESULT:
             continue
         if (base == _MATCH) != (trained == _MATCH):
             (lost if base == _MATCH else gained).append(row["key"])

@@ -5,12 +5,13 @@ The page needs no network. Everything that comes from questions, databases or mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from text2sql.evaluation_report import charts, failed, html, rules, tables
 from text2sql.evaluation_report.reference import SOURCE
 from text2sql.evaluation_report.words import champion_name, difference, interval, percent
+from text2sql.judge import Verdict
 from text2sql.page_style import document
 from text2sql.parts import CORRECTED
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
@@ -58,7 +59,7 @@ def _about(scores: Scores) -> str:
         f'<p class="about">{scores.questions:,} {html.text(scores.split)} questions, dataset '
         f"{html.text(scores.provenance.get('dataset', 'unknown'))}. Execution accuracy by BIRD's "
         f"official rule. This is a {html.text(scores.metric)}.</p>"
-        f"<p>{keys}</p>{_partial(scores)}"
+        f"<p>{keys}</p>{''.join(map(_note, scores.notes))}{_partial(scores)}"
     )
 
 
@@ -70,7 +71,12 @@ def _partial(scores: Scores) -> str:
             if words := scores.partial(policy, setting):
                 found.setdefault(words, []).append(f"{policy} {setting}")
     told = "; ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
-    return f'<p class="note">{html.text(told)}.</p>' if told else ""
+    words = "A setting on fewer questions is not to be compared with one on all of them."
+    return _note(f"{told}. {words}") if told else ""
+
+
+def _note(sentence: str) -> str:
+    return f'<p class="note">{html.text(sentence)}</p>'
 
 
 def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
@@ -84,30 +90,46 @@ def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
         if one
     )
     boxes = {
-        "How good?": good + f"<p>{html.text(_also(scores))}</p>",
+        "How good?": good + f"<p>{html.text(_also(scores, details))}</p>",
         "How sure?": f"{sure}<p>95 % intervals over the questions.</p>",
-        "Better than before?": "".join(f"<p>{html.text(s)}</p>" for s in _better(scores, details)),
-        "Where does it fail?": failed.summary(details),
+        "Better than before?": _sentences(_better(scores, details)),
+        "Where does it fail?": failed.summary(details) + _sentences(tables.weakest(scores)),
     }
     sections = "".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in boxes.items())
     return f'<div class="answers">{sections}</div>'
 
 
-def _also(scores: Scores) -> str:
+def _sentences(found: Iterable[str]) -> str:
+    return "".join(f"<p>{html.text(sentence)}</p>" for sentence in found)
+
+
+def _also(scores: Scores, details: Mapping[str, Any]) -> str:
     """Say what the first number is, and what the base and the other settings give."""
     base, official = (scores.find(policy, "greedy") for policy in (BASE, TRAINED))
     told = [f"the base has {percent(base.value)}"] if base and base.n else []
     sentences = ["; ".join(["The trained policy's greedy accuracy", *told])]
-    others = {
-        f"A vote among {scores.k} rollouts": scores.find(TRAINED, f"vote@{scores.k}"),
-        f"One reply without tools ({SINGLE_TURN})": scores.find(TRAINED, SINGLE_TURN),
-    }
-    found = {name: one for name, one in others.items() if one and one.n}
-    sentences += [f"{name} gives {percent(one.value)}" for name, one in found.items()]
+    sentences += _voted(scores, details)
+    once = scores.find(TRAINED, SINGLE_TURN)
+    if once and once.n:
+        sentences.append(f"One reply without tools ({SINGLE_TURN}) gives {percent(once.value)}")
     corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
     if official and corrected:
         sentences.append(f"Official n = {official.n:,}; corrected {interval(corrected)}")
     return " ".join(f"{sentence}." for sentence in sentences)
+
+
+def _voted(scores: Scores, details: Mapping[str, Any]) -> list[str]:
+    """Say what voting gives; where not every question was sampled, beside greedy on the same."""
+    voted = scores.find(TRAINED, f"vote@{scores.k}")
+    if voted is None or not voted.n:
+        return []
+    words = f"A vote among {scores.k} rollouts gives {percent(voted.value)}"
+    if voted.n == scores.questions:
+        return [words]
+    both = [row[TRAINED] for row in details["questions"] if row[TRAINED]["samples"] >= scores.k]
+    right = [one["verdict"] == Verdict.MATCH for one in both if one["verdict"] in failed.JUDGED]
+    greedy = f", where greedy has {percent(sum(right) / len(right))}" if right else ""
+    return [f"{words} on {voted.n:,} of the questions{greedy}"]
 
 
 def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
@@ -149,7 +171,8 @@ def _curves(scores: Scores) -> str:
         f"<h2>Voting at every k</h2>{chart}"
         '<p class="about">Percent over k. Solid: the vote among k rollouts, averaged over every '
         "choice of k of a question's rollouts, with its 95 % band. Dashed: pass@k, which no way "
-        "of choosing among the k can exceed.</p>"
+        "of choosing among the k can exceed. A tie is shared here; in the table of settings it "
+        "goes to the lowest sample, so that at the last k the two may differ a little.</p>"
         + tables.curve_table(list(shown.values()))
         + tables.curve_parts(scores.curves)
     )

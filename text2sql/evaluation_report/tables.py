@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from text2sql.evaluation_report import html
 from text2sql.evaluation_report.charts import shown_ks
 from text2sql.evaluation_report.reference import PUBLISHED, published
+from text2sql.evaluation_report.words import interval
 from text2sql.parts import CORRECTED, DATABASE, DIFFICULTY, GOLD, STRENGTH, SUBSET
 from text2sql.scores import BASE, TRAINED, Score, Scores
 from text2sql.statistics import p_text
@@ -75,7 +76,24 @@ def parts_section(scores: Scores) -> str:
             continue
         table = _parts_table(scores, part, list(names))
         text += html.folded(f"{title} ({len(names)})", table) if len(names) > 12 else table
-    return text
+    return text + (
+        '<p class="about">p is McNemar\'s, greedy, of each part by itself: of twenty parts without '
+        "any difference one is expected to have p below 0.05.</p>"
+    )
+
+
+def weakest(scores: Scores) -> list[str]:
+    """Name the subset and the difficulty that the trained policy answers worst, greedily."""
+    found = []
+    for part in (SUBSET, DIFFICULTY):
+        own = [
+            s for s in scores.scores if (s.policy, s.setting, s.part) == (TRAINED, "greedy", part)
+        ]
+        asked = [score for score in own if score.n]
+        if len(asked) > 1:
+            least = min(asked, key=lambda score: score.value)
+            found.append(f"Lowest by {part}: {least.name}, {interval(least)}.")
+    return found
 
 
 def _parts_table(scores: Scores, part: str, names: Sequence[str]) -> str:
@@ -95,9 +113,10 @@ def _parts_table(scores: Scores, part: str, names: Sequence[str]) -> str:
             ),
             None,
         )
-        rows.append([name, *cells, f"{changed.won} / {changed.lost}" if changed else ""])
+        counts = [changed.won, changed.lost, p_text(changed.p)] if changed else ["", "", ""]
+        rows.append([name, *cells, *counts])
     head = [part, "base greedy", "trained greedy", f"base {voted}", f"trained {voted}"]
-    return html.table([*head, "greedy gained / lost"], rows, 1)
+    return html.table([*head, "gained", "lost", "p"], rows, 1)
 
 
 def curve_table(curves: Sequence[Curve]) -> str:
@@ -154,10 +173,13 @@ def origin_section(scores: Scores) -> str:
         "<h2>How to trace a number</h2><p>rollouts.csv beside this page has a line for every "
         "rollout that was scored, with its verdict and the file and line where it lies whole, "
         "below the artifact root. A greedy or single-turn share is the share of <code>match</code> "
-        "among the lines of that policy and set; curves count the lines of the set "
-        "<code>sampled</code> by question and digest; the columns db_id, difficulty and subset "
-        "give the parts, multiset to ves the other rules. scores.csv has every share with its "
-        f"interval and n.</p><h2>Definitions</h2><dl>{words}</dl><h2>Origin</h2>{origin}"
+        "among the lines of that policy and set; votes, passes and curves count the lines of the "
+        "set <code>sampled</code> by question and digest. The columns db_id, difficulty, subset, "
+        "gold and strength give the parts, corrected the verdict by the known issues, multiset to "
+        "ves the other rules, classes the failures, turns to stop_reason the effort; the calls of "
+        "tools are in the rollouts themselves. scores.csv has every share with its interval and "
+        "n; <code>text2sql lineage</code> goes on to data, settings and commits.</p>"
+        f"<h2>Definitions</h2><dl>{words}</dl><h2>Origin</h2>{origin}"
     )
 
 

@@ -40,8 +40,12 @@ def transcript(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content)
+        return "\n".join(_part(part) for part in content)
     return str(content or "").strip()
+
+
+def _part(part: Any) -> str:
+    return str(part.get("text", "")) if isinstance(part, Mapping) else str(part)
 
 
 def _call(call: Mapping[str, Any]) -> str:

@@ -27,9 +27,14 @@ def file_digest(file: Path | str) -> str:
 
 
 def write_whole(file: Path, content: str | bytes, *, lasting: bool = False) -> Path:
-    """Write a file, text as UTF-8, as ``whole_file`` does; return it."""
+    """Write a file, text as UTF-8, as ``whole_file`` does; return it.
+
+    Half a character, which JSON may hold, has no form in UTF-8: its escape is written, which is
+    JSON's own form of it.
+    """
+    data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
     with whole_file(file, lasting=lasting) as part:
-        part.write_bytes(content.encode() if isinstance(content, str) else content)
+        part.write_bytes(data)
     return file
 
 

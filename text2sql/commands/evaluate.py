@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
+from text2sql.commands.evaluate_export import export_predictions, require_forms
 from text2sql.commands.evaluate_output import (
     print_rules,
     print_scores,
@@ -19,10 +20,10 @@ from text2sql.commands.evaluate_output import (
     report_left_out,
 )
 from text2sql.datasets.bird import Record, file_key, read_records
-from text2sql.datasets.digests import file_digest
 from text2sql.datasets.predictions import read_predictions
 from text2sql.efficiency import efficiency_values
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.files import file_digest, require_writable, write_whole
 from text2sql.judge import Rule, Verdict
 from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.known_results import KnownResults
@@ -76,6 +77,15 @@ _STDOUT = Path("-")
     help="List of wrong gold queries (docs/known-issues.md): shows corrected accuracy beside it.",
 )
 @click.option(
+    "--export",
+    type=_FILE,
+    multiple=True,
+    callback=require_forms,
+    metavar="FILE",
+    help="Also write the predictions as official evaluators read them: BIRD's form where FILE ends "
+    "with .json, Spider's with .sql or .txt.",
+)
+@click.option(
     "--json", "json_path", type=_FILE, help="Write the result here as well; '-' prints only it."
 )
 def command(
@@ -89,6 +99,7 @@ def command(
     all_rules: bool,
     efficiency: int | None,
     issues_path: Path | None,
+    export: tuple[Path, ...],
     json_path: Path | None,
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
@@ -111,7 +122,7 @@ def command(
     """
     printed = json_path == _STDOUT
     if json_path is not None and not printed:
-        _require_writable(json_path)
+        require_writable(json_path)
     records = read_records(questions, databases, "dev")
     asked = [record.question for record in records if record.reason is None]
     if not asked:
@@ -122,6 +133,7 @@ def command(
         )
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
+    export_predictions(export, predictions, records)
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
         issues = _issues(issues_path, questions, records)
@@ -134,7 +146,7 @@ def command(
     found |= {"timed_runs": efficiency} if efficiency else {}
     text = json.dumps(found, indent=1)
     if json_path is not None and not printed:
-        _write(json_path, text + "\n")  # first: whoever reads what is printed may leave
+        write_whole(json_path, text + "\n")  # first: whoever reads what is printed may leave
     report_left_out(records, sql)
     report_golds(scores)
     report_failures(scores)
@@ -204,30 +216,3 @@ def _plain(rules: Mapping[str, RuleScore]) -> dict[str, Any]:
         for name, score in rules.items()
     }
     return {"rules": rows} if rows else {}
-
-
-def _require_writable(path: Path) -> None:
-    """Find out before the work whether its result can be written; what is there stays."""
-    if path.exists() and not path.is_file():
-        raise Text2SqlError(f"Cannot write {path}: it is no regular file.")
-    with _writing(path) as partial:
-        partial.touch()
-        partial.unlink()
-
-
-def _write(path: Path, text: str) -> None:
-    with _writing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[Path]:
-    """Name the file to write first; a failure is told in a sentence and leaves none behind."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield partial
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise Text2SqlError(f"Cannot write {path}: {error.strerror}.") from error

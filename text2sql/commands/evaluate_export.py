@@ -1,0 +1,54 @@
+"""``text2sql evaluate --export``: a prediction file in the form that official evaluators read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from text2sql.datasets.bird import Reason, Record, file_key
+from text2sql.datasets.predictions import read_predictions
+from text2sql.files import write_whole
+from text2sql.questions import Question
+from text2sql.submissions import bird_submission, spider_submission
+
+_FORMS = {".json": bird_submission, ".sql": spider_submission, ".txt": spider_submission}
+
+
+def require_forms(
+    context: click.Context, parameter: click.Parameter, files: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Refuse a file whose ending names no form."""
+    for file in files:
+        if file.suffix.lower() not in _FORMS:
+            raise click.BadParameter(
+                f"{file} must end with .json for BIRD's form, or .sql or .txt for Spider's."
+            )
+    return files
+
+
+def export_predictions(files: Sequence[Path], predictions: Path, records: Sequence[Record]) -> None:
+    """Write predictions with an entry for every row of the questions file, usable or not.
+
+    A row without a prediction has an empty one in BIRD's form and no SQL in Spider's; one that
+    repeats an earlier row has that row's. Raises Text2SqlError where the disk refuses.
+    """
+    if not files:
+        return
+    rows = [_row(record) for record in records]
+    sql = read_predictions(predictions, rows, [row.key for row in rows])
+    for record, row in zip(records, rows, strict=True):
+        if record.reason is Reason.DUPLICATE_ROW and row.key not in sql:
+            sql[row.key] = sql.get(record.question.key, "")
+    for file in files:
+        write_whole(file, _FORMS[file.suffix.lower()](rows, sql))
+
+
+def _row(record: Record) -> Question:
+    """Return a row's question, under a name of its own where its id is a repetition."""
+    question = record.question
+    if file_key(question.key, record.reason):
+        return question
+    return replace(question, key=f"{question.key} of row {record.position}")

@@ -1,8 +1,6 @@
 """The dataset: an archive in BIRD's layout, its questions and databases, and its gold results."""
 
-import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -26,7 +24,8 @@ from assets.gold import (
     usable_questions,
     with_flags,
 )
-from assets.sources import version_for
+from assets.own_dataset import own_archive
+from assets.sources import SCHEMA, version_for
 from assets.split_checks import check_databases_apart, check_questions_apart
 from assets.suites import (
     check_databases,
@@ -53,8 +52,7 @@ from text2sql.sandbox import Limits
 
 GROUP = "bird"
 DIGESTS = "digests.json"
-_LOOKING = ("datasets/checks", "description_rows", "descriptions", "schema")
-DATABASES_CODE = code_version(*(f"text2sql/{name}.py" for name in _LOOKING))
+DATABASES_CODE = code_version("text2sql/datasets/checks.py", *SCHEMA)
 
 
 @dg.asset(
@@ -68,16 +66,14 @@ def bird_archive(
     digests = Digests(root.path / "bird" / DIGESTS)
     sources = Sources(root.path, digests, context.log.info)
     splits = bird_splits.find_splits(config, sources, root.path)
-    content = bird_splits.content_of(splits, digests)
+    archive = bird_splits.archive_of(config.source, splits, digests)
     digests.save()
-    folder = Path(os.path.commonpath([layout.questions.parent for layout in splits.values()]))
-    archive = data.Archive(config.source, folder, content, splits)
-    write_json(root.path / "bird" / data.ARCHIVE, archive.to_dict())
-    metadata: dict[str, Any] = {"folder": str(folder), "fingerprint": archive.fingerprint}
+    data.store_archive(root.path, archive)
+    place = {"folder": str(archive.folder), "fingerprint": archive.fingerprint}
+    metadata: dict[str, Any] = {**place, "files read": digests.read}
     for split, layout in splits.items():
         metadata[f"{split} questions"] = str(layout.questions)
         metadata[f"{split} databases"] = len(layout.databases)
-    metadata["files read"] = digests.read
     return dg.MaterializeResult(data_version=dg.DataVersion(archive.fingerprint), metadata=metadata)
 
 
@@ -102,12 +98,14 @@ def bird_archive(
     ),
 )
 @told
-def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.MaterializeResult:
+def bird_questions(
+    context: dg.AssetExecutionContext, config: QuestionsConfig, root: ArtifactRoot
+) -> dg.MaterializeResult:
     """Every question of the splits; those that cannot be used are kept with the reason.
 
     The dataset becomes the current one only if nothing critical fails.
     """
-    archive = data.load_archive(root.path)
+    archive = own_archive(context, root.path)
     bird_splits.require_unchanged(archive, Digests(root.path / "bird" / DIGESTS))
     frames, questions = {}, {}
     for split, layout in archive.splits.items():
@@ -117,7 +115,6 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
         frames[split] = bird_splits.question_frame(records)
     everything = pd.concat(frames.values(), ignore_index=True)
     folder = data.dataset_folder(root.path, archive)
-    write_json(folder / data.ARCHIVE, archive.to_dict())
     outcomes = {
         "questions_valid": merge(
             check_questions(frame, config.least, config.most) for frame in frames.values()
@@ -154,13 +151,16 @@ def bird_questions(config: QuestionsConfig, root: ArtifactRoot) -> dg.Materializ
 )
 @told
 def bird_databases(
-    config: DatabasesConfig, root: ArtifactRoot, sandbox: SandboxResource
+    context: dg.AssetExecutionContext,
+    config: DatabasesConfig,
+    root: ArtifactRoot,
+    sandbox: SandboxResource,
 ) -> dg.MaterializeResult:
     """Every database of the splits: whether it is sound, its tables, rows, size and sha256.
 
     A database is looked into once: what is known of its content serves every later run.
     """
-    archive = data.load_archive(root.path)
+    archive = own_archive(context, root.path)
     digests = Digests(root.path / "bird" / DIGESTS)
     bird_splits.require_unchanged(archive, digests)
     reports = Reports(root.path / "bird" / "reports", DATABASES_CODE, digests, config.indexes)
@@ -214,7 +214,7 @@ def gold_results(
 
     A dataset whose results are there already, made by the same code and limit, is not run again.
     """
-    archive = data.load_current(root.path)
+    archive = own_archive(context, root.path, passed=True)
     bird_splits.require_unchanged(archive, Digests(root.path / "bird" / DIGESTS))
     questions = usable_questions(root.path, archive)
     version = gold_version(archive, questions, config.seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,13 @@ def find_splits(config: BirdConfig, sources: Sources, root: Path) -> dict[str, S
 def content_of(splits: Mapping[str, SplitLayout], digests: Digests) -> str:
     """Return the fingerprint of a dataset's files as they are now."""
     return combine_digests({name: layout_of(split, digests) for name, split in splits.items()})
+
+
+def archive_of(source: str, splits: dict[str, SplitLayout], digests: Digests) -> Archive:
+    """Return a dataset as it lies on disk now; its folder is the one that has all of it."""
+    folders = [layout.questions.parent for layout in splits.values()]
+    folder = Path(os.path.commonpath(folders))
+    return Archive(source, folder, content_of(splits, digests), splits)
 
 
 def require_unchanged(archive: Archive, digests: Digests) -> None:

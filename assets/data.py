@@ -1,7 +1,8 @@
 """Where the ingested dataset lies below the artifact root, and how other assets read it.
 
 ``<root>/bird/archive.json`` names the archive that was looked at last, ``current.json`` beside it
-the dataset that passed its checks; ``<root>/bird/<fingerprint>/`` has a folder for each split.
+the dataset that passed its checks; ``<root>/bird/<fingerprint>/`` has a folder for each split, and
+an ``archive.json`` of its own.
 Files are written beside their place and moved there: a reader sees a whole file or none.
 """
 
@@ -59,6 +60,17 @@ def load_archive(root: Path) -> Archive:
     return _pointer(root, ARCHIVE, "bird_archive")
 
 
+def load_dataset(root: Path, fingerprint: str) -> Archive:
+    """Return the archive of this fingerprint."""
+    return _pointer(root, f"{fingerprint}/{ARCHIVE}", "bird_archive")
+
+
+def store_archive(root: Path, archive: Archive) -> None:
+    """Note an archive as the last that was looked at, and beside what is made of it."""
+    for folder in (dataset_folder(root, archive), root / "bird"):
+        write_json(folder / ARCHIVE, archive.to_dict())
+
+
 def load_current(root: Path) -> Archive:
     """Return the dataset that passed its checks last: what everything downstream reads."""
     return _pointer(root, CURRENT, "bird_questions")
@@ -76,16 +88,16 @@ def dataset_folder(root: Path, archive: Archive) -> Path:
     return root / "bird" / archive.fingerprint
 
 
-def load_rows(root: Path, split: str) -> list[dict[str, Any]]:
-    """Return every row of the current dataset's split, also those that are not used."""
-    return _read(split_folder(root, load_current(root), split) / QUESTIONS, "bird_questions")
+def load_rows(root: Path, split: str, archive: Archive | None = None) -> list[dict[str, Any]]:
+    """Return every row of a split, also those that are not used; of the current dataset."""
+    folder = split_folder(root, archive or load_current(root), split)
+    return _read(folder / QUESTIONS, "bird_questions")
 
 
-def load_questions(root: Path, split: str) -> list[Question]:
+def load_questions(root: Path, split: str, archive: Archive | None = None) -> list[Question]:
     """Return the questions of a split that can be used, in the order of the questions file."""
-    return [
-        Question.from_dict(row["question"]) for row in load_rows(root, split) if not row["reason"]
-    ]
+    rows = load_rows(root, split, archive)
+    return [Question.from_dict(row["question"]) for row in rows if not row["reason"]]
 
 
 def load_golds(root: Path, split: str) -> dict[str, GoldResult]:

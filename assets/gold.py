@@ -46,7 +46,7 @@ SENTENCES = {
 
 def usable_questions(root: Path, archive: data.Archive) -> list[Question]:
     """Return the questions of all splits that can be used; raise Text2SqlError where none can."""
-    questions = [q for split in archive.splits for q in data.load_questions(root, split)]
+    questions = [q for split in archive.splits for q in data.load_questions(root, split, archive)]
     if not questions:
         raise Text2SqlError(
             f"No question of {archive.folder} can be used: the checks of bird_questions say why; "

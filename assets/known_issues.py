@@ -13,6 +13,7 @@ from assets.bird import gold_results
 from assets.columns import DATA_TEAM, named_columns
 from assets.expectations import table
 from assets.failures import told
+from assets.own_dataset import own_current
 from assets.sources import version_for
 from assets.versions import fingerprint
 from resources.forms import Form
@@ -60,13 +61,16 @@ class KnownIssuesConfig(Form):
 )
 @told
 def known_issues(
-    config: KnownIssuesConfig, root: ArtifactRoot, sandbox: SandboxResource
+    context: dg.AssetExecutionContext,
+    config: KnownIssuesConfig,
+    root: ArtifactRoot,
+    sandbox: SandboxResource,
 ) -> dg.MaterializeResult:
     """Corrected and second gold queries with their results, and flagged questions.
 
     The dataset stays as it is: only the corrected accuracy, beside the official one, looks here.
     """
-    archive = data.load_current(root.path)
+    archive = own_current(context, root.path)
     datasets = read_issues(Path(config.file).expanduser()) if config.file else []
     found: dict[str, Correction] = {}
     unused = 0

@@ -15,6 +15,7 @@ from assets import data
 from assets.bird import gold_results
 from assets.columns import DATA_TEAM, named_columns
 from assets.failures import told
+from assets.own_dataset import own_current
 from assets.sources import JUDGE, version_for
 from assets.strength_view import describe_strength
 from assets.versions import code_version, fingerprint
@@ -70,7 +71,7 @@ def reward_strength(
 
     What is there already, made from the same data by the same code, is not measured again.
     """
-    archive = data.load_current(root.path)
+    archive = own_current(context, root.path)
     questions = [q for split in archive.splits for q in data.load_questions(root.path, split)]
     version = _version(root.path, archive, config)
     found = _stored(root.path, archive, version)

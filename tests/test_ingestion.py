@@ -15,6 +15,7 @@ import dagster as dg
 import pytest
 
 from assets import bird, data
+from assets.known_issues import known_issues
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from tests.dataset_files import make_database, question, team_row, write
@@ -45,7 +46,7 @@ def published(folder: Path, split: str = "dev") -> Path:
 
 def ingest(root: Path, archive: dict[str, Any], assets: Any = ASSETS, **questions: Any) -> Any:
     config = {"bird_archive": {"splits": ["dev"], **archive}, "bird_questions": questions}
-    if assets is not ASSETS:
+    if bird.bird_archive not in assets:
         del config["bird_archive"]
     return dg.materialize(
         assets,
@@ -331,6 +332,30 @@ def test_a_warning_that_comes_instead_of_a_download_is_told_and_not_kept(tmp_pat
         assert "is no .zip, but a web page" in failure(broken)
         server.now.content = published(tmp_path).read_bytes()
         assert ingest(tmp_path / "root", {"source": server.url}).success
+
+
+@pytest.mark.parametrize(("after", "told"), [("bird_archive", ""), ("bird_questions", "ingested")])
+def test_two_ingestions_into_one_root_do_not_mix(tmp_path: Path, after: str, told: str) -> None:
+    """Another dataset is ingested into the same root in the middle of a run."""
+    for name in ("mine", "other"):
+        make_database(
+            tmp_path / name / "dev_databases" / "shop" / "shop.sqlite", 1 + (name == "mine")
+        )
+        write(tmp_path / name / "dev.json", [question(1 if name == "mine" else 2)])
+
+    @dg.asset(deps=[after], op_tags={"dagster/priority": "9"})
+    def meanwhile() -> None:
+        assert ingest(tmp_path / "root", {"source": str(tmp_path / "other")}).success
+
+    everything = [*ASSETS, bird.gold_results, known_issues, meanwhile]
+    result = ingest(tmp_path / "root", {"source": str(tmp_path / "mine")}, everything)
+    mine = data.load_dataset(tmp_path / "root", metadata(result, "bird_archive")["fingerprint"])
+    assert [q.key for q in data.load_questions(tmp_path / "root", "dev", mine)] == ["dev/1"]
+    assert metadata(result, "bird_databases")["rows"] == 2
+    assert (data.split_folder(tmp_path / "root", mine, "dev") / data.GOLDS).is_file()
+    assert result.success == (not told)
+    if told:
+        assert f"has {told} {tmp_path / 'other'} into" in failure(result)
 
 
 def test_an_interrupted_download_goes_on_in_the_next_run(tmp_path: Path) -> None:

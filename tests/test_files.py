@@ -1,27 +1,15 @@
 """Files and folders that are written whole or not at all, and JSON objects in files."""
 
 import os
-import resource
 import stat
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from full_disk import no_room
 
 from text2sql.errors import Text2SqlError
 from text2sql.files import file_digest, require_writable, whole_file, whole_folder, write_whole
 from text2sql.json_files import parse_object, read_object, write_json
-
-
-@contextmanager
-def no_room():
-    """Let the system refuse every byte that this process writes to a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def names(folder: Path) -> list[str]:

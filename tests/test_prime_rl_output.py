@@ -179,7 +179,7 @@ def test_a_policy_is_whole_and_named_by_its_hashes(broadcast, tmp_path):
     assert {"config.json", "tokenizer.json", "chat_template.jinja", "training.json"} <= names
     again = assemble(broadcast, policy_directory("pocket"), target, AgentSettings(max_turns=5))
     assert again["revision"] == record["revision"]
-    assert not list(tmp_path.glob("*.partial-*"))
+    assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_an_adapter_is_no_model_by_itself(tmp_path):

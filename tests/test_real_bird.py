@@ -16,8 +16,8 @@ from assets import bird, data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import file_key, load_split, read_records
-from text2sql.datasets.digests import file_digest
 from text2sql.datasets.predictions import read_predictions
+from text2sql.files import file_digest
 from text2sql.judge import Verdict, execute_submission, verdict_of
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox, Status

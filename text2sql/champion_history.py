@@ -15,11 +15,12 @@ import socket
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from text2sql.champion import CHAMPION, HISTORY, Seat, is_served, named, parse_record, read_seat
 from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import write_json
 from text2sql.policy.revision import directory_revision
 
 PROMOTION, BY_HAND, ROLLBACK, ADOPTED = "promotion", "by hand", "rollback", "adopted"
@@ -99,7 +100,7 @@ def enthrone(root: Path, seen: Seat, record: Mapping[str, Any]) -> dict[str, Any
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             new = {**record, "number": _next_number(past), "promoted_at": now}
             _append(root / HISTORY, past[len(lines) :])
-            _replace(root / CHAMPION, new)
+            write_json(root / CHAMPION, new, lasting=True)
             _remember(root / HISTORY, new)
     except OSError as error:
         raise Text2SqlError(
@@ -119,21 +120,6 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     )
 
 
-def _replace(file: Path, record: Mapping[str, Any]) -> None:
-    """Write the champion's record, whole or not at all, also where the power fails."""
-    part = file.with_name(f".{file.name}.new")
-    with part.open("w", encoding="utf-8") as stream:
-        json.dump(record, stream, indent=2, ensure_ascii=False)
-        stream.write("\n")
-        _settle(stream)
-    os.replace(part, file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _append(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Add lines; a line that was never finished is replaced, one that fails is taken back."""
     if not records:
@@ -150,7 +136,8 @@ def _append(file: Path, records: Sequence[Mapping[str, Any]]) -> None:
         try:
             for record in records:
                 stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-            _settle(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
         except OSError:
             os.truncate(file, end)
             raise
@@ -165,11 +152,6 @@ def _remember(file: Path, new: Mapping[str, Any]) -> None:
             f"The champion is {named(new)} now, but {file} cannot be written ({error.strerror}): "
             "its line is added with the next change."
         ) from error
-
-
-def _settle(stream: IO[Any]) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
 
 
 def roll_back(

@@ -60,12 +60,14 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
     ]
 
 
-def write_json(file: Path, value: Mapping[str, Any]) -> Path:
+def write_json(file: Path, value: Mapping[str, Any], *, lasting: bool = False) -> Path:
     """Write one JSON object, whole or not at all; return the file.
 
-    Raises Text2SqlError where the disk refuses.
+    What is ``lasting`` is there also after the power failed. Raises Text2SqlError where the disk
+    refuses.
     """
-    return write_whole(file, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return write_whole(file, text, lasting=lasting)
 
 
 def write_rows(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from text2sql.datasets.digests import file_digest
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.files import file_digest
 from text2sql.judge import GoldResult, Verdict, gold_result
 from text2sql.known_results import KnownResults, execute_known
 from text2sql.questions import Question

@@ -19,8 +19,8 @@ from pathlib import Path
 from time import time_ns
 
 from text2sql import __version__
-from text2sql.datasets.digests import file_digest
 from text2sql.errors import Text2SqlError
+from text2sql.files import file_digest
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, is_repeatable
 
 Text = tuple[Path, str]

@@ -15,6 +15,7 @@ from time import time
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 from text2sql.rollout_store import RolloutStore
 
 PACE = ".pace.json"
@@ -169,12 +170,7 @@ class PaceKeeper:
             return
         pace = Pace(self.run_id, self.drawn, round(self.began, 3), round(time(), 3))
         file = self.store.with_name(self.store.stem + PACE)
-        part = file.with_name(f".{file.name}")
-        try:
-            part.write_text(json.dumps(asdict(pace)) + "\n", encoding="utf-8")
-            part.replace(file)
-        except OSError as error:
-            raise Text2SqlError(f"{file} cannot be written: {error.strerror}.") from error
+        write_whole(file, json.dumps(asdict(pace)) + "\n")
 
     def _sentence(self, done: int, total: int) -> str:
         text = f"{done:,} of {total:,} rollouts"

@@ -11,6 +11,7 @@ import click
 from text2sql.commands.question_fields import given_fields, question_fields, require_running
 from text2sql.commands.reporting_tables import with_new_store, with_store
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 
 if TYPE_CHECKING:
     from text2sql.reporting.store import ReportingStore
@@ -187,7 +188,7 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
     if file is None:
         click.echo(text, nl=False)
         return
-    file.write_text(text, encoding="utf-8")
+    write_whole(file, text)
     click.echo(f"wrote {len(found.readable)} questions to {file}")
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from text2sql.datasets.digests import file_digest
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.files import file_digest
 from text2sql.judge import GoldResult, run_gold
 from text2sql.questions import Question
 from text2sql.render import quote_name

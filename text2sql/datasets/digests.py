@@ -11,17 +11,12 @@ from pathlib import Path
 from time import sleep, time_ns
 
 from text2sql.errors import Text2SqlError
+from text2sql.files import file_digest, write_whole
 from text2sql.sandbox.connection import stamp_of
 
 _SETTLED_NS = 50_000_000
 """Longer than a tick of a file system's clock: two changes within one have the same stamp."""
 _READERS = 4
-
-
-def file_digest(path: Path) -> str:
-    """Return the sha256 of a file's bytes in hexadecimal, read in pieces."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def combine_digests(parts: Mapping[str, str]) -> str:
@@ -80,14 +75,7 @@ class Digests:
             return
         known = {**self._load(), **self._known}
         kept = {name: entry for name, entry in known.items() if os.path.exists(name)}
-        partial = self._store.with_name(f".{os.getpid()}.{self._store.name}")
-        try:
-            partial.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(kept, indent=0), encoding="utf-8")
-            os.replace(partial, self._store)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise Text2SqlError(f"Cannot write {self._store}: {error.strerror}.") from error
+        write_whole(self._store, json.dumps(kept, indent=0))
 
     def _load(self) -> dict[str, list[int | str]]:
         if self._store is None or not self._store.is_file():

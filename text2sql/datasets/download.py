@@ -16,7 +16,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from text2sql.datasets.digests import file_digest
 from text2sql.datasets.http_answers import (
     Answer,
     Refused,
@@ -38,6 +37,7 @@ from text2sql.datasets.remote_version import (
 )
 from text2sql.datasets.transfer_log import TransferLog, megabytes
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.files import file_digest
 
 _PIECE = 1 << 18
 

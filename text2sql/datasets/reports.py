@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from text2sql.datasets.checks import OK, DatabaseReport, inspect_database
 from text2sql.datasets.digests import Digests, combine_digests
 from text2sql.descriptions import description_files, unread_files
-from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 from text2sql.sandbox import Sandbox
 
 
@@ -58,7 +57,7 @@ class Reports:
             return kept
         report = self._look(file, sandbox)
         if report.state == OK:
-            self._keep(store, report)
+            write_whole(store, json.dumps(asdict(report)))
         return report
 
     def _look(self, file: Path, sandbox: Sandbox) -> DatabaseReport:
@@ -74,16 +73,6 @@ class Reports:
         parts = dict(zip(names, digests, strict=True))
         unread = "\n".join(part.name for part in unread_files(file))
         return combine_digests({"version": self._version, "unread": unread, **parts})
-
-    def _keep(self, store: Path, report: DatabaseReport) -> None:
-        partial = store.with_name(f".{os.getpid()}.{store.name}")
-        try:
-            store.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(asdict(report)), encoding="utf-8")
-            os.replace(partial, store)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise Text2SqlError(f"Cannot write {store}: {error.strerror}.") from error
 
 
 def _kept(store: Path) -> DatabaseReport | None:

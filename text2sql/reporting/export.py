@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from text2sql.errors import Text2SqlError
+from text2sql.files import write_whole
 from text2sql.reporting.answers import AnswerStatus, StoredAnswer
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import Column
@@ -56,11 +55,11 @@ def export_answers(
     render = _renderer(format_)
     answers = sorted(answers, key=lambda answer: answer.question_id)
     overview = [_overview_row(answer) for answer in answers]
-    files = [_write(folder / f"{OVERVIEW}.{format_}", render(_OVERVIEW_COLUMNS, overview))]
+    files = [write_whole(folder / f"{OVERVIEW}.{format_}", render(_OVERVIEW_COLUMNS, overview))]
     for answer in answers:
         if answer.status == AnswerStatus.ANSWERED:
             file = folder / f"answer_{answer.question_id}.{format_}"
-            files.append(_write(file, render(answer.columns, store.rows(answer))))
+            files.append(write_whole(file, render(answer.columns, store.rows(answer))))
     return files
 
 
@@ -134,16 +133,3 @@ def _as_type(value: Any, type_: str) -> Any:
     if type_ == "real":
         return float(value)
     return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _write(file: Path, content: bytes) -> Path:
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        os.replace(part, file)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise Text2SqlError(f"{file} cannot be written: {error.strerror}") from error
-    return file

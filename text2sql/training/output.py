@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import text2sql
+from text2sql.files import file_digest, whole_folder
+from text2sql.json_files import write_json
 from text2sql.policy.revision import directory_revision
 from text2sql.training.config import GrpoRun
 
@@ -56,17 +55,12 @@ def write_policy(run: GrpoRun, model: Any) -> None:
     Tokenizer, chat template, generation and agent settings are the base policy's own files;
     training.json says what the policy was trained from, on what, and how.
     """
-    partial = run.policy.with_name(f"policy.partial-{os.getpid()}")
-    try:
+    with whole_folder(run.policy) as partial:
         model.save_pretrained(partial)
         for pattern in _COPIED:
             for file in run.policy_dir.glob(pattern):
                 shutil.copyfile(file, partial / file.name)
-        record = json.dumps(_provenance(run), indent=2) + "\n"
-        (partial / "training.json").write_text(record, encoding="utf-8")
-        os.replace(partial, run.policy)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        write_json(partial / "training.json", _provenance(run))
 
 
 def _provenance(run: GrpoRun) -> dict[str, Any]:
@@ -74,7 +68,7 @@ def _provenance(run: GrpoRun) -> dict[str, Any]:
     return {
         "base": run.policy_dir.name,
         "base_revision": directory_revision(run.policy_dir),
-        "prompts_sha256": hashlib.sha256(run.prompts.read_bytes()).hexdigest(),
+        "prompts_sha256": file_digest(run.prompts),
         "recipe": run.recipe(),
         "versions": {"text2sql": text2sql.__version__} | {name: version(name) for name in packages},
     }

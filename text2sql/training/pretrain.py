@@ -8,10 +8,8 @@ leaves room for reinforcement learning. All demonstrations are correct.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +24,8 @@ from torch.utils.data import DataLoader
 from text2sql.datasets.pocket.tokenizer import RUN_SQL, SUBMIT, train_tokenizer
 from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrations
 from text2sql.datasets.pocket.words import DEV, UNSEEN
+from text2sql.files import whole_folder
+from text2sql.json_files import write_json
 from text2sql.training.phases import GENERAL, MIXED, Demonstrations, Example, Phase, encode
 
 if TYPE_CHECKING:
@@ -137,19 +137,16 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory:
     """Write the policy directory whole: bf16 weights, tokenizer, template, agent settings."""
     from transformers import GenerationConfig, Qwen3ForCausalLM
 
-    partial = directory.with_name(directory.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
     weights = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()}
     copy = Qwen3ForCausalLM(model.config).bfloat16()
     copy.load_state_dict(weights)
     copy.generation_config = GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
-    copy.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    (partial / "agent_config.json").write_text(json.dumps(AGENT_CONFIG, indent=2) + "\n")
-    shutil.rmtree(directory, ignore_errors=True)
-    os.replace(partial, directory)
+    with whole_folder(directory) as partial:
+        copy.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        write_json(partial / "agent_config.json", AGENT_CONFIG)
 
 
 class Progress:

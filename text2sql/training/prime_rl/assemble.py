@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.files import file_digest, whole_folder
+from text2sql.json_files import read_object, write_json
 from text2sql.policy.adapter import CONFIG as _ADAPTER_CONFIG
 from text2sql.policy.adapter import RECORD, Adapter
 from text2sql.policy.adapter import WEIGHTS as _ADAPTER
@@ -51,25 +52,17 @@ def assemble(
     Text2SqlError where a shard is missing, torn or not what the index says.
     """
     weights = verify_weights(broadcast)
-    partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+    with whole_folder(target) as partial:
         for name in weights:
             _share(broadcast / name, partial / name)
         _add_base_files(
             base, partial, _FROM_BASE if _ADAPTER in weights else (_CONFIG, *_FROM_BASE)
         )
-        agent_text = json.dumps(agent.to_dict(), indent=2) + "\n"
-        (partial / CONFIG_NAME).write_text(agent_text, encoding="utf-8")
+        write_json(partial / CONFIG_NAME, agent.to_dict())
         record = _record(broadcast, base, target, weights) | dict(provenance or {})
-        _write(partial / RECORD, record)  # an adapter's revision needs to know its base
+        write_json(partial / RECORD, record)  # an adapter's revision needs to know its base
         record["revision"] = directory_revision(partial)
-        _write(partial / RECORD, record)
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        write_json(partial / RECORD, record)
     return record
 
 
@@ -83,7 +76,7 @@ def verify_weights(folder: Path) -> dict[str, str]:
         raise Text2SqlError(f"{folder} has no STABLE: its weights were not written to their end.")
     index = folder / _INDEX
     if index.is_file():
-        promised = _json(index).get("weight_map", {})
+        promised = read_object(index).get("weight_map", {})
         names = [_INDEX, *sorted(set(promised.values()))]
         held = {tensor: name for name in names[1:] for tensor in tensors(folder / name)}
         if held != promised:
@@ -128,14 +121,10 @@ def _record(broadcast: Path, base: Path, target: Path, files: dict[str, str]) ->
         "sha256": files,
     }
     if _ADAPTER in files:
-        rank = int(_json(broadcast / _ADAPTER_CONFIG).get("r", 16))
+        rank = int(read_object(broadcast / _ADAPTER_CONFIG).get("r", 16))
         adapter = Adapter(target, base, record["base_revision"], rank)
         record["vllm_arguments"] = adapter.vllm_arguments(LORA_NAME)
     return record
-
-
-def _write(file: Path, record: Mapping[str, Any]) -> None:
-    file.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def _add_base_files(base: Path, target: Path, patterns: tuple[str, ...]) -> None:
@@ -156,17 +145,6 @@ def _share(source: Path, target: Path) -> None:
 
 def _sha256(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return file_digest(file)
     except OSError as error:
         raise Text2SqlError(f"{file} cannot be read: {error}.") from error
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{file} cannot be read as JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise Text2SqlError(f"{file} is no JSON object.")
-    return value

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
+from text2sql.files import file_digest
+from text2sql.json_files import read_if_there, write_json
 from text2sql.training.prime_rl.files import RunFiles
 from text2sql.training.prime_rl.preflight import Found
 
@@ -18,23 +18,16 @@ def keep_facts(found: Found, files: RunFiles, toml: Path, arguments: list[str]) 
         "prime-rl commit": found.commit,
         "environment": f"text2sql {found.environment}",
         "environment code": found.environment_code,
-        "rl.toml sha256": _sha256(toml),
-        "prompts sha256": _sha256(files.prompts),
-        "gold results sha256": _sha256(files.golds),
+        "rl.toml sha256": file_digest(toml),
+        "prompts sha256": file_digest(files.prompts),
+        "gold results sha256": file_digest(files.golds),
         "started with": " ".join(arguments),
         "logs": str(files.run_dir / "logs" / "latest"),
         "rollouts": str(files.run_dir / "rollouts"),
     }
-    text = json.dumps(facts, indent=2)
-    (files.output_dir / _FILE).write_text(f"{text}\n", encoding="utf-8")
+    write_json(files.output_dir / _FILE, facts)
 
 
 def read_facts(output_dir: Path) -> dict[str, str]:
     """Return what was kept when prime-rl was last started here; nothing where it never was."""
-    file = output_dir / _FILE
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return read_if_there(output_dir / _FILE)

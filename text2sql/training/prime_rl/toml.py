@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from text2sql.files import write_whole
 from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import schema
 from text2sql.training.prime_rl import schema_rollouts as rollouts
@@ -51,8 +52,8 @@ def rl_config(
 
 
 def write_toml(config: schema.RlConfig, path: Path) -> None:
-    """Write the file."""
-    path.write_text(toml_text(config), encoding="utf-8")
+    """Write the file, whole or not at all."""
+    write_whole(path, toml_text(config))
 
 
 def toml_text(config: schema.RlConfig) -> str:

@@ -59,7 +59,7 @@ def _like(trained: RolloutSet, policy: PolicyResource, champion: dict[str, Any])
     if prompts != trained.prompt_revision:
         raise Text2SqlError(
             f"its prompts are {prompts} and theirs {trained.prompt_revision}, as it was made for "
-            "other agent settings."
+            "other agent settings (agent_config.json beside its weights, else the defaults)."
         )
     return replace(trained, policy=spec, policy_revision=revision, prompt_revision=prompts)
 

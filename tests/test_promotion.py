@@ -124,6 +124,7 @@ def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(t
         f"the adopted champion {ADOPTED}, which was not asked these questions: materialize "
         "dev_rollouts and dev_scores for june again" in decision.sentence
     )
+    assert "or was made for other agent settings" in decision.sentence
     assert "text2sql champion promote june --reason WHY, or in the UI with" in decision.sentence
     beside(tmp_path, "june", "revision-small", 20)
     _, decision = look(tmp_path, "june")

@@ -121,11 +121,12 @@ def _not_comparable(run: str, rival: Rival, different: str) -> str:
     """Say why there is no comparison with the champion, and what can be done."""
     known = f"evaluated on {different}" if rival.dataset else "not asked these questions"
     return (
-        f"It cannot be compared with {rival.name}, which was {known}: materialize dev_rollouts "
-        f"and dev_scores for {run} again, which asks that champion, too (the run's log says where "
-        f"it cannot be asked), or promote {run} whatever the gate says, with text2sql champion "
-        f"promote {run} --reason WHY, or in the UI with champion_policy and the action "
-        "promote_by_hand."
+        f"It cannot be compared with {rival.name}, which was {known}. Materialize dev_rollouts "
+        f"and dev_scores for {run} again, which asks that champion, too. Where the run's log says "
+        "that it cannot be asked (it is gone, or was made for other agent settings and so gets "
+        f"other prompts each time), only a person can decide: promote {run} whatever the gate "
+        f"says, with text2sql champion promote {run} --reason WHY, or in the UI with "
+        "champion_policy and the action promote_by_hand."
     )
 
 

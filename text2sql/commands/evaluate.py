@@ -24,7 +24,6 @@ from text2sql.datasets.predictions import read_predictions
 from text2sql.efficiency import efficiency_values
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.files import file_digest, require_writable, write_whole
-from text2sql.files import file_digest, require_writable, write_whole
 from text2sql.judge import Rule, Verdict
 from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.known_results import KnownResults

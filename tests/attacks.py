@@ -424,6 +424,9 @@ ATTACKS = [
     ("use", "USE other", ERROR),
     ("set", "SET search_path = x", WRITE),
     ("two reads", "SELECT 1; SELECT 2", ERROR),
+    ("empty statement after", "SELECT 1;;", ERROR),
+    ("empty statement before", "/* ; */;SELECT 1", ERROR),
+    ("semicolon and comments", "SELECT ';;' /* ; */ ; -- ;;", READ),
     ("nul byte", "SELECT 1\x00", ERROR),
     ("nul in a string", "SELECT 'a\x00b'", ERROR),
     ("lone surrogate", "SELECT '\ud800'", ERROR),
@@ -733,6 +736,22 @@ SCHEMAS = [
     ("settings", _entry("f", f"{_VIRTUAL} pragma_user_version"), _F, ERROR),
     ("extension in a view", "CREATE VIEW f AS SELECT load_extension('x');", _F, ERROR),
     ("tokenizer in a view", "CREATE VIEW f AS SELECT fts3_tokenizer('x');", _F, ERROR),
+    (
+        "search in a view",
+        "CREATE VIRTUAL TABLE d USING fts5(x); INSERT INTO d VALUES ('a b');"
+        "CREATE VIRTUAL TABLE w USING fts5vocab(d, row);"
+        "CREATE VIEW f AS SELECT term FROM w, d WHERE d MATCH 'a';",
+        _F,
+        READ,
+    ),
+    ("columns in a view", "CREATE VIEW f AS SELECT name FROM pragma_table_info('t');", _F, READ),
+    ("other columns in a view", "CREATE VIEW f AS SELECT * FROM sqlite_dbpage;", _F, ERROR),
+    ("statistics in a view", "CREATE VIEW f AS SELECT * FROM dbstat;", _F, ERROR),
+    ("setting in a view", "CREATE VIEW f AS SELECT * FROM pragma_user_version(4);", _F, ERROR),
+    ("log in a view", "CREATE VIEW f AS SELECT * FROM pragma_journal_mode('wal');", _F, ERROR),
+    ("tokenizer in a column", _generated("fts3_tokenizer('simple')"), "SELECT * FROM g", None),
+    ("another's API in a column", _generated("fts5(a)"), "SELECT * FROM g", None),
+    ("log in a column", _generated("sqlite_log(1, 'x')"), "SELECT * FROM g", HARMLESS),
     ("change in a view", _entry("f", "CREATE VIEW f AS DELETE FROM t", "view"), "SELECT 1", None),
     (
         "second statement",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import hashlib
 import os
 import signal
@@ -1103,6 +1104,19 @@ def test_no_descriptor_or_memory_leaks(tmp_path):
     (files, memory, our_files, our_memory), after = measured
     assert (files, our_files) == (after[0], after[2])
     assert after[1] - memory < 20_000 and after[3] - our_memory < 20_000
+
+
+def test_workers_that_are_killed_leave_no_descriptor(database):
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for late in (True, False, True):
+            with Sandbox(1) as own:
+                own.execute(database, UNINTERRUPTIBLE if late else "SELECT 1", Limits(0.05))
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
 
 
 def usage(process):

@@ -124,10 +124,17 @@ class Progress:
 
     def read(self) -> tuple[int, float, bool]:
         """Return the number of the last text that was started, when (monotonic clock), and
-        whether it writes.
+        whether it writes; -1 where none was, or the page is closed.
         """
-        seen = self._page[:]
-        while (again := self._page[:]) != seen:
-            seen = again
+        try:
+            seen = self._page[:]
+            while (again := self._page[:]) != seen:
+                seen = again
+        except ValueError:
+            return -1, 0.0, False
         number, since, writes = self._FORM.unpack(seen)
         return number, since, writes
+
+    def close(self) -> None:
+        """Give the page back, and the descriptor that Python keeps for it."""
+        self._page.close()

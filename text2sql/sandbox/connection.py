@@ -31,7 +31,7 @@ _STEPS = 5_000  # virtual machine steps between two looks at the clock, well und
 _BUSY_SECONDS = 2.0
 _CACHED_STATEMENTS = 32
 _CLOCK_TICK_NS = 50_000_000
-_SETTINGS = ("trusted_schema=0", "cell_size_check=1", "temp_store=2", "query_only=1")
+_SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
 
 
 class UnusableDatabase(Exception):

@@ -128,6 +128,7 @@ class WorkerProcess:
         """Kill the process; it holds nothing worth saving."""
         self.process.kill()
         self._channel.close()
+        self._progress.close()
         self.process.wait()
 
     def _has_crashed(self) -> bool:

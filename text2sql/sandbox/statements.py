@@ -77,6 +77,20 @@ _REMEMBERED_CHARS = 10_000
 _remembered = lru_cache(maxsize=1024)(_statements)
 
 
+def has_empty_statement(sql: str, only: Statement) -> bool:
+    """Whether a text has a ``;`` too many around its only statement: an error to Python's sqlite3,
+    and so to the official evaluator.
+    """
+    if sql.count(";") <= sql.rstrip(_SPACES).endswith(";"):
+        return False
+    first, outside = next(tokens_of(sql)), _marks(sql) - _marks(only.text)
+    return outside > 1 or first.text == ";"
+
+
+def _marks(sql: str) -> int:
+    return sum(token.text == ";" for token in tokens_of(sql))
+
+
 def _split(sql: str) -> Iterator[list[Token]]:
     """Group the tokens by statement; a NUL byte ends a statement as ``;`` does."""
     current: list[Token] = []

@@ -121,7 +121,7 @@ def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(t
     _, decision = look(tmp_path, "june")
     assert decision.outcome is Outcome.REFUSED
     assert (
-        f"the adopted champion {ADOPTED}, which was not asked these questions: materialize "
+        f"the adopted champion {ADOPTED}, which was not asked these questions. Materialize "
         "dev_rollouts and dev_scores for june again" in decision.sentence
     )
     assert "or was made for other agent settings" in decision.sentence

@@ -39,6 +39,17 @@ def expected(count):
 KEEP = Limits(seconds=20, keep_rows=5)
 
 
+def test_what_may_take_long_is_begun_first_and_few_wait_behind_it():
+    plain = [f"SELECT {n}" for n in range(300)]
+    joined = [f"SELECT {n} FROM a JOIN b JOIN c JOIN d" for n in range(5)]
+    nested = ["SELECT * FROM t WHERE a = (SELECT 1)"] * 3
+    nested += ["SELECT * FROM t JOIN u WHERE a = (SELECT max(a) FROM u)"] * 2
+    work = Work([("db", sql) for sql in [*plain, *joined, *nested]], workers=2)
+    batches = [work.take() for _ in range(3)]
+    assert batches[:2] == [[308, 309, 305, 306], [307, 300, 301, 302]]
+    assert len(batches[2]) == 64 and batches[2][:2] == [303, 304]
+
+
 def test_results_come_in_the_order_of_the_texts(databases):
     with Sandbox(2) as sandbox:
         assert sandbox.execute_many([], KEEP) == []

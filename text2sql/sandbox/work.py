@@ -16,7 +16,7 @@ from text2sql.sandbox.process import BatchOutcome, Text, WorkerProcess
 from text2sql.sandbox.results import QueryResult, Status, refused, timeout_message
 from text2sql.sandbox.statements import classify
 
-_BATCH = 64
+_BATCH, _FEW = 64, 4
 _ATTEMPTS = 2
 """A worker that dies may have its own reasons: its text gets one more chance on another."""
 
@@ -24,7 +24,8 @@ _ATTEMPTS = 2
 class Work:
     """Texts to run, taken in batches by several threads.
 
-    Batches get smaller towards the end, so that all workers end at about the same time.
+    Batches get smaller towards the end, so that all workers end at about the same time, and are
+    small where a text may take long, so that few wait behind it.
     """
 
     def __init__(self, texts: Sequence[Text], workers: int) -> None:
@@ -105,7 +106,8 @@ class Work:
 
     def _size(self) -> int:
         left = len(self._left)
-        return min(left, _BATCH, max(1, left // (2 * self._workers)))
+        most = _FEW if left and _is_nested(self.texts[self._left[0]][1]) else _BATCH
+        return min(left, most, max(1, left // (2 * self._workers)))
 
     def _refused(self, number: int) -> QueryResult:
         """Refuse a text that would write; it takes longer to compile than it may."""
@@ -130,14 +132,21 @@ _JOIN = re.compile("join", re.IGNORECASE)
 _MANY = 4
 
 
-def _turn(path: str, sql: str) -> tuple[int, bool, str]:
+def _is_nested(sql: str) -> bool:
+    """Whether a query may run once for each row of another around it."""
+    return len(_SELECT.findall(sql)) > 1
+
+
+def _turn(path: str, sql: str) -> tuple[bool, int, bool, str]:
     """Say when a text's turn is: those that may take long first, so that none ends alone.
 
-    A nested query may run once for each row around it, so it counts for more than any join.
-    Neighbours share a database, so that a worker needs few connections.
+    Of nested queries those with most joins; of the others those with many. Neighbours share
+    a database, so that a worker needs few connections.
     """
-    selects, joins = len(_SELECT.findall(sql)), len(_JOIN.findall(sql))
-    return -selects, selects + joins < _MANY, path
+    joins = len(_JOIN.findall(sql))
+    if _is_nested(sql):
+        return False, -joins, False, path
+    return True, 0, joins + 1 < _MANY, path
 
 
 def _late(seconds: float) -> QueryResult:

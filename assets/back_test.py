@@ -17,6 +17,7 @@ from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_if_there, write_json
 from text2sql.policy.base import Sampling
+from text2sql.policy.places import is_there
 from text2sql.promoting import BACK_TEST_FILE
 from text2sql.sandbox import check_database
 
@@ -138,7 +139,7 @@ def _nothing_to_compare(champion: dict[str, Any], training: dict[str, Any]) -> s
     if champion["revision"] == training["policy_revision"]:
         return "it has the champion's own weights"
     place = champion["policy"]
-    if not place.startswith(("http://", "https://")) and not Path(place).is_dir():
+    if not is_there(place):
         return f"the champion's weights are gone from {place}"
     return ""
 

@@ -25,11 +25,12 @@ from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.candidate import read_candidate, rival_of
-from text2sql.champion import champion_record, is_served, read_seat
+from text2sql.champion import champion_record, read_seat
 from text2sql.champion_history import PROMOTION, history, roll_back
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.model_card import render_card
+from text2sql.policy.places import is_served
 from text2sql.promoting import promote, promote_by_hand
 from text2sql.promotion import BACK_TEST, Finding, GateRules, Outcome, by_hand, decide, judge
 from text2sql.score_table import markdown_table, score_rows

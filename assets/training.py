@@ -23,6 +23,7 @@ from resources.step_pods import training_pod
 from resources.trainer import TrainerResource
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import write_json
+from text2sql.policy.places import is_there
 from text2sql.provenance import read_record, sealed
 from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
 
@@ -68,7 +69,7 @@ def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
     if not record:
         raise Text2SqlError(f"The training run {run} has no policy: materialize grpo_policy first.")
     place = str(record.get("policy", ""))
-    if not place.startswith(("http://", "https://")) and not Path(place).is_dir():
+    if not is_there(place):
         raise Text2SqlError(
             f"The weights of the training run {run} are gone from {place}: materialize grpo_policy "
             "for it again."

@@ -10,6 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from resources.forms import Form
+from text2sql.policy.places import is_served
 
 if TYPE_CHECKING:
     from text2sql.policy.base import Policy
@@ -126,4 +127,4 @@ class PolicyResource(dg.ConfigurableResource):
 
     def starts_server(self, spec: str) -> bool:
         """Say whether a policy gets a vLLM server of its own."""
-        return self.server == "vllm" and not spec.startswith(("http://", "https://"))
+        return self.server == "vllm" and not is_served(spec)

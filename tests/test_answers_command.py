@@ -248,7 +248,7 @@ def test_a_day_without_answers_and_a_place_that_cannot_be_written_are_named(plac
         run(place, "export", "--day", DAY, "--to", tmp_path)
     place.answer(place.question("q", COUNT))
     (tmp_path / "file").write_text("")
-    with pytest.raises(Text2SqlError, match="Cannot write .*answers"):
+    with pytest.raises(Text2SqlError, match=r"Cannot write .*answers"):
         run(place, "export", "--day", DAY, "--to", tmp_path / "file" / "below")
 
 

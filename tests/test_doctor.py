@@ -156,7 +156,7 @@ def test_packages_are_compared_with_the_pins():
 
 
 def test_pins_without_a_checkout(tmp_path, monkeypatch):
-    monkeypatch.setattr(packages, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(packages, "CHECKOUT", tmp_path)
     asked = packages._requirements()
     assert "click" in {requirement.name for requirement in asked[""]}
     assert "torch" in {requirement.name for requirement in asked["local"]}

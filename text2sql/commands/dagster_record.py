@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import text2sql
 from text2sql.champion import ROOT_VARIABLE
+from text2sql.checkout import CHECKOUT
 
 
 def record_champion(root: Path) -> str:
@@ -18,14 +18,13 @@ def record_champion(root: Path) -> str:
     Empty where it is recorded, or where this is no checkout of the project, Dagster is not
     installed, or has no instance here.
     """
-    checkout = Path(text2sql.__file__).resolve().parent.parent
     instance = (root / "dagster_home").is_dir() or os.environ.get("DAGSTER_HOME")
-    program = checkout / "pipelines" / "champion.py"
+    program = CHECKOUT / "pipelines" / "champion.py"
     if not (instance and program.is_file() and importlib.util.find_spec("dagster")):
         return ""
     command = [sys.executable, "-m", "pipelines.champion"]
     named = os.environ | {ROOT_VARIABLE: str(root)}
-    done = subprocess.run(command, cwd=checkout, env=named, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=CHECKOUT, env=named, capture_output=True, text=True)
     if not done.returncode:
         return ""
     lines = done.stderr.strip().splitlines() or [f"status {done.returncode}"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-import text2sql
 from text2sql.champion import ROOT_VARIABLE, local_root
+from text2sql.checkout import CHECKOUT
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 
@@ -73,10 +73,9 @@ def command(
         "dry_run": dry_run,
         "as_json": as_json,
     }
-    root, checkout = local_root(), Path(text2sql.__file__).resolve().parent.parent
-    _require_dagster(checkout)
-    os.environ[ROOT_VARIABLE] = str(root)
-    os.chdir(checkout)
+    _require_dagster()
+    os.environ[ROOT_VARIABLE] = str(local_root())
+    os.chdir(CHECKOUT)
     os.execv(sys.executable, [sys.executable, "-m", "pipelines.train", json.dumps(request)])
 
 
@@ -87,9 +86,9 @@ def _split(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _require_dagster(checkout: Path) -> None:
+def _require_dagster() -> None:
     """Refuse where the Dagster project or what it needs is not here."""
-    if not (checkout / "pipelines" / "train.py").is_file():
+    if not (CHECKOUT / "pipelines" / "train.py").is_file():
         raise Text2SqlError(
             "Training runs are started in a checkout of the project: this is the library alone."
         )

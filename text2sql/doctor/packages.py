@@ -7,17 +7,15 @@ import platform
 import sqlite3
 import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-import text2sql
+from text2sql.checkout import CHECKOUT
 from text2sql.doctor.finding import Finding, State
 
 PROJECT = "text2sql-lifecycle"
-_CHECKOUT = Path(text2sql.__file__).resolve().parent.parent
 _PURPOSE = {
     "reporting": "the reporting tables",
     "postgres": "reporting tables in PostgreSQL",
@@ -130,7 +128,7 @@ def _wanted_python() -> str:
 
 def _project_table() -> dict[str, Any] | None:
     """Read pyproject.toml of the checkout: the installed metadata may be older."""
-    file = _CHECKOUT / "pyproject.toml"
+    file = CHECKOUT / "pyproject.toml"
     if not file.is_file():
         return None
     project: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))["project"]

@@ -10,6 +10,7 @@ from typing import Any
 from text2sql.champion import ADOPTED_RUN
 from text2sql.lineage.chain import Link
 from text2sql.lineage.data import dataset_link, filter_link
+from text2sql.policy.places import is_served
 from text2sql.policy.revision import directory_revision
 from text2sql.provenance import file_version
 from text2sql.training.start import RECORD, TRAINING
@@ -95,7 +96,7 @@ def checkpoints(folder: Path) -> list[int]:
 def _check(link: Link, record: Record) -> None:
     """Note where the weights or the prompts are not those that the record names."""
     policy = str(record.get("policy", ""))
-    if not policy.startswith(("http://", "https://")):
+    if not is_served(policy):
         with link.noting():
             _check_weights(link, Path(policy), str(record.get("policy_revision")))
     kept = Path(policy).parent / "prompts"

@@ -12,6 +12,7 @@ from text2sql.policy.adapter import is_adapter
 from text2sql.policy.base import Policy
 from text2sql.policy.connections import NoAnswer, fetch, is_loopback
 from text2sql.policy.failures import error_text
+from text2sql.policy.places import is_served
 from text2sql.policy.server import ServerPolicy, api_root, named_revision
 from text2sql.settings import AgentSettings
 
@@ -32,7 +33,7 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
     Raises Text2SqlError for a specification that leads nowhere, InfrastructureError where no
     server answers.
     """
-    if spec.startswith(("http://", "https://")):
+    if is_served(spec):
         return _open_server(*server_parts(spec, model))
     directory = policy_directory(spec)
     if directory is None or not directory.is_dir():
@@ -63,7 +64,7 @@ def server_parts(spec: str, model: str | None = None) -> tuple[list[str], str | 
 
 def policy_directory(spec: str) -> Path | None:
     """Return the directory of a policy's weights; None where a server holds them."""
-    if spec.startswith(("http://", "https://")):
+    if is_served(spec):
         return None
     if spec == POCKET:
         import text2sql

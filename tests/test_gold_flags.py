@@ -25,6 +25,8 @@ INSERT INTO player VALUES
   (5, 'Cem', 5, '1970', '30',  3);
 CREATE TABLE team(id INTEGER, title TEXT, points REAL);
 CREATE TABLE good(price TEXT);
+CREATE TABLE word(id INTEGER, folded TEXT COLLATE NOCASE, trimmed TEXT COLLATE RTRIM, plain TEXT);
+INSERT INTO word VALUES (1, 'Oak', 'oak', 'Oak'), (2, 'oak', 'oak ', 'oak'), (3, 'yew', 'yew', 'y');
 INSERT INTO good VALUES ('100'), ('150'), ('n/a'), ('200');
 INSERT INTO team VALUES (1, 'red', 2.5), (2, 'blue', 2.5), (3, 'grey', 1.0);
 """
@@ -80,6 +82,22 @@ DETERMINED = [
     "SELECT MIN(speed) FROM player WHERE LENGTH(speed) = 2",
     "SELECT MAX(price), MAX(price, '9') FROM good",
     "SELECT name FROM player ORDER BY score DESC LIMIT (2)",
+    "SELECT name, MIN(id) FROM player",
+    "SELECT score, MAX(score) FROM player",
+    "SELECT name, MAX(score), team FROM player WHERE id > 1",
+    "SELECT name, COUNT(*) FROM player GROUP BY id",
+    "SELECT p.name, COUNT(*) FROM player AS p JOIN team AS t ON p.team = t.id GROUP BY p.id, 1",
+    "SELECT team AS t, TOTAL(score), SUM(id) FILTER (WHERE score > 1) FROM player GROUP BY t",
+    "SELECT name FROM player GROUP BY team HAVING COUNT(*) = 1",
+    "SELECT name, MAX(score) OVER (PARTITION BY team) FROM player",
+    "SELECT name FROM player WHERE EXISTS (SELECT id, COUNT(*) FROM team)",
+    "SELECT name FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY score, id) AS n FROM player) "
+    "WHERE n = 1",
+    "SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY score) AS n FROM player) WHERE n < 3",
+    "SELECT id FROM word ORDER BY plain LIMIT 1",
+    "SELECT id FROM word ORDER BY folded COLLATE BINARY LIMIT 1",
+    "SELECT id FROM word ORDER BY folded DESC LIMIT 1",
+    "SELECT id FROM word ORDER BY LOWER(plain) || id LIMIT 1",
     "SELECT DATE(born), STRFTIME('%Y', born || '-01-01') FROM player",
 ]
 
@@ -115,6 +133,10 @@ FLAGGED = [
         Flag.LIMIT_CUTS_TIE,
         "SELECT id FROM player ORDER BY SUBSTR('aA', id, 1) COLLATE NOCASE DESC LIMIT 1",
     ),
+    (Flag.LIMIT_CUTS_TIE, "SELECT id FROM word ORDER BY folded LIMIT 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT w.id AS n, w.folded AS f FROM word AS w ORDER BY f LIMIT 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT id, folded FROM (SELECT * FROM word) ORDER BY 2 LIMIT 1"),
+    (Flag.LIMIT_CUTS_TIE, "SELECT MAX(id) FROM word GROUP BY id ORDER BY trimmed LIMIT 1"),
     (Flag.LIMIT_WITHOUT_ORDER, "SELECT name FROM player LIMIT 2"),
     (Flag.NULL_SORTS_FIRST, "SELECT born FROM player ORDER BY born ASC LIMIT 1"),
     (Flag.NULL_SORTS_FIRST, "SELECT name FROM player ORDER BY born LIMIT 1"),
@@ -130,6 +152,28 @@ FLAGGED = [
     (
         Flag.TEXT_SORTED_AS_NUMBER,
         "WITH fast AS (SELECT speed FROM player) SELECT MAX(speed) FROM fast",
+    ),
+    (Flag.BARE_COLUMN, "SELECT name, MAX(score) FROM player"),
+    (Flag.BARE_COLUMN, "SELECT MIN(score), id FROM player"),
+    (
+        Flag.BARE_COLUMN,
+        "SELECT name, COUNT(*) AS n FROM player GROUP BY team ORDER BY n, 1 LIMIT 3",
+    ),
+    (Flag.BARE_COLUMN, "SELECT born, SUM(score) FROM player WHERE team = 1"),
+    (Flag.BARE_COLUMN, "SELECT x FROM (SELECT name AS x, MAX(score) FROM player)"),
+    (
+        Flag.BARE_COLUMN,
+        "WITH p AS (SELECT * FROM player) SELECT name FROM p GROUP BY team HAVING COUNT(*) > 1",
+    ),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "SELECT name FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY score DESC) AS n FROM player) "
+        "WHERE n = 1",
+    ),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "WITH r AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY score ORDER BY team) AS n "
+        "FROM player) SELECT id FROM r WHERE n < 2",
     ),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT CAST(2 AS REL) * 100 / 3"),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT AVG(CAST(born AS DATETIME)) FROM player"),

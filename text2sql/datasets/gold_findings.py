@@ -30,6 +30,8 @@ class Flag(StrEnum):
     other rows come first."""
     UNKNOWN_CAST_TYPE = "unknown_cast_type"
     """A cast names a type that SQLite does not know and takes for another."""
+    BARE_COLUMN = "bare_column"
+    """A column is neither grouped nor aggregated, and has several values to choose from."""
     ASKS_OUTSIDE = "asks_outside"
     """The query asks the clock, the time zone or chance: its answer changes by itself."""
     UNCHECKED = "unchecked"
@@ -52,6 +54,7 @@ def findings_of(
     view = _View(cut, result)
     if view.broken:
         return [(Flag.UNCHECKED, _where(cut, view.broken))]
+    view.learn_collations(run)
     tie = _tie(view)
     if tie is None and cut.outermost and _digest(view.taken) != digest:
         return [(Flag.UNCHECKED, "the query that looks beyond the LIMIT gave other rows")]
@@ -83,6 +86,7 @@ class _View:
             self.broken = "a sort key is no column of the result"
         self.rows = result.rows
         self.own = [row[: len(row) - cut.extra] for row in result.rows]
+        self.collations = [key.collation for key in cut.keys]
 
     @property
     def taken(self) -> list[Row]:
@@ -94,9 +98,39 @@ class _View:
         return tuple(self.rows[at][column] for column in self.columns if column is not None)
 
     def order(self, at: int) -> Row:
-        """The sort keys of a row as the collations that the query names compare them."""
-        keys = zip(self.keys(at), self.cut.keys, strict=True)
-        return tuple(_collated(value, key.collation) for value, key in keys)
+        """The sort keys of a row as the collations of the query and its tables compare them."""
+        keys = zip(self.keys(at), self.collations, strict=True)
+        return tuple(_collated(value, collation) for value, collation in keys)
+
+    def learn_collations(self, run: Callable[[str], QueryResult]) -> None:
+        """Find out which collation a table declares, where neighbours differ in that alone."""
+        for edge in self.edges:
+            for at, (one, other) in enumerate(
+                zip(self.keys(edge - 1), self.keys(edge), strict=True)
+            ):
+                if not self.collations[at] and _alike(one, other):
+                    self.collations[at] = self._declared(at, edge, run)
+
+    def _declared(self, at: int, edge: int, run: Callable[[str], QueryResult]) -> str:
+        """Return the collation of key ``at``, as SQLite compares the row at ``edge``."""
+        text = str(self.keys(edge)[at])
+        probe = self.cut.collation_probe(at, text)
+        result = run(probe) if probe else None
+        if result is None or result.status is not Status.OK or len(result.rows) <= edge:
+            return ""
+        same_letters, same_end = result.rows[edge][-2:]
+        if same_letters and text.swapcase() != text:
+            return "NOCASE"
+        return "RTRIM" if same_end else ""
+
+    @property
+    def edges(self) -> list[int]:
+        """The rows at which the LIMIT begins or ends, where there is a row on both sides."""
+        return [
+            edge
+            for edge in {self.cut.skip, self.cut.skip + self.cut.take}
+            if 0 < edge < len(self.rows)
+        ]
 
     def taken_keys(self) -> list[Row]:
         """The sort keys of the rows that the LIMIT lets through."""
@@ -118,6 +152,14 @@ def _collated(value: Any, collation: str) -> Any:
     return value.rstrip(" ") if isinstance(value, str) and collation == "RTRIM" else value
 
 
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two texts differ, but only as one of SQLite's own collations overlooks."""
+    if not (isinstance(one, str) and isinstance(other, str)) or one == other:
+        return False
+    names = ("NOCASE", "RTRIM")
+    return any(_collated(one, name) == _collated(other, name) for name in names)
+
+
 def _digest(rows: Iterable[Row]) -> str:
     digest = ResultDigest()
     for row in rows:
@@ -127,8 +169,8 @@ def _digest(rows: Iterable[Row]) -> str:
 
 def _tie(view: _View) -> Finding | None:
     """Find rows that sort alike on both sides of where the LIMIT begins or ends."""
-    for edge in {view.cut.skip, view.cut.skip + view.cut.take}:
-        if not 0 < edge < len(view.rows) or view.order(edge - 1) != view.order(edge):
+    for edge in view.edges:
+        if view.order(edge - 1) != view.order(edge):
             continue
         tied = [at for at in range(len(view.rows)) if view.order(at) == view.order(edge)]
         if len({_digest([view.own[at]]) for at in tied}) > 1:
@@ -139,11 +181,11 @@ def _tie(view: _View) -> Finding | None:
 def _tie_finding(view: _View, edge: int, tied: Sequence[int]) -> Finding:
     reached = tied[-1] == len(view.rows) - 1 and len(tied) > 1
     count = f"at least {len(tied)}" if reached and len(view.rows) > MORE else str(len(tied))
-    shown = f"{_show(view.own[edge - 1])} and {_show(view.own[edge])}"
+    shown = f"{show(view.own[edge - 1])} and {show(view.own[edge])}"
     if not view.cut.keys:
         detail = f"more rows than the LIMIT takes and no ORDER BY, such as {shown}"
         return Flag.LIMIT_WITHOUT_ORDER, _where(view.cut, detail)
-    detail = f"{count} rows sort as {_show(view.keys(edge))}, such as {shown}"
+    detail = f"{count} rows sort as {show(view.keys(edge))}, such as {shown}"
     return Flag.LIMIT_CUTS_TIE, _where(view.cut, detail)
 
 
@@ -151,7 +193,7 @@ def _null_first(view: _View) -> Finding | None:
     for keys, row in zip(view.taken_keys(), view.taken, strict=True):
         nulls = [at for at, value in enumerate(keys) if value is None]
         if any(view.cut.keys[at].nulls_first for at in nulls):
-            return Flag.NULL_SORTS_FIRST, _where(view.cut, f"NULL puts {_show(row)} first")
+            return Flag.NULL_SORTS_FIRST, _where(view.cut, f"NULL puts {show(row)} first")
     return None
 
 
@@ -195,6 +237,7 @@ def _where(cut: Cut, detail: str) -> str:
     return detail if cut.outermost else f"in a query inside: {detail}"
 
 
-def _show(row: Row) -> str:
+def show(row: Row) -> str:
+    """Return a row as it is shown to people, shortened."""
     text = ", ".join("NULL" if value is None else repr(value) for value in row)
     return f"({text[:80]}…)" if len(text) > 80 else f"({text})"

@@ -7,19 +7,27 @@ value, or sorts numbers as text; and a cast to an unknown type rarely means what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.bare_columns import bare_columns_of, several_values_of
 from text2sql.datasets.extremes import extremes_of
 from text2sql.datasets.gold_casts import unknown_casts
-from text2sql.datasets.gold_findings import Finding, Flag, as_text_of, findings_of
+from text2sql.datasets.gold_findings import (
+    Finding,
+    Flag,
+    as_text_of,
+    findings_of,
+)
 from text2sql.datasets.limits import MORE, MOST, Cut, Unreadable, cuts_of
+from text2sql.datasets.row_numbers import numbering_of, tie_breaks
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox import Limits, QueryResult, Sandbox
 from text2sql.sandbox.repeatable import asks_outside
 
 _BATCH = 256
@@ -54,15 +62,21 @@ def flag_golds(
     """Return the flags of every gold query that ran, in the order of the questions.
 
     Each distinct query with a LIMIT is run once more, to see what lies beyond; one that sorts
-    numeric text a second time; one that returns a MIN or MAX once for each. Raises Text2SqlError
-    when a database cannot be read at all.
+    numeric text a second time; one that returns a MIN or MAX, or a column beside an aggregate,
+    once for each; one with ROW_NUMBER three times. Raises Text2SqlError when a database cannot be
+    read at all.
     """
     ran = [q for q in questions if q.key in golds and golds[q.key].usable]
     probes = _probes(ran, golds)
     found = {place: _findings_in_text(place[1]) for place in map(_place, ran)}
     for place, findings in _look(probes, sandbox, limits):
         found[place] += findings
-    for place, findings in _look_at_extremes(list(found), sandbox, limits):
+    digests = {_place(question): golds[question.key].digest for question in ran}
+    for place, findings in chain(
+        _look_at_extremes(list(found), sandbox, limits),
+        _look_at_bare_columns(list(found), sandbox, limits),
+        _look_at_numbering(digests, sandbox, limits),
+    ):
         found[place] += findings
     return [
         GoldFlag(question.key, flag, detail[:_DETAIL_CHARS])
@@ -130,12 +144,43 @@ def _look(
 
 def _look_at_extremes(
     places: Sequence[Place], sandbox: Sandbox, limits: Limits
-) -> Iterable[tuple[Place, list[Finding]]]:
+) -> Iterator[tuple[Place, list[Finding]]]:
     """Run the probes of every MIN and MAX; what a probe cannot read has no findings."""
-    bounds = Limits(seconds=limits.seconds, keep_rows=MOST)
     probes = [(place, probe) for place in places for probe in extremes_of(place[1])]
-    for start in range(0, len(probes), _BATCH):
-        batch = probes[start : start + _BATCH]
-        results = sandbox.execute_many([(place[0], probe) for place, probe in batch], bounds)
-        for (place, _), result in zip(batch, results, strict=True):
-            yield place, as_text_of(result)
+    for place, _, result in _run([(*one, one[1]) for one in probes], sandbox, limits):
+        yield place, as_text_of(result)
+
+
+def _look_at_bare_columns(
+    places: Sequence[Place], sandbox: Sandbox, limits: Limits
+) -> Iterator[tuple[Place, list[Finding]]]:
+    """Run the probes of columns beside aggregates; what cannot be run has no findings."""
+    probes = [(place, bare) for place in places for bare in bare_columns_of(place[1])]
+    asked = [(place, bare.probe, bare) for place, bare in probes]
+    for place, bare, result in _run(asked, sandbox, limits):
+        yield place, several_values_of(bare, result)
+
+
+def _look_at_numbering(
+    places: Mapping[Place, str], sandbox: Sandbox, limits: Limits
+) -> Iterator[tuple[Place, list[Finding]]]:
+    """Run queries with a ROW_NUMBER in three orders; ``places`` has the digests of gold."""
+    orders = {place: tie_breaks(place[1]) for place in places if not asks_outside(place[1])}
+    asked = [(place, query, place) for place, three in orders.items() for query in three]
+    found: dict[Place, list[QueryResult]] = {}
+    for place, _, result in _run(asked, sandbox, limits):
+        found.setdefault(place, []).append(result)
+    for place, results in found.items():
+        yield place, numbering_of(results, places[place])
+
+
+def _run(
+    asked: Sequence[tuple[Place, str, Any]], sandbox: Sandbox, limits: Limits
+) -> Iterator[tuple[Place, Any, QueryResult]]:
+    """Run (place, query, anything) in batches; yield place, anything and result in order."""
+    bounds = Limits(seconds=limits.seconds, keep_rows=MOST)
+    for start in range(0, len(asked), _BATCH):
+        batch = asked[start : start + _BATCH]
+        results = sandbox.execute_many([(place[0], sql) for place, sql, _ in batch], bounds)
+        for (place, _, anything), result in zip(batch, results, strict=True):
+            yield place, anything, result

@@ -81,6 +81,27 @@ class Cut:
         ordered.set("this", exp.cast(term.copy(), "DOUBLE"))
         return _write(probe, self.skip + self.take)
 
+    def collation_probe(self, at: int, text: str) -> str | None:
+        """Return the probe with two columns more; None where the key is a star's column.
+
+        They say whether key ``at`` equals ``text`` in the other case, and with a space behind it:
+        a comparison follows the collation that the table declares for a column.
+        """
+        query = self.node.copy()
+        term = _own_term(query, _terms(query)[at].this) if isinstance(query, exp.Select) else None
+        if term is None:
+            return None
+        probe, _ = _with_keys(query)
+        assert isinstance(probe, exp.Select)
+        others = [exp.Literal.string(other) for other in (text.swapcase(), f"{text} ")]
+        tests = [exp.EQ(this=exp.paren(term.copy()), expression=other) for other in others]
+        probe.set("expressions", [*probe.expressions, *map(_named_test, range(2), tests)])
+        return _write(probe, self.skip + self.take)
+
+
+def _named_test(number: int, test: exp.Expr) -> exp.Expr:
+    return exp.alias_(test, f"same_{number}")
+
 
 def cuts_of(sql: str) -> list[Cut]:
     """Return the LIMITs of a query that sort, and the outermost one in any case.
@@ -193,6 +214,16 @@ def _own_term(query: exp.Select, term: exp.Expr) -> exp.Expr | None:
     if len(before) < int(term.this) or any(column.is_star for column in before):
         return None
     return cast(exp.Expr, before[-1].unalias())
+
+
+def own_terms(query: exp.Select) -> bool:
+    """Let an ORDER BY name no column of the result any more; False where it cannot."""
+    for ordered in _terms(query):
+        term = _own_term(query, ordered.this)
+        if term is None:
+            return False
+        ordered.set("this", term.copy())
+    return True
 
 
 def add_visible_ctes(node: exp.Query, query: exp.Query) -> None:

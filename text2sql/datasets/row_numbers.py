@@ -1,0 +1,72 @@
+"""ROW_NUMBER over rows that sort alike: which of them comes first is left to chance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from text2sql.datasets.gold_casts import unknown_casts
+from text2sql.datasets.gold_findings import Finding, Flag, show
+from text2sql.datasets.limits import AsWritten
+from text2sql.sandbox import QueryResult, Status
+
+_NUMBERING = re.compile(r"\brow_number\s*\(", re.IGNORECASE)
+
+
+def tie_breaks(sql: str) -> list[str]:
+    """Return a query as it is, and with the ties of its ROW_NUMBERs broken upwards and downwards.
+
+    Where the three have different results, the data does not determine the answer. Nothing is
+    returned where there is no ROW_NUMBER, or the query cannot be read.
+    """
+    if not _NUMBERING.search(sql) or unknown_casts(sql):
+        return []
+    try:
+        return [_broken(sql, descending) for descending in (None, False, True)]
+    except (SqlglotError, RecursionError, ValueError):
+        return []
+
+
+def numbering_of(results: Sequence[QueryResult], digest: str) -> list[Finding]:
+    """Return what a query says as it is, and with the ties of ROW_NUMBER broken in two ways."""
+    failed = [result.error for result in results if result.status is not Status.OK]
+    if failed or results[0].digest != digest:
+        reason = failed[0] if failed else "the parser gave another query"
+        return [(Flag.UNCHECKED, f"the rows that ROW_NUMBER counts: {reason}")]
+    if len({result.digest for result in results}) == 1:
+        return []
+    rows = [set(result.rows) for result in results]
+    example = next(iter((rows[1] | rows[2]) - (rows[1] & rows[2])), ())
+    detail = "ROW_NUMBER counts rows that sort alike; in another order of them the answer "
+    return [(Flag.LIMIT_CUTS_TIE, f"{detail}changes, such as by {show(example)}")]
+
+
+def _broken(sql: str, descending: bool | None) -> str:
+    tree = parse_one(sql, dialect=AsWritten)
+    for number in list(tree.find_all(exp.RowNumber)) if descending is not None else []:
+        window, select = number.find_ancestor(exp.Window), number.find_ancestor(exp.Select)
+        if window is None or select is None or window.find_ancestor(exp.Select) is not select:
+            continue
+        order = window.args.get("order")
+        terms = [term.copy() for term in order.expressions] if order else []
+        breaks = [exp.Ordered(this=one, desc=descending) for one in _columns(select)]
+        window.set("order", exp.Order(expressions=[*terms, *breaks]))
+    return tree.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def _columns(select: exp.Select) -> Iterator[exp.Expr]:
+    """Yield what tells the rows of a SELECT apart: its own columns, or its tables' row ids."""
+    for column in select.expressions:
+        if column.is_star:
+            yield from (exp.column("rowid", table=table) for table in _tables(select))
+        elif column.find(exp.Window) is None:
+            yield column.unalias().copy()
+
+
+def _tables(select: exp.Select) -> list[str]:
+    joins = [join.this for join in select.args.get("joins") or []]
+    sources = [select.args["from_"].this, *joins] if select.args.get("from_") else joins
+    return [source.alias_or_name for source in sources if isinstance(source, exp.Table)]

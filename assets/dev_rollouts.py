@@ -5,21 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
 from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current, load_questions
+from assets.dev_config import DevRolloutsConfig, EvaluationConfig
 from assets.failures import told
 from assets.partitions import training_runs
 from assets.rivals import champion_set
 from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
-from assets.sampling import (
-    SamplingConfig,
-    describe_rollouts,
-    plan_shards,
-    require_valid,
-    sample_shard,
-)
+from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
 from assets.sources import version_for
 from assets.training import read_training
 from resources.paths import ArtifactRoot
@@ -28,30 +22,6 @@ from text2sql.json_files import write_json
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED
-
-
-class EvaluationConfig(SamplingConfig):
-    """How two policies are sampled on a split's questions, beside one greedy rollout each."""
-
-    sampled_per_subset: int = Field(
-        default=0,
-        ge=0,
-        description="Questions of each subset that are also sampled; 0 means all of them.",
-    )
-    single_turn: bool = Field(
-        default=True,
-        description="Also ask each question once without tools: the schema, one greedy reply.",
-    )
-
-
-class DevRolloutsConfig(EvaluationConfig):
-    """How base, trained policy and, where it needs to be, the champion are sampled on dev."""
-
-    ask_champion: bool = Field(
-        default=True,
-        description="Also ask the champion each question once, greedily, where it was not "
-        "evaluated on these questions with these prompts: the gate compares with it.",
-    )
 
 
 @dg.config_mapping

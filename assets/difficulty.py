@@ -13,7 +13,7 @@ from assets.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.failures import told
-from assets.partitions import require_training_run, training_run_of
+from assets.partitions import assets_of, require_training_run, training_run_of
 from assets.prompt_checks import check_prompts, check_ratings
 from assets.prompt_files import (
     GOLDS,
@@ -25,6 +25,7 @@ from assets.prompt_files import (
     write_prompts,
 )
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
+from assets.run_check import read_forms
 from assets.sampling import (
     describe_rollouts,
     plan_shards,
@@ -33,6 +34,8 @@ from assets.sampling import (
 )
 from assets.sources import version_for
 from assets.strength import require_strength, reward_strength
+from assets.training_config import GrpoConfig
+from assets.training_ready import require_ready
 from assets.versions import fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -67,6 +70,7 @@ def plan_base_rollouts(
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
     """Find out which rollouts are missing, say what they cost, and divide them into shards."""
     require_training_run(context)
+    _require_trainable(context, root)
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
     questions = questions[: config.max_questions or None]
@@ -81,6 +85,14 @@ def plan_base_rollouts(
     context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
     yield dg.Output({"set": wanted.to_dict(), "estimate": str(cost)}, output_name="plan")
     yield from plan_shards(root.path, [wanted], config, policy)
+
+
+def _require_trainable(context: dg.OpExecutionContext, root: ArtifactRoot) -> None:
+    """Refuse a run whose later stages would be refused, before anything is sampled for them."""
+    config = context.run.run_config
+    forms = read_forms(config, {key.to_user_string() for key in assets_of(context)})
+    if isinstance(grpo := forms.get("grpo_policy"), GrpoConfig):
+        require_ready(root.path, training_run_of(context) or "", config, grpo.trainer)
 
 
 @dg.op

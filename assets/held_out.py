@@ -9,7 +9,8 @@ from pydantic import Field
 
 from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current
-from assets.dev_rollouts import EvaluationConfig, wanted_sets
+from assets.dev_config import EvaluationConfig
+from assets.dev_rollouts import wanted_sets
 from assets.evaluating import POINTER, Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
 from assets.failures import told

@@ -60,14 +60,18 @@ def require_run_name(name: str) -> None:
         )
 
 
+def assets_of(context: dg.OpExecutionContext) -> set[dg.AssetKey]:
+    """Return the assets that the Dagster run makes."""
+    return set(context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys)
+
+
 def require_training_run(context: dg.OpExecutionContext) -> None:
     """Refuse a run of the whole lifecycle that does not say which training run it is about.
 
     Dagster itself notices only at the first partitioned asset, after all the sampling.
     """
-    layer = context.job_def.asset_layer
-    selected = context.run.asset_selection or layer.executable_asset_keys
-    partitioned = any(layer.asset_graph.get(key).partitions_def for key in selected)
+    graph = context.job_def.asset_layer.asset_graph
+    partitioned = any(graph.get(key).partitions_def for key in assets_of(context))
     if run := training_run_of(context):
         require_run_name(run)
     elif partitioned:

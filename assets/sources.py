@@ -88,11 +88,11 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *_library("difficulty.py"),
     ),
     "grpo_policy": (
-        *_assets("trainers", "training", "training_plan"),
+        *_assets("trainers", "training", "training_config", "training_plan"),
         *_library("training", "environment.py"),
         *ROLLOUTS,
     ),
-    "dev_rollouts": (*_assets("dev_rollouts", "rivals"), *SAMPLING),
+    "dev_rollouts": (*_assets("dev_config", "dev_rollouts", "rivals"), *SAMPLING),
     "dev_scores": (*_assets("evaluation"), *SCORING),
     "held_out_rollouts": (*_assets("held_out"), *_library("held_out.py"), *SAMPLING),
     "held_out_scores": (*_assets("held_out"), *_library("held_out.py"), *SCORING),

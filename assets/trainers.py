@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -76,6 +76,9 @@ class PrimeRlSlurmConfig(Form, SlurmNodes):
 
 
 TrainerConfig = TrlConfig | PrimeRlConfig | PrimeRlLoraConfig | PrimeRlSlurmConfig
+BACKENDS: dict[str, type[TrainerConfig]] = {
+    kind.model_fields["backend"].default: kind for kind in get_args(TrainerConfig)
+}
 KEPT = "prompts"
 """The folder below a run's with the prompts that it learns from."""
 PRESET_OF = {"prime_rl": "8gpu", "prime_rl_lora": "2gpu-lora", "prime_rl_slurm": "slurm"}

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
 from assets.checks import require_passed
 from assets.columns import MODEL_TEAM
@@ -13,10 +12,10 @@ from assets.difficulty import training_prompts
 from assets.failures import told
 from assets.partitions import require_run_name, training_runs
 from assets.sources import version_for
-from assets.trainers import TrainerConfig, TrlConfig, make_program
+from assets.trainers import make_program
+from assets.training_config import GrpoConfig
 from assets.training_plan import PLAN, is_reusable, keep_prompts, plan_training
 from assets.training_view import describe_training, observer
-from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.step_pods import training_pod
@@ -25,37 +24,9 @@ from text2sql.errors import Text2SqlError
 from text2sql.json_files import write_json
 from text2sql.policy.places import is_there
 from text2sql.provenance import read_record, sealed
-from text2sql.training.start import FROM_BASE, RECORD, TRAINING, find_start, training_record
+from text2sql.training.start import RECORD, TRAINING, find_start, training_record
 
 GPU_POOL = "gpu"
-_PATIENCE = {"trl": 900.0}
-
-
-class GrpoConfig(Form):
-    """One training run."""
-
-    trainer: TrainerConfig = Field(
-        default_factory=TrlConfig,
-        discriminator="backend",
-        description="Which trainer runs, and with what: trl, prime_rl, prime_rl_lora or "
-        "prime_rl_slurm.",
-    )
-    start_from: str = Field(
-        default=FROM_BASE,
-        description="The policy to start from: base, champion, or a training run's name. Give "
-        "base_rollouts the same, so that the prompts are filtered with it.",
-    )
-    stall_seconds: float | None = Field(
-        default=None,
-        gt=0,
-        le=86_400,
-        description="Without progress for so long, it is ended. Left out: 900 with trl and 3600 "
-        "with prime-rl, as a large model takes long to load and to draw its first rollouts.",
-    )
-
-    def patience(self) -> float:
-        """Return after how many seconds without progress the training is ended."""
-        return self.stall_seconds or _PATIENCE.get(self.trainer.backend, 3600.0)
 
 
 def training_folder(root: ArtifactRoot, run: str) -> Path:

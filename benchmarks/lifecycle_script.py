@@ -104,7 +104,8 @@ def body(definition: Any) -> Callable[..., Any]:
 def _context(partition: str) -> Any:
     """Return what the stages use of a context; what they log goes nowhere."""
     quiet = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), lambda text: None))
-    run = SimpleNamespace(run_id="script", tags={"dagster/partition": partition})
+    tags = {"dagster/partition": partition}
+    run = SimpleNamespace(run_id="script", run_config={}, tags=tags)
     run.asset_selection = None
     layer = SimpleNamespace(executable_asset_keys=[], asset_graph=None)
     return SimpleNamespace(

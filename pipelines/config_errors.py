@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import re
 
-from pydantic import BaseModel, ValidationError
-
 from pipelines.jobs import TRAINING, lifecycle
 
 _UNKNOWN = re.compile(r'Received unexpected config entry "(.+?)" at (?:path root:(\S+)|the root)')
 _TOKENS = re.compile(r"[{(\[]|[)}\]]|(\w+)\??:")
-
-
-def refused_value(error: ValidationError, form: type[BaseModel]) -> str:
-    """Say which value of a form is refused, and why; without an end."""
-    first = error.errors(include_url=False)[0]
-    name = ".".join(map(str, first["loc"]))
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "string_pattern_mismatch":
-        reason = (form.model_fields[name].description or reason).rstrip(".")
-    return f"{name} is {first['input']!r}: {reason}" if name else reason
 
 
 def refused_config(message: str) -> str:

@@ -19,14 +19,15 @@ from sqlalchemy.exc import DBAPIError
 from assets.champion import read_champion
 from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
+from assets.run_check import read_forms
 from assets.training import read_training
+from assets.training_ready import require_ready
 from pipelines.home import open_instance
 from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
 from pipelines.program import run_program
 from pipelines.screen import LABELS, Screen
 from pipelines.train_config import trainer_of
-from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
@@ -89,6 +90,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
         for name in ("ops", "grpo_policy", "config", "trainer", "trl"):
             place = place.setdefault(name, {})
         place["seed"] = options.seed
+    read_forms(config)
     if ((config.get("ops") or {}).get("grpo_policy") or {}).get("config", {}).get("trainer"):
         require_ready(root.path, options.run, config, trainer_of(config))
     file = root.path / "logs" / "lifecycle.yaml"

@@ -9,9 +9,9 @@ from typing import Any
 
 import dagster as dg
 
+from resources.step_pods import EXECUTOR_VARIABLE
 from text2sql.errors import Text2SqlError
 
-EXECUTOR_VARIABLE = "TEXT2SQL_EXECUTOR"
 STEPS_VARIABLE = "TEXT2SQL_STEPS"
 STEP_PODS = {
     "service_account_name": "text2sql-steps",

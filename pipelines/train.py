@@ -19,6 +19,7 @@ from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
 from assets.partitions import require_run_name
 from assets.training import read_training
+from assets.training_ready import require_ready
 from pipelines.home import open_instance
 from pipelines.launch import run_job
 from pipelines.partitions import add_training_run
@@ -32,7 +33,6 @@ from pipelines.train_config import (
     trainer_of,
     training_config,
 )
-from pipelines.train_ready import require_ready
 from resources.paths import ArtifactRoot
 from text2sql.champion import ADOPTED_RUN, champion_record
 from text2sql.errors import Text2SqlError

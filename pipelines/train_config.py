@@ -6,22 +6,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import dagster as dg
 from pydantic import ValidationError
 
-from assets.trainers import TrainerConfig, TrlConfig, lasting
+from assets.run_check import read_forms
+from assets.trainers import BACKENDS, TrainerConfig, TrlConfig, lasting
 from assets.training_plan import PLAN
-from pipelines.config_errors import refused_config, refused_value
+from pipelines.config_errors import refused_config
+from resources.forms import refused_value
 from resources.run_config import read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record
 from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
 
-BACKENDS: dict[str, type[TrainerConfig]] = {
-    kind.model_fields["backend"].default: kind for kind in get_args(TrainerConfig)
-}
 STARTING = ("base_rollouts", "grpo_policy")
 """The assets that have a policy to start from."""
 
@@ -57,6 +56,7 @@ def training_config(request: Request) -> dict[str, Any]:
     _of(ops, "grpo_policy")["trainer"] = {backend: settings}
     trainer_of(config)
     _validate(config)
+    read_forms(config)
     return config
 
 
@@ -111,6 +111,9 @@ def _validate(config: Mapping[str, Any]) -> None:
 
     try:
         dg.validate_run_config(defs.resolve_job_def("training"), config)
+    except dg.DagsterConfigMappingFunctionError:
+        read_forms(config)  # says which value it is
+        raise
     except dg.DagsterInvalidConfigError as error:
         raise Text2SqlError(
             f"The run config is wrong: {refused_config(error.errors[0].message)}."

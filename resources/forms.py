@@ -6,6 +6,7 @@ from typing import Any
 
 import annotated_types
 import dagster as dg
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 
@@ -36,3 +37,14 @@ def accepted(field: FieldInfo) -> str:
     }
     found = [(words[type(bound)], bound) for bound in field.metadata if type(bound) in words]
     return ", ".join(text.format(bound) for text, bound in found)
+
+
+def refused_value(error: ValidationError, form: type[BaseModel]) -> str:
+    """Say which value of a form is refused, and why; without an end."""
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    reason = first["msg"].removeprefix("Value error, ")
+    field = form.model_fields.get(name)
+    if first["type"] == "string_pattern_mismatch" and field is not None:
+        reason = (field.description or reason).rstrip(".")
+    return f"{name} is {first['input']!r}: {reason}" if name else reason

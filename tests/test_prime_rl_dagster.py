@@ -94,6 +94,18 @@ def observed() -> dict[int, dict]:
     return found
 
 
+def test_what_the_training_lacks_ends_a_run_before_the_filter_samples(place, monkeypatch):
+    stages = ["base_rollouts", "training_prompts", "grpo_policy"]
+    trained = {"grpo_policy": {"config": {"trainer": {"prime_rl": {}}}}}
+    result = run_assets(stages, **trained)
+    assert "8 GPUs are asked for and 2 can be seen" in failure_of(result)
+    monkeypatch.delenv("PRIME_RL_DIR")
+    assert "PRIME_RL_DIR is not set" in failure_of(run_assets(stages, **trained))
+    kept = {"training_prompts": {"config": {"least_solved": 9}}}
+    assert "there are none; set least_solved lower" in failure_of(run_assets(stages[:2], **kept))
+    assert not (place.folder / "root" / "rollouts").exists()
+
+
 @pytest.mark.slow
 def test_a_crashed_run_is_continued_and_described(place):
     place.behave(crash={"torchrun": [5, "CUDA out of memory. Tried to allocate 2 GiB", 1]})

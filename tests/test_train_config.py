@@ -11,8 +11,8 @@ from assets.difficulty_config import BaseRolloutsConfig
 from assets.rollout_sets import RolloutSet
 from assets.sampling import plan_shards
 from assets.training import GrpoConfig
+from assets.training_ready import require_ready
 from pipelines.train_config import Request, describe, trainer_of, training_config
-from pipelines.train_ready import require_ready
 from resources.policy import PolicyResource
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Sampling
@@ -60,6 +60,39 @@ def refused(*, backend: str = "", **settings: str) -> str:
             "ops.training_prompts.config has no 'minimum', only least_solved, minimum_prompts, ",
         ),
         ("", {"policy__base": "x"}, "ops has no 'policy', only base_rollouts, dev_rollouts, "),
+        (
+            "",
+            {"base_rollouts__samples": "500"},
+            "base_rollouts: samples is 500: Input should be less than or equal to 128.",
+        ),
+        ("", {"dev_scores__timed_runs": "-1"}, "dev_scores: timed_runs is -1: Input should be"),
+        (
+            "",
+            {"training_prompts__least_solved": "8"},
+            "training_prompts keeps questions that are solved 8 times and more, but not always "
+            "(least_solved), and base_rollouts draws 8 (samples): there are none;",
+        ),
+        (
+            "",
+            {"training_prompts__least_solved": "5", "training_prompts__most_solved": "3"},
+            "Questions solved 5 to 3 times: there are none;",
+        ),
+        (
+            "",
+            {"base_rollouts__samples": "4"},
+            "training_prompts asks for 6 valid rollouts of a question (minimum_valid), and "
+            "base_rollouts draws 4 (samples)",
+        ),
+        (
+            "prime_rl",
+            {"base_rollouts__max_questions": "20"},
+            "grpo_policy needs 32 prompts (prompts_per_step), and base_rollouts asks only 20",
+        ),
+        (
+            "",
+            {"base_rollouts__max_questions": "9"},
+            "training_prompts needs 16 prompts (minimum_prompts), and base_rollouts asks only 9",
+        ),
         (
             "",
             {"bird_archive__source": "x"},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.trainers import PrimeRlSlurmConfig, TrainerConfig, TrlConfig
-from pipelines.executors import EXECUTOR_VARIABLE
+from resources.step_pods import EXECUTOR_VARIABLE
 from text2sql.training.prime_rl.preflight import require_gpus, require_prime_rl
 from text2sql.training.start import training_record
 

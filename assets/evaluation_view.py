@@ -27,8 +27,8 @@ def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
     greedy, base = (scores.find(policy, "greedy") for policy in (TRAINED, BASE))
     return {
         "what happened": _summary(scores),
-        "trained greedy": greedy.value if greedy else 0.0,
-        "base greedy": base.value if base else 0.0,
+        **({"trained greedy": greedy.value} if greedy and greedy.n else {}),
+        **({"base greedy": base.value} if base and base.n else {}),
         "what the numbers are": scores.metric,
         **_single_turn(scores),
         **_corrected(scores),
@@ -45,7 +45,7 @@ def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
 def _summary(scores: Scores) -> str:
     """Say how good the trained policy is, how sure that is, and whether it beats the base."""
     greedy = scores.find(TRAINED, "greedy")
-    found = [f"Greedy: {interval(greedy)}."] if greedy else []
+    found = [f"Greedy: {interval(greedy)}." if greedy and greedy.n else "Greedy: no valid result."]
     found += [
         difference(one, "the base")
         for one in scores.comparisons

@@ -131,6 +131,16 @@ def test_a_cell_of_a_markdown_table_ends_no_row_and_is_no_html():
     assert line == "| a\\|b &lt;i&gt; | 1 |"
 
 
+def test_rollouts_that_were_sampled_otherwise_are_refused():
+    trained = policy(TRAINED, "mm", {0: "mm", 1: "mw"})
+    *same, last = trained.sampled
+    colder = [*same, replace(last, sampling={"temperature": 0.2})]
+    with pytest.raises(Text2SqlError, match=r"dev/1, sample 1.* sampling .*0\.2.* are of {}"):
+        score(policy(BASE, "mm"), replace(trained, sampled=colder), questions=2, k=2)
+    greedy = [replace(one, sampling={"temperature": 0.0}) for one in trained.greedy]
+    assert score(policy(BASE, "mm"), replace(trained, greedy=greedy), questions=2, k=2)
+
+
 def test_infrastructure_is_missing_and_never_wrong():
     trained = policy(TRAINED, "mimm", {0: "mmmm", 2: "mmmi"})
     scores = score(policy(BASE, "wwww"), trained)

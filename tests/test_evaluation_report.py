@@ -190,6 +190,15 @@ def test_what_the_infrastructure_spoilt_is_no_failure_of_the_policy(made):
     assert "Questions without a valid result: 1." in page
 
 
+def test_without_a_greedy_result_nothing_is_called_its_accuracy(made):
+    _, details = made
+    for score in details["scores"]["scores"]:
+        if (score["policy"], score["setting"]) == (TRAINED, "greedy"):
+            score |= {"value": 0.0, "low": 0.0, "high": 1.0, "n": 0}
+    page = render_report(details)
+    assert '<p class="big">unknown</p>' in page and "n = 0" not in page
+
+
 def test_a_base_that_the_run_was_not_trained_from_is_named(made):
     _, details = made
     scores = details["scores"]

@@ -71,7 +71,8 @@ def score_policies(
     policies = (base, trained)
     require_dataset({policy.name: policy.dataset for policy in policies})
     for policy in policies:
-        require_policy(policy.name, policy.revision, policy.rollouts())
+        sets = (policy.greedy, policy.sampled, policy.single_turn)
+        require_policy(policy.name, policy.revision, *sets)
         require_modes(policy.name, policy.agentic(), policy.single_turn)
     parts = parts_of(questions, strengths, empty, failing)
     views = [_view(policies, parts, k)]
@@ -112,7 +113,6 @@ def _view(
 
 
 SAMPLED = "sampled"
-"""What the set of sampled rollouts is called."""
 CURVE_PARTS = (ALL, DIFFICULTY, DATABASE)
 
 

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.rollout_store import Rollout
 
 
-def require_policy(name: str, revision: str, rollouts: Iterable[Rollout]) -> None:
-    """Raise Text2SqlError where a rollout is not of this policy revision, or prompts differ.
+def require_policy(name: str, revision: str, *sets: Iterable[Rollout]) -> None:
+    """Raise Text2SqlError where a rollout is not of this policy revision, or is drawn otherwise.
 
-    The error names both revisions and the first rollout that does not belong.
+    In each mode all have the same prompts, in each set the same sampling. The error names both
+    revisions and the first rollout that does not belong.
     """
     prompts: dict[str, str] = {}
-    for rollout in rollouts:
-        place = f"The rollout {rollout.key}, sample {rollout.sample}, of the policy '{name}'"
-        if rollout.policy_revision != revision:
-            raise Text2SqlError(
-                f"{place} is of the policy revision {rollout.policy_revision}, not {revision}: "
-                "score each policy's rollouts apart."
-            )
-        first = prompts.setdefault(rollout.mode, rollout.prompt_revision)
-        if rollout.prompt_revision != first:
-            raise Text2SqlError(
-                f"{place} is of the prompt revision {rollout.prompt_revision}, others are of "
-                f"{first}: score them apart."
-            )
+    for rollouts in sets:
+        sampling: dict[str, Any] | None = None
+        for rollout in rollouts:
+            first = prompts.setdefault(rollout.mode, rollout.prompt_revision)
+            sampling = rollout.sampling if sampling is None else sampling
+            found = rollout.policy_revision, rollout.prompt_revision, rollout.sampling
+            if found != (revision, first, sampling):
+                raise Text2SqlError(_stranger(name, rollout, revision, first, sampling))
+
+
+def _stranger(
+    name: str, rollout: Rollout, revision: str, prompts: str, sampling: Mapping[str, Any]
+) -> str:
+    """Say what sets a rollout apart from the others of its policy."""
+    place = f"The rollout {rollout.key}, sample {rollout.sample}, of the policy '{name}'"
+    if rollout.policy_revision != revision:
+        return (
+            f"{place} is of the policy revision {rollout.policy_revision}, not {revision}: "
+            "score each policy's rollouts apart."
+        )
+    what, mine, others = (
+        ("prompt revision", rollout.prompt_revision, prompts)
+        if rollout.prompt_revision != prompts
+        else ("sampling", rollout.sampling, sampling)
+    )
+    return f"{place} is of the {what} {mine}, others are of {others}: score them apart."
 
 
 def require_modes(name: str, agentic: Iterable[Rollout], single_turn: Iterable[Rollout]) -> None:

@@ -83,11 +83,12 @@ def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
     """Answer the four questions that everybody has, each in a box."""
     greedy = scores.find(TRAINED, "greedy")
     voted = scores.find(TRAINED, f"vote@{scores.k}")
-    good = f'<p class="big">{percent(greedy.value) if greedy else "nothing"}</p>'
+    known = percent(greedy.value) if greedy and greedy.n else "unknown"
+    good = f'<p class="big">{known}</p>'
     sure = "".join(
         f"<p>{html.text(name)}: {html.text(interval(one))}</p>"
         for name, one in (("Greedy", greedy), (f"vote@{scores.k}", voted))
-        if one
+        if one and one.n
     )
     boxes = {
         "How good?": good + f"<p>{html.text(_also(scores, details))}</p>",
@@ -113,7 +114,7 @@ def _also(scores: Scores, details: Mapping[str, Any]) -> str:
     if once and once.n:
         sentences.append(f"One reply without tools ({SINGLE_TURN}) gives {percent(once.value)}")
     corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
-    if official and corrected:
+    if official and corrected and corrected.n:
         sentences.append(f"Official n = {official.n:,}; corrected {interval(corrected)}")
     return " ".join(f"{sentence}." for sentence in sentences)
 

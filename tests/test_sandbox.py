@@ -688,6 +688,25 @@ def test_locked_database_is_infrastructure(sandbox, tmp_path, owner):
     assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
 
 
+@pytest.mark.parametrize("seconds", [0.2, 1, 20])
+def test_a_lock_is_no_fault_of_a_query_however_short_its_time(sandbox, tmp_path, owner, seconds):
+    database = build(tmp_path / "l.sqlite")
+    owner(database, "BEGIN EXCLUSIVE")
+    result = sandbox.execute(database, "SELECT 1 FROM t", Limits(seconds))
+    assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
+
+
+def test_a_database_that_takes_long_to_open_is_no_fault_of_a_query(sandbox, tmp_path):
+    database = build(tmp_path / "w.sqlite")
+    (tmp_path / "w.sqlite-wal").write_bytes(b"no log" * 1000)
+    (tmp_path / "w.sqlite-shm").write_bytes(bytes(32768))  # SQLite tries again for ten seconds
+    before = everything(tmp_path)
+    result = sandbox.execute(database, "SELECT 1 FROM t", Limits(0.5))
+    assert result.status is Status.INFRASTRUCTURE
+    assert result.error == f"{database}: the database could not be opened within 0.5 s"
+    assert everything(tmp_path) == before
+
+
 @pytest.mark.parametrize("mode", ["memory", "off"])
 def test_an_open_transaction_without_a_journal_never_gives_its_rows(sandbox, tmp_path, owner, mode):
     script = "CREATE TABLE t (a, b); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "

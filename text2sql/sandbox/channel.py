@@ -23,6 +23,10 @@ READY = "ready"
 UNUSABLE = "unusable"
 """The first field of a reply that says why a database cannot be read at all."""
 
+OPENING, RUNNING, WRITING = range(3)
+"""What a worker does with a text: it opens the database, runs the text, or compiles a statement in
+it that would write."""
+
 _HEADER = 8
 _CHUNK = 1 << 16
 
@@ -90,11 +94,11 @@ class Channel:
 class Progress:
     """What a worker does right now, in memory that both processes see.
 
-    It tells the parent, without a message a query, which text is running, since when, and
-    whether a statement in it that would write is being compiled: then the text is well formed.
+    It tells the parent, without a message a query, which text is running, since when, and at
+    what stage it is.
     """
 
-    _FORM = struct.Struct("<qd?")
+    _FORM = struct.Struct("<qdB")
 
     def __init__(self, descriptor: int) -> None:
         self._page = mmap.mmap(descriptor, self._FORM.size)
@@ -108,32 +112,32 @@ class Progress:
             with tempfile.TemporaryFile() as file:
                 descriptor = above_standard(os.dup(file.fileno()))
         try:
-            os.write(descriptor, Progress._FORM.pack(-1, 0.0, False))
+            os.write(descriptor, Progress._FORM.pack(-1, 0.0, OPENING))
         except OSError:
             os.close(descriptor)
             raise
         return descriptor
 
     def start(self, number: int) -> None:
-        """Say that the text of this number starts now."""
-        self._page[:] = self._FORM.pack(number, monotonic(), False)
+        """Say that the text of this number starts now, with opening its database."""
+        self._page[:] = self._FORM.pack(number, monotonic(), OPENING)
 
-    def note_write(self) -> None:
-        """Say that a statement that would write is compiled now, which may take long."""
-        self._page[-1:] = b"\1"
+    def note(self, stage: int) -> None:
+        """Say that the next stage begins now, which may take long."""
+        self._page[-1] = stage
 
-    def read(self) -> tuple[int, float, bool]:
-        """Return the number of the last text that was started, when (monotonic clock), and
-        whether it writes; -1 where none was, or the page is closed.
+    def read(self) -> tuple[int, float, int]:
+        """Return the number of the last text that was started, when (monotonic clock), and its
+        stage; the number is -1 where none was, or the page is closed.
         """
         try:
             seen = self._page[:]
             while (again := self._page[:]) != seen:
                 seen = again
         except ValueError:
-            return -1, 0.0, False
-        number, since, writes = self._FORM.unpack(seen)
-        return number, since, writes
+            return -1, 0.0, OPENING
+        number, since, stage = self._FORM.unpack(seen)
+        return number, since, stage
 
     def close(self) -> None:
         """Give the page back, and the descriptor that Python keeps for it."""

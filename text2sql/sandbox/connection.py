@@ -28,7 +28,7 @@ WHERE printf('%s', sql) LIKE '%virtual%'
 """  # what SQLite reads of an entry of any type: text up to a NUL
 
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
-_BUSY_SECONDS = 2.0
+_BUSY_SECONDS = 2.0  # how long to wait for a lock, a quarter of the query's time at most
 _CACHED_STATEMENTS = 32
 _CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
@@ -62,8 +62,9 @@ class Database:
     for EXPLAIN: it then compiles changes too, which nothing carries out.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, seconds: float = 8.0) -> None:
         self.path = path
+        self._busy_seconds = min(_BUSY_SECONDS, seconds / 4)
         self.deadline = 0.0
         self._real = os.path.realpath(path)
         self.stamp = stamp_of(self._real)  # never of where a link may lead a moment later
@@ -126,7 +127,7 @@ class Database:
         return sqlite3.connect(
             uri,
             uri=True,
-            timeout=_BUSY_SECONDS,
+            timeout=self._busy_seconds,
             isolation_level=None,
             cached_statements=_CACHED_STATEMENTS,
         )
@@ -183,8 +184,8 @@ class DatabaseCache:
         self._size = size
         self._open: OrderedDict[str, Database] = OrderedDict()
 
-    def get(self, path: str) -> Database:
-        """Return a current connection.
+    def get(self, path: str, seconds: float) -> Database:
+        """Return a current connection for a query that may take some seconds.
 
         Raises UnusableDatabase with a sentence for the user, OSError when the file is gone,
         and sqlite3.Error when it is locked.
@@ -194,7 +195,7 @@ class DatabaseCache:
             database.close()
             database = None
         if database is None:
-            database = _open_database(path)
+            database = _open_database(path, seconds)
         self._open[path] = database
         if len(self._open) > self._size:
             self._open.popitem(last=False)[1].close()
@@ -215,11 +216,11 @@ class DatabaseCache:
             self._open.popitem()[1].close()
 
 
-def _open_database(path: str) -> Database:
+def _open_database(path: str, seconds: float) -> Database:
     if odd := odd_file(os.path.realpath(path)):
         raise UnusableDatabase(f"{path} cannot be read: {odd}.")
     try:
-        return Database(path)
+        return Database(path, seconds)
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0)
         reason = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any, NamedTuple
 
-from text2sql.sandbox.channel import Progress
+from text2sql.sandbox.channel import RUNNING, WRITING, Progress
 from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache, replacing
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
 from text2sql.sandbox.misspelt import misspelt
@@ -71,8 +71,9 @@ def _run_on_one_state(
 ) -> QueryResult:
     """Run a text; again where the file changed under it, as what was read may be torn."""
     for _ in range(_ATTEMPTS):
-        database = databases.get(job.path)
+        database = databases.get(job.path, job.seconds)
         database.deadline = deadline
+        progress.note(RUNNING)
         result = _run(job, statements, database, progress)
         locked = not database.immutable
         databases.leave(job.path)
@@ -101,7 +102,7 @@ def _refusal(
             continue
         explained = statement.verb == "EXPLAIN"
         text = statement.text if explained else f"EXPLAIN {statement.text}"
-        progress.note_write()
+        progress.note(WRITING)
         complaint = database.compile_error(text)
         if not complaint or (statement.formed and not is_broken_off(complaint)):
             return refused(statement.verb)

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 from text2sql.errors import InfrastructureError
-from text2sql.sandbox.channel import Channel, Progress, above_standard
+from text2sql.sandbox.channel import RUNNING, Channel, Progress, above_standard
 from text2sql.sandbox.limits import Limits
 
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -45,7 +45,7 @@ class BatchOutcome:
     ``replies`` are those to the first texts, in order. When the worker is gone (``late``: it
     was killed, ``died``: it ended), ``at`` is the position of the text it was busy with; texts
     between the last reply and ``at`` had been run, and their results are lost. ``crashed``: what
-    the worker ran ended it. ``writing``: that text holds a well-formed statement that would write.
+    the worker ran ended it. ``stage`` is that of this text.
     """
 
     replies: list[tuple[Any, ...]]
@@ -53,7 +53,7 @@ class BatchOutcome:
     late: bool = False
     died: bool = False
     crashed: bool = False
-    writing: bool = False
+    stage: int = RUNNING
 
 
 class WorkerProcess:
@@ -114,14 +114,14 @@ class WorkerProcess:
                     heard = monotonic()
                     deadline = heard + allowed
                 except TimeoutError:
-                    at, since, writing = self._busy_with(first, len(replies), heard)
+                    at, since, stage = self._busy_with(first, len(replies), heard)
                     deadline = since + allowed
                     if deadline <= monotonic():
-                        return BatchOutcome(replies, at, late=True, writing=writing)
+                        return BatchOutcome(replies, at, late=True, stage=stage)
         except (EOFError, OSError):
-            at, _, writing = self._busy_with(first, len(replies), heard)
+            at, _, stage = self._busy_with(first, len(replies), heard)
             crashed = self._has_crashed()
-            return BatchOutcome(replies, at, died=True, crashed=crashed, writing=writing)
+            return BatchOutcome(replies, at, died=True, crashed=crashed, stage=stage)
         return BatchOutcome(replies)
 
     def end(self) -> None:
@@ -135,11 +135,11 @@ class WorkerProcess:
         self.end()
         return -self.process.returncode in _FAULTS
 
-    def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float, bool]:
-        """Return the position in the batch of the text that is running, since when, and whether
-        it writes.
+    def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float, int]:
+        """Return the position in the batch of the text that is running, since when, and its
+        stage.
         """
-        number, since, writing = self._progress.read()
+        number, since, stage = self._progress.read()
         if number - first < answered:  # between two texts, or between two batches
-            return answered, heard, False
-        return number - first, since, writing
+            return answered, heard, RUNNING
+        return number - first, since, stage

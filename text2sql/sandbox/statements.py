@@ -203,7 +203,7 @@ def is_broken_off(complaint: str) -> bool:
     return _BROKEN_OFF.match(complaint) is not None
 
 
-_BIRD_SUFFIX = "\t----- bird -----\t"
+BIRD_SEPARATOR = "\t----- bird -----\t"
 _FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
@@ -215,7 +215,7 @@ def cut_suffix(text: object) -> str:
     """
     if not isinstance(text, str):
         return ""
-    sql, suffix, database = text.rpartition(_BIRD_SUFFIX)
+    sql, suffix, database = text.rpartition(BIRD_SEPARATOR)
     named = suffix and not any(mark in database.rstrip() for mark in "\t\r\n'\"`;")
     return (sql if named else text).strip(" \t\r\n\f")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.sandbox.channel import UNUSABLE
+from text2sql.sandbox.channel import OPENING, UNUSABLE, WRITING
 from text2sql.sandbox.limits import MAX_SQL_CHARS
 from text2sql.sandbox.process import BatchOutcome, Text, WorkerProcess
 from text2sql.sandbox.results import QueryResult, Status, refused, timeout_message
@@ -77,7 +77,7 @@ class Work:
         again = batch[len(outcome.replies) :]
         if outcome.late:
             late = batch[outcome.at]
-            self._results[late] = self._refused(late) if outcome.writing else _late(seconds)
+            self._results[late] = self._late(late, outcome.stage, seconds)
             again.remove(late)
         if outcome.died:
             self._bury(batch[outcome.at], again, outcome)
@@ -109,6 +109,15 @@ class Work:
         most = _FEW if left and _is_nested(self.texts[self._left[0]][1]) else _BATCH
         return min(left, most, max(1, left // (2 * self._workers)))
 
+    def _late(self, number: int, stage: int, seconds: float) -> QueryResult:
+        if stage == WRITING:
+            return self._refused(number)
+        if stage == OPENING:
+            path = self.texts[number][0]
+            error = f"{path}: the database could not be opened within {seconds:g} s"
+            return QueryResult(Status.INFRASTRUCTURE, error=error)
+        return QueryResult(Status.TIMEOUT, error=timeout_message(seconds), seconds=seconds)
+
     def _refused(self, number: int) -> QueryResult:
         """Refuse a text that would write; it takes longer to compile than it may."""
         return refused(next(s.verb for s in classify(self.texts[number][1]) if s.writes))
@@ -118,7 +127,7 @@ class Work:
         if self._deaths[number] < _ATTEMPTS:
             return
         again.remove(number)
-        if outcome.crashed and outcome.writing:
+        if outcome.crashed and outcome.stage == WRITING:
             self._results[number] = self._refused(number)
         elif outcome.crashed:
             self._results[number] = QueryResult(Status.ERROR, error="the query crashes SQLite")
@@ -147,10 +156,6 @@ def _turn(path: str, sql: str) -> tuple[bool, int, bool, str]:
     if _is_nested(sql):
         return False, -joins, False, path
     return True, 0, joins + 1 < _MANY, path
-
-
-def _late(seconds: float) -> QueryResult:
-    return QueryResult(Status.TIMEOUT, error=timeout_message(seconds), seconds=seconds)
 
 
 def _result(reply: tuple[Any, ...]) -> QueryResult | Text2SqlError:

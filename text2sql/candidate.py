@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from text2sql.champion import ADOPTED_RUN
 from text2sql.comparison import run_folder
 from text2sql.errors import Text2SqlError
 from text2sql.held_out import require_selection
+from text2sql.json_files import read_object
 from text2sql.scores import TRAINED, Outcomes, Scores
 
 RIVALS = "rivals.json"
@@ -177,17 +177,8 @@ def _evaluated_again(root: Path, promoted: Rival, candidate: Candidate) -> Rival
 
 
 def _read(file: Path, asset: str = "dev_scores") -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not file.exists():
         raise Text2SqlError(
             f"There is no {file}: materialize {asset} for the training run {file.parent.name}."
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise Text2SqlError(
-            f"{file} cannot be read: {reason}. Materialize {asset} for it again."
-        ) from error
-    if not isinstance(found, dict):
-        raise Text2SqlError(f"{file} must hold a JSON object: materialize {asset} for it again.")
-    return found
+        )
+    return read_object(file, f"Materialize {asset} for it again.")

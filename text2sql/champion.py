@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import parse_object
 from text2sql.policy.places import is_there
 
 CHAMPION = "champion.json"
@@ -96,17 +96,7 @@ def read_seat(root: Path, lost: bool = False) -> Seat:
 
 def parse_record(content: bytes, place: str) -> dict[str, Any]:
     """Return a champion's record; raise Text2SqlError, naming ``place``, where it is not one."""
-    try:
-        record = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Text2SqlError(
-            f"{place} cannot be read as JSON: {error}. Mend it; nothing is overwritten meanwhile."
-        ) from error
-    if not isinstance(record, dict):
-        raise Text2SqlError(
-            f"{place} must hold one JSON object, the champion's record. Mend it; nothing is "
-            "overwritten meanwhile."
-        )
+    record = parse_object(content, place, "Mend it; nothing is overwritten meanwhile.")
     if wrong := _wrong_fields(record):
         raise Text2SqlError(
             f"{place} lacks {', '.join(wrong)}, or has something else there than belongs there; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from text2sql.champion_history import (
 )
 from text2sql.comparison import run_folder
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there
 from text2sql.promotion import Finding, GateRules, judge, remembered_back_test
 
 BACK_TEST_FILE = "back_test.json"
@@ -88,7 +88,6 @@ def adopt(root: Path, policy: str, revision: str, reason: str) -> dict[str, Any]
 def _back_test(root: Path, run: str) -> dict[str, Any]:
     """Return the remembered back-test of a training run; empty where there is none that is one."""
     try:
-        found = json.loads((run_folder(root, run) / BACK_TEST_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_if_there(run_folder(root, run) / BACK_TEST_FILE)
+    except Text2SqlError:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -16,6 +16,7 @@ from typing import Any
 import text2sql
 from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there
 
 LENGTH = 16
 SEAL = "seal"
@@ -54,7 +55,7 @@ def read_record(file: Path) -> dict[str, Any]:
 
     Raises Text2SqlError where the file is no JSON object, or was edited after it was sealed.
     """
-    record = parse_record(file)
+    record = read_if_there(file)
     if is_edited(record):
         raise Text2SqlError(
             f"{edited(file)} Restore it, or materialize the asset that writes it again."
@@ -65,19 +66,6 @@ def read_record(file: Path) -> dict[str, Any]:
 def edited(file: Path) -> str:
     """Say that a record was edited."""
     return f"{file} was edited by hand: it does not match its seal."
-
-
-def parse_record(file: Path) -> dict[str, Any]:
-    """Read a record as ``read_record`` does, also one that was edited."""
-    try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{file} cannot be read as JSON: {error}.") from error
-    if not isinstance(record, dict):
-        raise Text2SqlError(f"{file} must hold one JSON object.")
-    return record
 
 
 def code_state() -> dict[str, Any]:

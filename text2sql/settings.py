@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_object
 from text2sql.render import Budget
 
 CONFIG_NAME = "agent_config.json"
@@ -78,12 +78,7 @@ _LEAST: dict[str, float] = {
 
 
 def _read(path: Path, names: set[str]) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise Text2SqlError(f"{path} must hold one JSON object of agent settings.")
+    values = read_object(path)
     if unknown := sorted(set(values) - names):
         raise Text2SqlError(f"{path} has unknown settings: {', '.join(unknown)}.")
     return values

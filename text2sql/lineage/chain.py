@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.provenance import edited, is_edited, parse_record
+from text2sql.json_files import read_if_there
+from text2sql.provenance import edited, is_edited
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Link:
         """Read a record; note that it cannot be read, was edited, or is missing though needed."""
         found: dict[str, Any] = {}
         with self.noting():
-            found = parse_record(file)
+            found = read_if_there(file)
             if is_edited(found):
                 self.problems.append(edited(file))
         if needed and not file.exists():

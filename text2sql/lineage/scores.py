@@ -10,10 +10,11 @@ from typing import Any
 
 from text2sql.comparison import EVALUATIONS, HELD_OUT
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there
 from text2sql.lineage.chain import Link
 from text2sql.lineage.runs import commit_of
 from text2sql.parts import ALL
-from text2sql.provenance import file_version, parse_record, read_record
+from text2sql.provenance import file_version, read_record
 from text2sql.scores import BASE, TRAINED, Score, Scores
 
 NOTE = "lineage.json"
@@ -72,7 +73,7 @@ def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
     for file in sorted((root / EVALUATIONS).glob("*/rollouts.json")):
         yield file.parent, file.parent.name
     for file in sorted((root / HELD_OUT).glob("*/rollouts.json")):
-        run = parse_record(file.parent / NOTE).get("training_run")
+        run = read_if_there(file.parent / NOTE).get("training_run")
         yield file.parent, str(run or file.parent.name)
 
 

@@ -6,12 +6,11 @@ format, and ``training.json``, which names the base model and its revision.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_object
 
 WEIGHTS, CONFIG, RECORD = "adapter_model.safetensors", "adapter_config.json", "training.json"
 BASE_NAME = "base"
@@ -48,7 +47,7 @@ def read_adapter(directory: Path) -> Adapter | None:
     """
     if not is_adapter(directory):
         return None
-    config, record = _read(directory / CONFIG), _read(directory / RECORD)
+    config, record = read_object(directory / CONFIG), read_object(directory / RECORD)
     try:
         base, revision, rank = record["base"], record["base_revision"], config["r"]
         return Adapter(directory, Path(base), str(revision), int(rank))
@@ -57,13 +56,3 @@ def read_adapter(directory: Path) -> Adapter | None:
             f"{directory} is an adapter without its base model: {RECORD} must have base and "
             f"base_revision, {CONFIG} must have r ({error!r})."
         ) from error
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{file} cannot be read as JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise Text2SqlError(f"{file} must hold one JSON object.")
-    return values

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_object
 from text2sql.policy.open import API_KEY_VARIABLE
 from text2sql.policy.vllm_python import VllmPython
 
@@ -104,7 +103,7 @@ def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
 
 
 def _has_vision_part(directory: Path) -> bool:
-    return "vision_config" in _read_json(directory / "config.json")
+    return "vision_config" in read_object(directory / "config.json")
 
 
 def _thinks(directory: Path) -> bool:
@@ -116,14 +115,4 @@ def _thinks(directory: Path) -> bool:
     if template.is_file():
         return "<think>" in template.read_text(encoding="utf-8")
     tokenizer = directory / "tokenizer_config.json"
-    return tokenizer.is_file() and "<think>" in str(_read_json(tokenizer).get("chat_template"))
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise Text2SqlError(f"{path} must hold one JSON object.")
-    return values
+    return tokenizer.is_file() and "<think>" in str(read_object(tokenizer).get("chat_template"))

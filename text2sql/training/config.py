@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_object, read_rows
 from text2sql.judge import GoldResult
 from text2sql.questions import Question
 
@@ -65,10 +65,9 @@ class GrpoRun:
 
 def read_run(path: Path) -> GrpoRun:
     """Read a configuration; raises Text2SqlError for a wrong file, key or value."""
-    values = _json(path)
+    values = read_object(path)
     names = {field.name for field in fields(GrpoRun)}
-    if not isinstance(values, dict) or set(values) - names:
-        unknown = ", ".join(sorted(set(values) - names)) or "no object"
+    if unknown := ", ".join(sorted(set(values) - names)):
         raise Text2SqlError(f"{path} is no GRPO configuration: it has {unknown}.")
     if missing := [name for name in _PATHS if not values.get(name)]:
         raise Text2SqlError(f"{path} lacks {', '.join(missing)}.")
@@ -92,23 +91,8 @@ def read_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
 
 def read_questions(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, GoldResult]]:
     """Read both files; raises Text2SqlError where a question has no gold result."""
-    questions = [Question.from_dict(row) for row in _lines(prompts)]
-    found = {gold.key: gold for gold in map(GoldResult.from_dict, _lines(golds))}
+    questions = [Question.from_dict(row) for row in read_rows(prompts)]
+    found = {gold.key: gold for gold in map(GoldResult.from_dict, read_rows(golds))}
     if lacking := [question.key for question in questions if question.key not in found]:
         raise Text2SqlError(f"{golds} has no gold result for {lacking[0]}.")
     return questions, found
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{path} cannot be read as JSON lines: {error}.") from error
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error

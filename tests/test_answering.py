@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import replace
 from datetime import date
@@ -188,6 +189,17 @@ def test_an_answer_that_equals_the_verified_sql_is_published_as_such(place):
     assert "100% agree. Equals the verified SQL&#x27;s result. First answer." in page
 
 
+OWNERS_TRIGGER = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF (SELECT question_id FROM answers WHERE id = NEW.answer_id) = 'watched'
+  THEN RAISE EXCEPTION 'the owner says no'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON answer_rows FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
+"""The database's owner refuses rows of an answer that is written already."""
+
+
 def test_an_answer_that_the_database_cannot_hold_is_named_and_the_others_are_answered(
     place, own_postgresql
 ):
@@ -196,12 +208,17 @@ def test_an_answer_that_the_database_cannot_hold_is_named_and_the_others_are_ans
     place.store = ReportingStore(own_postgresql.url)
     with psycopg.connect(own_postgresql.url) as connection:
         connection.execute("ALTER TABLE answers ALTER COLUMN evidence TYPE varchar(4)")
+        connection.execute("ALTER TABLE answers ADD CHECK (question_id <> 'banned')")
+        connection.execute(OWNERS_TRIGGER)
     long = replace(place.question("long", COUNT), evidence="words")
+    refused = [place.question(name, COUNT) for name in ("banned", "watched")]
     with pytest.raises(Text2SqlError, match=r"question 'long': .*value too long") as caught:
-        place.answer(long, place.question("fine", COUNT))
+        place.answer(long, *refused, place.question("fine", COUNT))
     assert not isinstance(caught.value, InfrastructureError)
+    for words in ("violates check constraint", "'watched': .*the owner says no"):
+        assert re.search(words, str(caught.value))
     assert place.store.history("fine")[0].status == AnswerStatus.ANSWERED
-    assert place.store.history("long") == []
+    assert [place.store.history(id) for id in ("long", "banned", "watched")] == [[], [], []]
 
 
 def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):

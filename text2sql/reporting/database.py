@@ -15,7 +15,13 @@ from typing import Any, Self
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+)
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.values import clean_text
@@ -23,6 +29,8 @@ from text2sql.reporting.values import clean_text
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+_REFUSED_ROWS = ("P0001", "44000")
+"""What PostgreSQL calls a trigger's RAISE EXCEPTION, and a row outside of a view's condition."""
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
 
 
@@ -80,16 +88,21 @@ class Database:
     def named_errors(self) -> Iterator[None]:
         """Turn what the database complains of into InfrastructureError.
 
-        A value that it cannot hold, which says nothing of the next one, becomes Text2SqlError.
+        What it refuses of the rows at hand (a value that it cannot hold, a constraint or a trigger
+        of its owner), which says nothing of the next ones, becomes Text2SqlError.
         """
         try:
             yield
-        except (DataError, OverflowError) as error:
+        except (DBAPIError, OverflowError) as error:
             words = " ".join(str(getattr(error, "orig", error)).split())
-            raise Text2SqlError(f"reporting database {self.name}: {words}") from error
-        except DBAPIError as error:
-            words = " ".join(str(error.orig).split())
-            raise InfrastructureError(f"reporting database {self.name}: {words}") from error
+            kind = Text2SqlError if _is_about_rows(error) else InfrastructureError
+            raise kind(f"reporting database {self.name}: {words}") from error
+
+
+def _is_about_rows(error: Exception) -> bool:
+    if isinstance(error, DataError | IntegrityError | OverflowError):
+        return True
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in _REFUSED_ROWS
 
 
 def _to_json(value: Any) -> str:

@@ -81,6 +81,9 @@ def test_markers_within_sql_are_part_of_it(sql):
         "<tool_call>\r\n<function=run_sql>\r\n<parameter=sql>\r\nSELECT 1\r\n</parameter>\r\n"
         "</function>\r\n</tool_call>",
         '<tool_call>\n{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}\n</tool_call>',
+        '<function=run_sql>{"sql": "SELECT 1"}</function>',
+        '<tool_call>\n<function=run_sql>\n{"sql": "SELECT 1"}\n</function>\n</tool_call>',
+        '<function=run_sql>{"sql": "SELECT 1"}',
         '<tool_call>{"name": "run_sql", "parameters": {"sql": "SELECT 1"}}</tool_call>',
         '<tool_call>{"name": "run_sql", "arguments": "{\\"sql\\": \\"SELECT 1\\"}"}</tool_call>',
     ],
@@ -101,6 +104,12 @@ def test_a_call_that_was_cut_keeps_its_raw_text():
     assert call.name == "run_sql"
     with pytest.raises(ValueError):
         json.loads(call.arguments)
+
+
+@pytest.mark.parametrize("body", ['{"sql": "SELECT', '[{"sql": 1}]', '"SELECT 1"', "{sql: 1}"])
+def test_what_is_no_json_object_is_not_taken_for_arguments(body):
+    (call,), _ = parse_calls(f"<function=run_sql>{body}</function>", NAMES)
+    assert json.loads(call.arguments) == {}
 
 
 def test_values_stay_strings_and_unknown_tools_are_calls_within_the_tag():

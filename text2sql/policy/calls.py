@@ -97,7 +97,12 @@ def _opens_before(text: str, start: int, end: int) -> bool:
 
 
 def _arguments(body: str, closed: bool) -> str:
-    """Return the parameters as a JSON object, or the raw body where the call was cut off."""
+    """Return the parameters as a JSON object, or the raw body where the call was cut off.
+
+    A body that is itself a JSON object is taken as it is.
+    """
+    if _is_object(body):
+        return body.strip()
     if not closed and not _LAST.search(body):
         return body.strip()
     values: dict[str, str] = {}
@@ -108,6 +113,14 @@ def _arguments(body: str, closed: bool) -> str:
         values[opening[1]] = _value(value)
         opening = following
     return json.dumps(values, ensure_ascii=False)
+
+
+def _is_object(body: str) -> bool:
+    """Say whether a body is a JSON object, as Llama's ``<function=NAME>{...}</function>`` is."""
+    try:
+        return isinstance(json.loads(body, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _value(text: str) -> str:

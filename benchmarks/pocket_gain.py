@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.pocket_gain`` measures on an evaluation seed that no choice was made on:
 new databases, words never seen and general questions, before and after, with 95 % intervals and
-the questions won and lost. ``--control`` deals the rewards at random instead: nothing but
+the questions gained and lost. ``--control`` deals the rewards at random instead: nothing but
 learning from the reward may then be left to explain a gain. It takes some ten minutes a seed on
 two cores; everything lies under ``--work`` and is not done twice.
 """

@@ -141,7 +141,7 @@ def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     """Print the scores and where to look next."""
     prompts, answers, paths = summary["prompts"], summary["answers"], summary["paths"]
     print(f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n")
-    print("Percent of questions answered right [95 % interval]; won and lost against the base.")
+    print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
     print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
     print(f"training          {summary['training']['seconds']:.0f} s")
     print(f"answers published {answers['answered']} of {answers['questions']}{_withheld(answers)}")

@@ -110,7 +110,7 @@ def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any
 def _show(root: ArtifactRoot, name: str) -> None:
     """Print the scores and what can be done next."""
     print(f"\n{text_table(score_rows(read_scores(root, name), ('all', 'subset')))}\n")
-    print("Percent of questions answered right [95 % interval]; won and lost against the base.")
+    print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
     print(f"model card    {evaluation_folder(root, name) / 'README.md'}")
     print(f"made from     text2sql lineage {name}")
     champion = champion_record(root.path).get("training_run")

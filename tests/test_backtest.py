@@ -153,7 +153,7 @@ def test_a_candidate_that_wins_as_many_as_it_loses_passes_and_the_flips_are_told
     place.verified(a=COUNT, b=COUNT)
     found = place.test()
     assert found.passed
-    assert "Lost: a. Won: b." in found.sentence
+    assert "Lost: a. Gained: b." in found.sentence
     assert [flip["after"] for flip in found.flips] == ["refused", "right"]
 
 

@@ -225,7 +225,7 @@ def test_tables_show_both_policies():
     rows = score_rows(scores, ("all", "subset"))
     assert [row["questions"] for row in rows[:4]] == ["all"] * 4
     assert rows[0]["base"] == "25.0 [4.6, 69.9] n=4"
-    assert (rows[0]["won"], rows[0]["lost"]) == ("2", "0")
+    assert (rows[0]["gained"], rows[0]["lost"]) == ("2", "0")
     assert len(text_table(rows).splitlines()) == len(rows) + 1
     assert markdown_table(rows).startswith("| questions | setting | base | trained |")
 

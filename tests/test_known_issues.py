@@ -256,7 +256,7 @@ def test_both_accuracies_stand_side_by_side(questions, corrections, sandbox):
     assert rows["corrected", "greedy"]["base"].startswith("66.7 ")
     assert rows["corrected", "greedy"]["base"].endswith("n=3")
     assert rows["corrected", "vote@2"]["trained"].startswith("100.0 ")
-    assert (rows["all", "greedy"]["lost"], rows["corrected", "greedy"]["won"]) == ("3", "1")
+    assert (rows["all", "greedy"]["lost"], rows["corrected", "greedy"]["gained"]) == ("3", "1")
     assert scores.issues == {"corrected": 1, "second gold": 1, "flagged": 1}
     assert Scores.from_dict(json.loads(json.dumps(scores.to_dict()))) == scores
 

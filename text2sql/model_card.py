@@ -59,7 +59,7 @@ intervals, on the {scores.split} split: {scores.metric}.
 *greedy* is one rollout at temperature 0;{_about_single_turn(scores)}
 *vote@{scores.k}* the answer that most of {scores.k} sampled rollouts agree on; *pass@{scores.k}*
 whether any of them is right; *mean@{scores.k}* their average.
-*won* and *lost* count questions that only the trained or only the base policy answers; *p* is
+*gained* and *lost* count questions that only the trained or only the base policy answers; *p* is
 McNemar's exact test.{_about_base(scores)}{_about_parts(scores)}
 
 {rows}

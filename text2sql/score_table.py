@@ -17,8 +17,8 @@ def score_rows(scores: Scores, parts: Sequence[str] = PARTS) -> list[Row]:
 
     ``corrected`` stands below ``all``, the official accuracy, where there are known issues.
 
-    Each share is percent with its 95 % interval and n; won and lost count the questions that
-    the trained policy answers and the base does not, and the reverse.
+    Each share is percent with its 95 % interval and n; gained and lost count the questions
+    that the trained policy answers and the base does not, and the reverse.
     """
     rows = []
     compared = {(c.setting, c.part, c.name): c for c in scores.comparisons}
@@ -33,14 +33,15 @@ def score_rows(scores: Scores, parts: Sequence[str] = PARTS) -> list[Row]:
             "base": str(base),
             "trained": str(trained) if trained else "",
         }
-        rows.append(row | _won_and_lost(compared.get((base.setting, base.part, base.name))))
+        rows.append(row | _gained_and_lost(compared.get((base.setting, base.part, base.name))))
     return rows
 
 
-def _won_and_lost(comparison: Comparison | None) -> Row:
+def _gained_and_lost(comparison: Comparison | None) -> Row:
     if comparison is None:
-        return {"won": "", "lost": "", "p": ""}
-    return {"won": str(comparison.won), "lost": str(comparison.lost), "p": p_text(comparison.p)}
+        return {"gained": "", "lost": "", "p": ""}
+    gained, lost = str(comparison.won), str(comparison.lost)
+    return {"gained": gained, "lost": lost, "p": p_text(comparison.p)}
 
 
 def text_table(rows: Sequence[Row]) -> str:

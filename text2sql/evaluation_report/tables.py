@@ -77,9 +77,9 @@ def parts_section(scores: Scores) -> str:
         table = _parts_table(scores, part, list(names))
         text += html.folded(f"{title} ({len(names)})", table) if len(names) > 12 else table
     return text + (
-        '<p class="about">Won and lost: questions that only the trained policy, or only the base '
-        "answers, greedily. p is McNemar's of each part by itself: of twenty parts without any "
-        "difference at most one is expected to have p below 0.05.</p>"
+        '<p class="about">Gained and lost: questions that only the trained policy, or only the '
+        "base answers, greedily. p is McNemar's of each part by itself: of twenty parts without "
+        "any difference at most one is expected to have p below 0.05.</p>"
     )
 
 
@@ -117,7 +117,7 @@ def _parts_table(scores: Scores, part: str, names: Sequence[str]) -> str:
         counts = [f"{changed.won} / {changed.lost}", p_text(changed.p)] if changed else ["", ""]
         rows.append([name, *cells, *counts])
     head = [part, "base greedy", "trained greedy", f"base {voted}", f"trained {voted}"]
-    return html.table([*head, "won / lost", "p"], rows, 1)
+    return html.table([*head, "gained / lost", "p"], rows, 1)
 
 
 def curve_table(curves: Sequence[Curve]) -> str:

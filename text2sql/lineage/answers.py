@@ -52,7 +52,7 @@ def _facts(answer: StoredAnswer) -> dict[str, Any]:
         "policy": answer.policy,
         "policy revision": answer.policy_revision,
         "training run": answer.training_run,
-        "prompts revision": answer.prompt_revision,
+        "prompt revision": answer.prompt_revision,
         "sampling": answer.sampling,
         "code version": answer.code_version,
         "Dagster run": answer.dagster_run_id,

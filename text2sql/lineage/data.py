@@ -24,7 +24,7 @@ def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
     link.facts = {
         "policy": about.get("policy"),
         "policy revision": about.get("policy_revision"),
-        "prompts revision": about.get("prompt_revision"),
+        "prompt revision": about.get("prompt_revision"),
         "samples": about.get("samples"),
         "temperature": about.get("temperature"),
         "Dagster runs": _sampling_runs(link, root / "rollouts" / name),

@@ -75,7 +75,7 @@ def _facts(record: Record) -> Record:
         "commit": commit_of(record),
         "release": record.get("code", {}).get("text2sql"),
         "prime-rl commit": reported.get("prime-rl commit"),
-        "prompts revision": record.get("prompt_revision"),
+        "prompt revision": record.get("prompt_revision"),
         "Dagster run": record.get("dagster_run"),
     }
 

@@ -127,7 +127,7 @@ def _facts(scores: Scores, note: Mapping[str, Any]) -> dict[str, Any]:
         "policy revision": scores.revisions.get(TRAINED),
         "base revision": scores.revisions.get(BASE),
         "dataset": named.get("dataset"),
-        "prompts revision": named.get("prompt_revision"),
+        "prompt revision": named.get("prompt_revision"),
         "sampling": named.get("sampling"),
         "known issues": named.get("known_issues"),
         "code version": named.get("code_version"),

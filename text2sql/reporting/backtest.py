@@ -77,9 +77,9 @@ class BackTest:
             f"the champion {self.right_before}."
         )
         lost = [flip.question_id for flip in self.flips if flip.lost]
-        won = [flip.question_id for flip in self.flips if not flip.lost]
+        gained = [flip.question_id for flip in self.flips if not flip.lost]
         text += f" Lost: {', '.join(lost)}." if lost else ""
-        text += f" Won: {', '.join(won)}." if won else ""
+        text += f" Gained: {', '.join(gained)}." if gained else ""
         out = ", ".join(self.left_out)
         return f"{text} Not compared: {out}." if out else text
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from resources.run_config import read_run_config
-
-if TYPE_CHECKING:
-    from text2sql.reporting.decline import Bounds
+from text2sql.reporting.bounds import Bounds
 
 CONFIG_VARIABLE = "TEXT2SQL_RETRAINING_CONFIG"
+_BOUNDS = Bounds()
 
 
 class AutomationSettings(dg.ConfigurableResource):
@@ -26,26 +25,32 @@ class AutomationSettings(dg.ConfigurableResource):
         f"the trainer); empty: the file that {CONFIG_VARIABLE} names, else the defaults.",
     )
     days: int = Field(
-        default=7, ge=1, le=365, description="Days that are looked at, and before them."
+        default=_BOUNDS.days, ge=1, le=365, description="Days that are looked at, and before them."
     )
-    least: int = Field(default=20, ge=1, description="Fewer answers than this say nothing.")
+    least: int = Field(
+        default=_BOUNDS.least, ge=1, description="Fewer answers than this say nothing."
+    )
     answered: float = Field(
-        default=0.5, ge=0, le=1, description="A smaller share of answered questions is a decline."
+        default=_BOUNDS.answered,
+        ge=0,
+        le=1,
+        description="A smaller share of answered questions is a decline.",
     )
     verified: float = Field(
-        default=0.5,
+        default=_BOUNDS.verified,
         ge=0,
         le=1,
         description="A smaller share of verified questions answered right is a decline.",
     )
     drop: float = Field(
-        default=0.15, gt=0, le=1, description="A share that fell by more than this is a decline."
+        default=_BOUNDS.drop,
+        gt=0,
+        le=1,
+        description="A share that fell by more than this is a decline.",
     )
 
     def bounds(self) -> Bounds:
         """Return the library's form of what counts as a decline."""
-        from text2sql.reporting.decline import Bounds
-
         return Bounds(self.days, self.least, self.answered, self.verified, self.drop)
 
     def run_config(self, job: dg.JobDefinition) -> dict[str, Any]:

@@ -17,13 +17,9 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge import run_gold
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
-from text2sql.training.prime_rl.dry_run import (
-    dry_run,
-    prime_rl_directory,
-    rl_environment,
-    rl_program,
-)
+from text2sql.training.prime_rl.dry_run import dry_run
 from text2sql.training.prime_rl.files import check_prompts
+from text2sql.training.prime_rl.program import prime_rl_directory, rl_environment, rl_program
 from text2sql.training.prime_rl.schema import RlConfig
 from text2sql.training.prime_rl.settings import (
     PRESETS,

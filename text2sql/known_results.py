@@ -22,6 +22,7 @@ from text2sql import __version__
 from text2sql.errors import Text2SqlError
 from text2sql.files import file_digest
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, is_repeatable
+from text2sql.sandbox.connection import stamp_of
 
 Text = tuple[Path, str]
 """A database and the SQL to run on it."""
@@ -85,7 +86,7 @@ class KnownResults:
 
     def fingerprint(self, database: Path, sandbox: Sandbox) -> str:
         """Return a hash of a database's content; empty where its results must not be kept."""
-        stamp = stamp_of(database)
+        stamp = _state_of(database)
         if not stamp or _is_fresh(stamp):
             return ""
         query = "SELECT fingerprint FROM databases WHERE stamp = ?"
@@ -94,7 +95,7 @@ class KnownResults:
             if row is not None:
                 return str(row[0])
             fingerprint = _fingerprint(database, sandbox)
-            if stamp_of(database) != stamp:
+            if _state_of(database) != stamp:
                 return ""
             self._connection.execute(
                 "INSERT OR REPLACE INTO databases VALUES (?, ?)", (stamp, fingerprint)
@@ -116,7 +117,7 @@ def execute_known(
     Raises Text2SqlError when a database cannot be read at all.
     """
     distinct = [(*text, 0 if is_repeatable(text[1]) else n) for n, text in enumerate(texts, 1)]
-    stamps = {database: stamp_of(database) for database in {text[0] for text in texts}}
+    stamps = {database: _state_of(database) for database in {text[0] for text in texts}}
     keys = _keys([place for place in distinct if not place[2]], sandbox, limits, known)
     found = known.find(keys.values()) if known is not None else {}
     results = {place: found[key] for place, key in keys.items() if key in found}
@@ -124,7 +125,7 @@ def execute_known(
     run = sandbox.execute_many([place[:2] for place in missing], limits, strict_text=True)
     results.update(zip(missing, run, strict=True))
     if known is not None:
-        same = {database for database, stamp in stamps.items() if stamp_of(database) == stamp}
+        same = {database for database, stamp in stamps.items() if _state_of(database) == stamp}
         known.add({keys[p]: results[p] for p in missing if p in keys and p[0] in same})
     return [results[place] for place in distinct]
 
@@ -160,17 +161,15 @@ def _sqlite() -> list[str]:
     return [sqlite3.sqlite_version, *(option for (option,) in options)]
 
 
-def stamp_of(database: Path) -> str:
+def _state_of(database: Path) -> str:
     """Return what changes with a database's content; empty while another program has it open."""
     real = os.path.realpath(database)
     if any(os.path.exists(real + end) for end in ("-journal", "-wal")):
         return ""
     try:
-        found = os.stat(real)
+        return json.dumps([real, *stamp_of(real)])
     except OSError:
         return ""
-    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return json.dumps([real, *state])
 
 
 def _is_fresh(stamp: str) -> bool:

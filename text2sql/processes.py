@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 GUARD = Path(__file__).with_name("guard.py")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def last_lines(log: Path, characters: int = 2000) -> str:
@@ -20,10 +22,21 @@ def last_lines(log: Path, characters: int = 2000) -> str:
         return ""
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - characters))
-        text = file.read().decode("utf-8", errors="replace")
-    whole = text.partition("\n")[2] if size > characters else text
-    return (whole or text).strip()
+        file.seek(max(0, size - 4 * (characters + 1)))  # a character has four bytes at most
+        return end_of(file.read().decode("utf-8", errors="replace"), characters)
+
+
+def end_of(text: str, characters: int) -> str:
+    """Return the end of a text, at most ``characters`` long; in whole lines, if it has any."""
+    text = text.strip()
+    end = text[-characters:]
+    whole = end.partition("\n")[2] if len(text) > len(end) else end
+    return whole or end
+
+
+def without_colors(text: str) -> str:
+    """Return a program's output without the escape sequences that colour it."""
+    return _COLORS.sub("", text)
 
 
 class GuardedProcess:

@@ -71,8 +71,11 @@ def neutral(text: str) -> str:
 
 def quote_name(name: str) -> str:
     """Quote an SQL identifier where it needs quotes."""
-    if _BARE.match(name) and name.lower() not in _KEYWORDS:
-        return name
+    return name if _BARE.match(name) and name.lower() not in _KEYWORDS else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """Quote an SQL identifier, whatever it is."""
     return '"' + name.replace('"', '""') + '"'
 
 

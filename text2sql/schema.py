@@ -16,7 +16,7 @@ from text2sql.descriptions import (
     unread_files,
 )
 from text2sql.errors import InfrastructureError
-from text2sql.render import Column, quote_name
+from text2sql.render import Column, quote_name, quoted
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
 _QUERY = Limits(seconds=30.0, keep_rows=100_000, max_rows=100_000)
@@ -178,14 +178,14 @@ def _tables(sandbox: Sandbox, database: Path, names: Mapping[str, bool]) -> Iter
 
 
 def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
-    columns = _run(sandbox, database, f"PRAGMA table_xinfo({_quoted(name)})")
+    columns = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(name)})")
     if columns.status is not Status.OK or not columns.rows:
         return Table(name, is_view, error=columns.error or "its columns cannot be read")
     if is_view:  # its columns may be known where it cannot be read: a collation is missing
-        tried = _run(sandbox, database, f"SELECT * FROM {_quoted(name)} LIMIT 0")
+        tried = _run(sandbox, database, f"SELECT * FROM {quoted(name)} LIMIT 0")
         if tried.status is Status.ERROR:
             return Table(name, is_view, error=tried.error)
-    keys = _run(sandbox, database, f"PRAGMA foreign_key_list({_quoted(name)})")
+    keys = _run(sandbox, database, f"PRAGMA foreign_key_list({quoted(name)})")
     references = _references(sandbox, database, keys)
     return Table(
         name,
@@ -212,7 +212,7 @@ def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str
 
 
 def _primary_key(sandbox: Sandbox, database: Path, table: str) -> Sequence[str]:
-    result = _run(sandbox, database, f"PRAGMA table_xinfo({_quoted(table)})")
+    result = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(table)})")
     return [str(row[1]) for row in sorted(result.rows, key=lambda row: row[5]) if row[5]]
 
 
@@ -228,12 +228,8 @@ def _counts(sandbox: Sandbox, database: Path, tables: Sequence[Table]) -> list[i
 
 
 def _count(sandbox: Sandbox, database: Path, name: str) -> int | None:
-    result = _run(sandbox, database, f"SELECT count(*) FROM {_quoted(name)}", _COUNT)
+    result = _run(sandbox, database, f"SELECT count(*) FROM {quoted(name)}", _COUNT)
     return int(result.rows[0][0]) if result.status is Status.OK and result.rows else None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _unquoted(name: str) -> str:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from text2sql.questions import Question
+from text2sql.sandbox.statements import BIRD_SEPARATOR
 
-BIRD_SEPARATOR = "\t----- bird -----\t"
 NO_ANSWER = "NO ANSWER"
 """Stands for a missing answer in Spider's form, where an empty line ends a session: no SQL."""
 _PIECES = re.compile(

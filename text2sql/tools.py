@@ -11,7 +11,7 @@ from typing import Any
 
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
-from text2sql.render import neutral, render_rows
+from text2sql.render import neutral, quoted, render_rows
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql
 from text2sql.schema import DatabaseSchema, Table, describe
 from text2sql.schema_text import render_detail, render_matching, render_overview
@@ -98,7 +98,8 @@ class Tools:
             return render_overview(schema, self._settings.budget)
         table, word = _find_part(schema, name)
         seconds = min(_DETAIL_SECONDS, self._settings.query_seconds)
-        rows = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {_DETAIL_ROWS}", seconds)
+        query = f"SELECT * FROM {quoted(table.name)} LIMIT {_DETAIL_ROWS}"
+        rows = await self._query(query, seconds)
         render = partial(render_matching, table, word) if word else partial(render_detail, table)
         text = render(rows.columns, rows.rows, self._settings.budget)
         if not text:
@@ -109,7 +110,7 @@ class Tools:
     async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
         count = row_limit(limit, self._settings)
         table = _find(await self._describe(), name)
-        result = await self._query(f"SELECT * FROM {_quoted(table)} LIMIT {count}")
+        result = await self._query(f"SELECT * FROM {quoted(table.name)} LIMIT {count}")
         return str(result.status), self._shown(result)
 
     async def _run_sql(self, sql: str) -> tuple[str, str]:
@@ -176,7 +177,3 @@ def _find_part(schema: DatabaseSchema, name: str) -> tuple[Table, str]:
     if owner is None:
         return _find(schema, name), ""
     return owner, word.strip(' "`[]')
-
-
-def _quoted(table: Table) -> str:
-    return '"' + table.name.replace('"', '""') + '"'

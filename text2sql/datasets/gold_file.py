@@ -11,7 +11,7 @@ from pathlib import Path
 from text2sql.datasets.rows import Field, Row
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
-from text2sql.submissions import BIRD_SEPARATOR
+from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 
 def find_gold_file(questions: Path, rows: Sequence[Row]) -> Path | None:

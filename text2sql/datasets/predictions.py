@@ -12,7 +12,7 @@ from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
-from text2sql.submissions import BIRD_SEPARATOR
+from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 _IDS = ("key", "question_id", "idx", "id")
 _SQL = (

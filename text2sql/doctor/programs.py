@@ -12,8 +12,7 @@ from text2sql.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
 from text2sql.policy.gpu import visible_gpus
 from text2sql.policy.vllm_python import INSTALL, PYTHON_VARIABLE, find_vllm
-
-PRIME_RL_VARIABLE = "PRIME_RL_DIR"
+from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE
 
 
 def check_vllm() -> Iterable[Finding]:

@@ -6,6 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
+from text2sql.processes import end_of
+
 _READ_BYTES = 500_000
 _END_CHARS = 1500
 _LEAST_FREE_MB = 5.0
@@ -27,7 +29,8 @@ def failure(log: Path, start: int = 0) -> str:
         return full
     cause = _CAUSE.search(text)
     first = f"The first error is: {cause[1].rstrip('.')}. " if cause else ""
-    return f"{first}Its log is {log} and ends with:\n{_end(text) or '(it wrote nothing)'}"
+    last = end_of(text, _END_CHARS) or "(it wrote nothing)"
+    return f"{first}Its log is {log} and ends with:\n{last}"
 
 
 def _disk_full(log: Path, text: str) -> str:
@@ -45,11 +48,3 @@ def _read(log: Path, start: int) -> str:
     with log.open("rb") as file:
         file.seek(max(start, size(log) - _READ_BYTES))
         return file.read().decode("utf-8", errors="replace")
-
-
-def _end(text: str) -> str:
-    """Return the last lines, whole if there are any."""
-    text = text.strip()
-    end = text[-_END_CHARS:]
-    whole = end.partition("\n")[2] if len(text) > len(end) else end
-    return whole or end

@@ -9,27 +9,12 @@ from datetime import UTC, date, datetime, time, timedelta
 import sqlalchemy as sa
 
 from text2sql.reporting.answers import AnswerStatus, Verified
+from text2sql.reporting.bounds import Bounds
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.tables import answers
 
 _c = answers.c
 _COMPARED = (Verified.MATCH.value, Verified.DIFFERS.value)
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What counts as a decline.
-
-    ``days``: how many are looked at, and how many before them; ``least``: fewer answers than
-    that say nothing; ``answered`` and ``verified``: shares below these are too low; ``drop``: a
-    share that fell by more is a decline, wherever it is now.
-    """
-
-    days: int = 7
-    least: int = 20
-    answered: float = 0.5
-    verified: float = 0.5
-    drop: float = 0.15
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
+from text2sql.processes import without_colors
 
 _READ_BYTES = 200_000
-_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _end(path: Path) -> str:
         return ""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _READ_BYTES))
-        return _COLORS.sub("", file.read().decode("utf-8", errors="replace"))
+        return without_colors(file.read().decode("utf-8", errors="replace"))
 
 
 def _line(text: str, place: int) -> str:

@@ -16,7 +16,7 @@ from text2sql.guard import (
     reap,
     signal_all,
 )
-from text2sql.training.prime_rl.dry_run import rl_environment
+from text2sql.training.prime_rl.program import rl_environment
 
 GRACE_SECONDS = 110.0
 """Between SIGTERM and SIGKILL: prime-rl ends its servers one after the other."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import text2sql
 from text2sql.errors import Text2SqlError
-from text2sql.training.prime_rl.dry_run import rl_environment
+from text2sql.training.prime_rl.program import rl_environment
 
 _IMPORT_SECONDS = 300.0
 _PROGRAM = """

@@ -7,7 +7,6 @@ and leaves the trained policy as a directory that vLLM serves.
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -19,17 +18,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import read_if_there
 from text2sql.policy.adapter import RECORD
 from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import group
 from text2sql.training.prime_rl.assemble import assemble
-from text2sql.training.prime_rl.dry_run import rl_program
 from text2sql.training.prime_rl.facts import keep_facts, read_facts
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.files import RunFiles
 from text2sql.training.prime_rl.installed import require_code
 from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
 from text2sql.training.prime_rl.preflight import preflight
+from text2sql.training.prime_rl.program import rl_program
 from text2sql.training.prime_rl.progress import MergedMetrics, shown
 from text2sql.training.prime_rl.resume import prune_broadcasts, stable_weights, start_arguments
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
@@ -143,8 +143,7 @@ def _finish(
 
 
 def _policy_step(policy: Path) -> int | None:
-    record = policy / RECORD
-    return json.loads(record.read_text(encoding="utf-8"))["step"] if record.is_file() else None
+    return read_if_there(policy / RECORD).get("step")
 
 
 def _say(sentence: str) -> None:

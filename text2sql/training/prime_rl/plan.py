@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.training.prime_rl.dry_run import prime_rl_directory
+from text2sql.json_files import read_object
 from text2sql.training.prime_rl.files import RUN_NAME, RunFiles
+from text2sql.training.prime_rl.program import prime_rl_directory
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,9 @@ def _path(name: str) -> Path | None:
 
 def read_plan(path: Path) -> LaunchPlan:
     """Read a plan; raises Text2SqlError for a wrong file or key."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Text2SqlError(f"{path} cannot be read as JSON: {error}.") from error
+    values = read_object(path)
     names = {field.name for field in fields(LaunchPlan)}
     needed = {field.name for field in fields(LaunchPlan) if field.default is MISSING}
-    if not isinstance(values, dict) or not needed <= set(values) <= names:
+    if not needed <= set(values) <= names:
         raise Text2SqlError(f"{path} is no plan of a run: its keys must be {sorted(names)}.")
     return LaunchPlan(**values)

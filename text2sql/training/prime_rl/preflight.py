@@ -10,14 +10,10 @@ from pathlib import Path
 
 from text2sql.errors import Text2SqlError
 from text2sql.policy.gpu import Gpu, require_memory, visible_gpus
-from text2sql.training.prime_rl.dry_run import (
-    PRIME_RL_VARIABLE,
-    dry_run,
-    prime_rl_directory,
-    rl_program,
-)
+from text2sql.training.prime_rl.dry_run import dry_run
 from text2sql.training.prime_rl.files import RunFiles, check_prompts
 from text2sql.training.prime_rl.installed import check_environment, prime_rl_commit
+from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE, prime_rl_directory, rl_program
 from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
 from text2sql.training.prime_rl.slurm import require_slurm

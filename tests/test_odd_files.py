@@ -66,7 +66,10 @@ def test_the_text_decides_and_not_the_name(tmp_path: Path, name: str, form: str)
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (json.dumps(question(1)).encode() + b'\n{"question', "line 2 is not JSON: .* in column 2"),
+        (
+            json.dumps(question(1)).encode() + b'\n{"question',
+            "line 2 is not JSON: Unterminated string .column 2",
+        ),
         (b"  \n", "is empty; get it again"),
         ([question(1), None], "entry 1 .* an object, not null"),
         ([question(1, SQL=["SELECT 1"])], "entry 0 .* 'SQL' must be text, not a list"),
@@ -122,6 +125,20 @@ def test_names_of_databases_in_any_case(tmp_path: Path, name: str) -> None:
     file = make_database(tmp_path / "databases" / name)
     write(tmp_path / "dev.json", [question(1)])
     assert load_split(tmp_path, "dev").questions[0].database == file
+
+
+@pytest.mark.parametrize("name", ["shop.db3", "shop.sqlite.gz", "database.sqlite", "shop"])
+def test_a_folder_without_a_database_of_its_name_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "databases" / "shop").mkdir(parents=True)
+    (tmp_path / "databases" / "shop" / name).write_bytes(b"SQLite format 3\0")
+    make_database(tmp_path / "databases" / "clinic" / "clinic.sqlite")
+    write(tmp_path / "dev.json", [question(1), question(2, "nowhere"), question(3, "..")])
+    details = [record.detail for record in load_split(tmp_path, "dev").problems]
+    assert details[0] == (
+        f"db_id 'shop' has no database; its folder has {name}, "
+        "not shop with the ending .sqlite, .sqlite3, .db"
+    )
+    assert details[1:] == [f"db_id '{name}' has no database" for name in ("nowhere", "..")]
 
 
 def test_spiders_test_questions_have_a_folder_of_their_own(tmp_path: Path) -> None:

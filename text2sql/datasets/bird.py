@@ -14,7 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.databases import database_files, is_path, resolve
+from text2sql.datasets.databases import (
+    SUFFIXES,
+    database_files,
+    is_path,
+    resolve,
+    unused_files,
+)
 from text2sql.datasets.gold_file import read_gold_file
 from text2sql.datasets.json_rows import kind_of
 from text2sql.datasets.layout import SplitLayout, find_split, fingerprint
@@ -208,9 +214,16 @@ def _reason(
     if empty:
         return Reason.EMPTY_FIELD, f"{' and '.join(empty)} is empty"
     if question.db_id not in known:
-        near = suggestion(question.db_id, known)
+        near = suggestion(question.db_id, known) or _unused(question.db_id, known)
         return Reason.DB_MISSING, f"db_id '{question.db_id}' has no database{near}"
     return None, ""
+
+
+def _unused(db_id: str, known: Mapping[str, Path]) -> str:
+    """Say what is in the database's folder, where that is there."""
+    found = unused_files(db_id, known.values())
+    wanted = f"not {db_id} with the ending {', '.join(SUFFIXES)}"
+    return f"; its folder has {', '.join(found[:3])}, {wanted}" if found else ""
 
 
 def suggestion(name: str, known: Mapping[str, Any]) -> str:

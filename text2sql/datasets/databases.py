@@ -41,6 +41,18 @@ def _named_as_its_folder(folder: Path) -> Path | None:
     return next((file for file in alike if file.is_file()), None)
 
 
+def unused_files(name: str, known: Iterable[Path]) -> list[str]:
+    """Return what lies, instead of a database of its name, in the folder that has this name.
+
+    The folder is looked for beside those of the ``known`` databases.
+    """
+    if "\0" in name or name != os.path.basename(name) or name in ("", ".", ".."):
+        return []
+    places = {file.parent.parent / name for file in known if file.stem == file.parent.name}
+    folders = sorted(place for place in places if os.path.isdir(place))
+    return [entry.name for folder in folders[:1] for entry in entries(folder)]
+
+
 def holds_databases(folder: Path) -> bool:
     """Whether a folder is named as one of databases, and has some."""
     named = folder.name.lower().endswith(("databases", "database"))

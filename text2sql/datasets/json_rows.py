@@ -76,7 +76,7 @@ def _parse_lines(text: str, file: Path) -> list[Any]:
 def _no_json(file: Path, number: int, error: Exception) -> list[Any]:
     reason = str(error)
     if isinstance(error, json.JSONDecodeError):
-        reason = f"{error.msg} in column {error.colno}"
+        reason = f"{error.msg.removesuffix(' starting at')} (column {error.colno})"
     raise Text2SqlError(
         f"{file}: line {number} is not JSON: {reason}; get the file again, or mend the line."
     ) from error

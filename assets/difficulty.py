@@ -8,11 +8,12 @@ import dagster as dg
 
 from assets.checks_page import report_checks
 from assets.columns import MODEL_TEAM, columns_of
-from assets.data import load_current, load_golds, load_questions
+from assets.data import load_golds, load_questions
 from assets.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.difficulty_view import describe_prompts
 from assets.expectations import merge
 from assets.failures import told
+from assets.own_dataset import own_current
 from assets.partitions import assets_of, require_training_run, training_run_of
 from assets.prompt_checks import check_prompts, check_ratings
 from assets.prompt_files import (
@@ -74,9 +75,15 @@ def plan_base_rollouts(
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
     questions = questions[: config.max_questions or None]
-    dataset, start = load_current(root.path).fingerprint, find_start(root.path, config.start_from)
+    dataset, start = own_current(context, root.path), find_start(root.path, config.start_from)
     wanted = rollout_set(
-        policy, start.policy, dataset, "train", questions, config.sampled(), config.samples
+        policy,
+        start.policy,
+        dataset.fingerprint,
+        "train",
+        questions,
+        config.sampled(),
+        config.samples,
     )
     start.require_other(training_run_of(context))
     start.require_revision(wanted.policy_revision)

@@ -15,10 +15,10 @@ from assets.columns import REPORTING_TEAM, columns_of_table
 from assets.delivery import deliver_day
 from assets.failures import told
 from assets.partitions import days
+from assets.pools import SAMPLING_POOL
 from assets.report_config import ReportAnswersConfig
 from assets.report_questions import GROUP, report_questions
 from assets.report_view import describe_day, outcome_sentence
-from assets.sampling import SAMPLING_POOL
 from assets.sources import version_for
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot

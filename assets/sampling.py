@@ -12,6 +12,7 @@ from pydantic import Field
 from assets.data import load_golds, load_questions
 from assets.failures import told
 from assets.plots import records
+from assets.pools import SAMPLING_POOL
 from assets.rollout_sets import RolloutSet, tally_rollouts
 from assets.versions import fingerprint
 from resources.forms import Form
@@ -29,8 +30,6 @@ from text2sql.sampling_cost import PaceKeeper
 
 if TYPE_CHECKING:
     from text2sql.sandbox import Sandbox
-
-SAMPLING_POOL = "sampling"
 
 
 class SamplingConfig(Form):

@@ -11,6 +11,7 @@ from assets.columns import MODEL_TEAM
 from assets.difficulty import training_prompts
 from assets.failures import told
 from assets.partitions import require_run_name, training_runs
+from assets.pools import GPU_POOL
 from assets.sources import version_for
 from assets.trainers import make_program
 from assets.training_config import GrpoConfig
@@ -25,8 +26,6 @@ from text2sql.json_files import write_json
 from text2sql.policy.places import is_there
 from text2sql.provenance import read_record, sealed
 from text2sql.training.start import RECORD, TRAINING, find_start, training_record
-
-GPU_POOL = "gpu"
 
 
 def training_folder(root: ArtifactRoot, run: str) -> Path:

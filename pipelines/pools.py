@@ -12,8 +12,7 @@ import sys
 
 import dagster as dg
 
-from assets.sampling import SAMPLING_POOL
-from assets.training import GPU_POOL
+from assets.pools import GPU_POOL, sampling_pool
 from text2sql.errors import Text2SqlError
 
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_SLOTS"
@@ -23,14 +22,15 @@ def set_pools(instance: dg.DagsterInstance) -> None:
     """Let one step use the GPUs, and ``TEXT2SQL_SAMPLING_SLOTS`` sample, else one for each CPU.
 
     A limit that is there stays, unless the variable is set, so that it can be changed in the web
-    interface (Deployment > Concurrency). Raises Text2SqlError for a variable that is no whole
+    interface (Deployment > Concurrency); where sampling shares the GPUs, it sets how many use
+    those. Raises Text2SqlError for a variable that is no whole
     number from 1 to 1000.
     """
-    wanted = os.environ.get(SAMPLING_VARIABLE)
-    defaults = {GPU_POOL: 1, SAMPLING_POOL: os.cpu_count() or 1}
+    wanted, sampling = os.environ.get(SAMPLING_VARIABLE), sampling_pool()
+    defaults = {sampling: os.cpu_count() or 1} | {GPU_POOL: 1}
     limits = {pool: slots for pool, slots in defaults.items() if pool not in _chosen(instance)}
     if wanted:
-        limits[SAMPLING_POOL] = _slots(wanted)
+        limits[sampling] = _slots(wanted)
     for pool, slots in limits.items():
         instance.event_log_storage.set_concurrency_slots(pool, slots)
 

@@ -14,6 +14,7 @@ import dagster as dg
 import pytest
 from dagster._core.launcher.base import WorkerStatus
 
+from assets.pools import POOL_VARIABLE
 from pipelines import pools
 from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
 from pipelines.launcher import LocalRunLauncher
@@ -101,6 +102,15 @@ def test_a_deployment_sets_the_pools_of_its_instance(root, monkeypatch, capsys):
     monkeypatch.setenv(SAMPLING_VARIABLE, "12")
     pools.main()
     assert capsys.readouterr().out == "pool gpu: 1 at once\npool sampling: 12 at once\n"
+
+
+def test_sampling_may_share_the_pool_of_the_gpus(root, monkeypatch):
+    monkeypatch.setenv(POOL_VARIABLE, "gpu")
+    with open_instance() as instance:
+        assert limits(instance) == {"gpu": 1}
+    monkeypatch.setenv(POOL_VARIABLE, "tpu")
+    with pytest.raises(Text2SqlError, match="TEXT2SQL_SAMPLING_POOL is 'tpu': use sampling or gpu"):
+        open_instance()
 
 
 def test_one_step_at_a_time_uses_the_gpu_in_a_fresh_instance(root):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from text2sql.training.prime_rl import launch, slurm_job
-from text2sql.usage import misuse
+from text2sql.training.usage import misuse
 
 REPO = Path(__file__).resolve().parent.parent
 

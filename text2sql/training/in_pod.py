@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from text2sql import guard
-from text2sql.usage import misuse
+from text2sql.training.usage import misuse
 
 _PIPES_MESSAGE = b'{"__dagster_pipes_version"'
 

@@ -24,7 +24,7 @@ from text2sql.training.config import GrpoRun, read_prompts, read_run
 from text2sql.training.environment import Drawn, Environment
 from text2sql.training.output import last_checkpoint, mark_complete, start_afresh, write_policy
 from text2sql.training.progress import MetricsFile, report_to_dagster
-from text2sql.usage import misuse
+from text2sql.training.usage import misuse
 
 _MICRO_BATCH = 32  # rollouts in one backward pass
 _PAD = 32

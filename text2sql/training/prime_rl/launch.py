@@ -36,7 +36,7 @@ from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, rea
 from text2sql.training.prime_rl.slurm_job import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
 from text2sql.training.progress import report_to_dagster
-from text2sql.usage import misuse
+from text2sql.training.usage import misuse
 
 POLL_SECONDS = 0.5
 STOPPED = 143

@@ -21,7 +21,7 @@ from text2sql.training.prime_rl import slurm
 from text2sql.training.prime_rl.files import JOB_FILE, RUN_NAME
 from text2sql.training.prime_rl.program import prime_rl_directory, rl_program
 from text2sql.training.progress import WAITING_FILE
-from text2sql.usage import misuse
+from text2sql.training.usage import misuse
 
 SCRIPT = "rl.sbatch"
 _SLICE_SECONDS = 0.2

@@ -175,6 +175,12 @@ FLAGGED = [
         "WITH r AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY score ORDER BY team) AS n "
         "FROM player) SELECT id FROM r WHERE n < 2",
     ),
+    (Flag.BARE_COLUMN, "SELECT folded, MAX(id < 3) FROM word"),
+    (
+        Flag.LIMIT_CUTS_TIE,
+        "SELECT w FROM (SELECT folded AS w, ROW_NUMBER() OVER (ORDER BY id > 2) AS n FROM word) "
+        "WHERE n = 1",
+    ),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT CAST(2 AS REL) * 100 / 3"),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT AVG(CAST(born AS DATETIME)) FROM player"),
     (Flag.ASKS_OUTSIDE, "SELECT STRFTIME('%Y', CURRENT_TIMESTAMP) - born FROM player"),

@@ -17,7 +17,11 @@ from text2sql.datasets.gold_findings import Finding, Flag, show
 from text2sql.datasets.limits import AsWritten, add_visible_ctes, own_terms
 from text2sql.sandbox import QueryResult, Status
 
-_STATISTICS = ("MIN({0}) AS lo_{1}", "MAX({0}) AS hi_{1}", "COUNT({0}) AS n_{1}")
+_STATISTICS = (
+    "MIN({0} COLLATE BINARY) AS lo_{1}",
+    "MAX({0} COLLATE BINARY) AS hi_{1}",
+    "COUNT({0}) AS n_{1}",
+)
 _SEVERAL = "lo_{0} IS NOT hi_{0} OR (n_{0} > 0 AND n_{0} < total)"
 
 

@@ -52,9 +52,14 @@ def _broken(sql: str, descending: bool | None) -> str:
             continue
         order = window.args.get("order")
         terms = [term.copy() for term in order.expressions] if order else []
-        breaks = [exp.Ordered(this=one, desc=descending) for one in _columns(select)]
+        breaks = [exp.Ordered(this=_exactly(one), desc=descending) for one in _columns(select)]
         window.set("order", exp.Order(expressions=[*terms, *breaks]))
     return tree.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def _exactly(column: exp.Expr) -> exp.Expr:
+    """Let a column be compared letter for letter, whatever its table declares."""
+    return exp.Collate(this=exp.paren(column), expression=exp.to_identifier("BINARY"))
 
 
 def _columns(select: exp.Select) -> Iterator[exp.Expr]:

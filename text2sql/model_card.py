@@ -26,9 +26,6 @@ def render_card(name: str, scores: Scores, training: Mapping[str, Any]) -> str:
     ``training`` says what the policy was trained from and with: ``base``, ``base_revision``,
     ``policy_revision``, ``prompts``, ``seconds``, ``settings``; of a second round also ``start``.
     """
-    settings = "\n".join(f"- {key}: {value}" for key, value in training["settings"].items())
-    rows = markdown_table(score_rows(scores))
-    verdicts = ", ".join(f"{verdict} {n}" for verdict, n in scores.verdicts[TRAINED].items())
     named = "\n".join(
         f"- {label}: {scores.provenance[key]}"
         for key, label in NAMED.items()
@@ -46,14 +43,37 @@ GRPO on execution reward{_earlier_round(training)}. Revision {training["policy_r
 
 ## Training
 
+{_about_training(training)}
+
+## Scores
+
+{_about_scores(scores)}
+
+## What the numbers do not say
+
+They hold for these databases and this way of asking. Equal results on one database are not always
+equal queries: a wrong operator that returns the same rows counts as right.
+
+## Provenance
+
+{named}
+"""
+
+
+def _about_training(training: Mapping[str, Any]) -> str:
+    settings = "\n".join(f"- {key}: {value}" for key, value in training["settings"].items())
+    return f"""\
 {training["prompts"]} prompts that the base solves sometimes but not always; {training["seconds"]:g}
 seconds. A rollout earns 1.0 for the gold result, 0.1 for another result, -1.0 for trying to write
 and 0.0 for everything else.
 
-{settings}
+{settings}"""
 
-## Scores
 
+def _about_scores(scores: Scores) -> str:
+    rows = markdown_table(score_rows(scores))
+    verdicts = ", ".join(f"{verdict} {n}" for verdict, n in scores.verdicts[TRAINED].items())
+    return f"""\
 Execution accuracy by BIRD's official rule (results as sets of rows), in percent, with 95 %
 intervals, on the {scores.split} split: {scores.metric}.
 *greedy* is one rollout at temperature 0;{_about_single_turn(scores)}
@@ -65,17 +85,7 @@ McNemar's exact test.{_about_base(scores)}{_about_parts(scores)}
 {rows}
 
 Of {scores.questions} questions {scores.missing[TRAINED]} lack a valid result. Greedy verdicts:
-{verdicts}. {scores.write_rate[TRAINED]:.2%} of all rollouts tried to write.
-
-## What the numbers do not say
-
-They hold for these databases and this way of asking. Equal results on one database are not always
-equal queries: a wrong operator that returns the same rows counts as right.
-
-## Provenance
-
-{named}
-"""
+{verdicts}. {scores.write_rate[TRAINED]:.2%} of all rollouts tried to write."""
 
 
 def _earlier_round(training: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ colour-blind people tell apart) and in shape or dash as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from text2sql.vote_curve import Curve
@@ -70,51 +71,70 @@ def _scale(left: float, right: float, bottom: float) -> str:
     return "".join(marks)
 
 
+@dataclass(frozen=True)
+class _Plane:
+    """Where k and a share lie in the picture of curves, in pixels."""
+
+    longest: int
+    left: int = 46
+    right: int = _WIDTH - 90
+    top: int = 12
+    bottom: int = 250
+
+    def x(self, k: int) -> float:
+        return self.left + (self.right - self.left) * (k - 1) / max(1, self.longest - 1)
+
+    def y(self, share: float) -> float:
+        return self.bottom - (self.bottom - self.top) * share
+
+    def line(self, points: Iterable[tuple[int, float]]) -> str:
+        return " ".join(f"{self.x(k):.1f},{self.y(share):.1f}" for k, share in points)
+
+    def axes(self) -> Iterator[str]:
+        for fifth in range(6):
+            y = self.y(fifth / 5)
+            yield (
+                f'<line class="grid" x1="{self.left}" y1="{y:.1f}" x2="{self.right}" y2="{y:.1f}"/>'
+                f'<text x="{self.left - 8}" y="{y + 4:.1f}" text-anchor="end">{fifth * 20}</text>'
+            )
+        for k in shown_ks(self.longest):
+            place = f'x="{self.x(k):.1f}" y="{self.bottom + 18}"'
+            yield f'<text {place} text-anchor="middle">{k}</text>'
+
+
 def curve_chart(title: str, curves: Mapping[str, Curve]) -> str:
     """Draw voting with its band and, dashed, pass@k, which is its ceiling, over k.
 
     ``curves`` go by ``first`` and ``second``.
     """
-    left, right, top, bottom = 46, _WIDTH - 90, 12, 250
-    longest = max(len(curve.points) for curve in curves.values())
-
-    def x(k: int) -> float:
-        return left + (right - left) * (k - 1) / max(1, longest - 1)
-
-    def y(share: float) -> float:
-        return bottom - (bottom - top) * share
-
-    marks = [
-        f'<line class="grid" x1="{left}" y1="{y(s / 5):.1f}" x2="{right}" y2="{y(s / 5):.1f}"/>'
-        f'<text x="{left - 8}" y="{y(s / 5) + 4:.1f}" text-anchor="end">{s * 20}</text>'
-        for s in range(6)
-    ]
-    marks += [
-        f'<text x="{x(k):.1f}" y="{bottom + 18}" text-anchor="middle">{k}</text>'
-        for k in shown_ks(longest)
-    ]
+    plane = _Plane(max(len(curve.points) for curve in curves.values()))
+    marks = [*plane.axes(), *(_curve(name, curve, plane) for name, curve in curves.items())]
     labels: list[tuple[float, str, str]] = []
     for name, curve in curves.items():
-        points = curve.points
-        votes = " ".join(f"{x(p.k):.1f},{y(p.vote):.1f}" for p in points)
-        ceiling = " ".join(f"{x(p.k):.1f},{y(p.ceiling):.1f}" for p in points)
-        upper = [f"{x(p.k):.1f},{y(p.vote_high):.1f}" for p in points]
-        lower = [f"{x(p.k):.1f},{y(p.vote_low):.1f}" for p in reversed(points)]
-        last = points[-1]
-        labels.append((y(last.vote), f"vote {100 * last.vote:.1f}", name))
-        labels.append((y(last.ceiling), f"pass {100 * last.ceiling:.1f}", name))
-        marks.append(
-            f'<g class="{name}"><polygon class="band" points="{" ".join(upper + lower)}"/>'
-            f'<polyline points="{votes}"/><polyline class="dashed" points="{ceiling}"/></g>'
-        )
-    marks += _spread(labels, right + 6)
+        last = curve.points[-1]
+        labels.append((plane.y(last.vote), f"vote {100 * last.vote:.1f}", name))
+        labels.append((plane.y(last.ceiling), f"pass {100 * last.ceiling:.1f}", name))
+    marks += _spread(labels, plane.right + 6)
     told = "; ".join(
         f"{curve.policy} vote@{p.k} {100 * p.vote:.1f}, pass@{p.k} {100 * p.ceiling:.1f}"
         for curve in curves.values()
         for p in curve.points
-        if p.k in shown_ks(longest)
+        if p.k in shown_ks(plane.longest)
     )
-    return _svg(bottom + 30, title, told, "".join(marks))
+    return _svg(plane.bottom + 30, title, told, "".join(marks))
+
+
+def _curve(name: str, curve: Curve, plane: _Plane) -> str:
+    """Draw the band, the votes and the ceiling of one policy."""
+    points = curve.points
+    upper = plane.line((p.k, p.vote_high) for p in points)
+    lower = plane.line((p.k, p.vote_low) for p in reversed(points))
+    votes = plane.line((p.k, p.vote) for p in points)
+    ceiling = plane.line((p.k, p.ceiling) for p in points)
+    return (
+        f'<g class="{name}"><polygon class="band" points="{upper} {lower}"/>'
+        f'<polyline points="{votes}"/><polyline class="dashed" points="{ceiling}"/></g>'
+    )
 
 
 def _spread(labels: Sequence[tuple[float, str, str]], x: float) -> list[str]:

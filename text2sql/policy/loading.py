@@ -19,16 +19,7 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
     downloaded. Raises Text2SqlError where the extra ``local`` is not installed and where the
     directory holds no model that can be run and trained here.
     """
-    if not (directory / "config.json").is_file():
-        raise Text2SqlError(
-            f"{directory} is not a model directory: it has no config.json; "
-            "give a Hugging Face directory with weights and tokenizer."
-        )
-    if not any(directory.glob("*.safetensors")):
-        raise Text2SqlError(
-            f"{directory} could not be loaded as a model: it has no weights (*.safetensors); "
-            "give a Hugging Face directory with weights and tokenizer."
-        )
+    _require_files(directory)
     try:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -54,6 +45,19 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
     if threads:
         torch.set_num_threads(threads)
     return model.eval(), tokenizer
+
+
+def _require_files(directory: Path) -> None:
+    if not (directory / "config.json").is_file():
+        raise Text2SqlError(
+            f"{directory} is not a model directory: it has no config.json; "
+            "give a Hugging Face directory with weights and tokenizer."
+        )
+    if not any(directory.glob("*.safetensors")):
+        raise Text2SqlError(
+            f"{directory} could not be loaded as a model: it has no weights (*.safetensors); "
+            "give a Hugging Face directory with weights and tokenizer."
+        )
 
 
 def _require_supported(directory: Path, model: Any, tokenizer: Any) -> None:

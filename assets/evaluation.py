@@ -11,7 +11,7 @@ from assets.evaluating import Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
 from assets.failures import told
 from assets.known_issues import known_issues
-from assets.partitions import training_runs
+from assets.partitions import PARTITION_TAG, training_runs
 from assets.sources import version_for
 from assets.strength import reward_strength
 from resources.paths import ArtifactRoot
@@ -78,6 +78,11 @@ def _previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
         return {}
     dataset = scores.provenance.get("dataset", "")
     return {"who": who, "dataset": dataset, "low": greedy.low, "high": greedy.high}
+
+
+def evaluated_run(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) -> str:
+    """Return the training run that a check is about: its partition's, else the newest scores'."""
+    return context.run.tags.get(PARTITION_TAG) or last_evaluated(root)
 
 
 def last_evaluated(root: ArtifactRoot) -> str:

@@ -3,10 +3,9 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.evaluation import dev_scores, last_evaluated, read_previous, read_scores
+from assets.evaluation import dev_scores, evaluated_run, read_previous, read_scores
 from assets.evaluation_view import partial_settings
 from assets.failures import told
-from assets.partitions import PARTITION_TAG
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from text2sql.scores import TRAINED
@@ -30,17 +29,13 @@ class WriteBound(Form):
     )
 
 
-def _run(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) -> str:
-    return context.run.tags.get(PARTITION_TAG) or last_evaluated(root)
-
-
 @dg.asset_check(asset=dev_scores)
 @told
 def scores_complete(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
     """Every question has a valid result of both policies in every setting that was asked for."""
-    run = _run(context, root)
+    run = evaluated_run(context, root)
     scores = read_scores(root, run)
     missing = {name: count for name, count in scores.missing.items() if count}
     words = ", ".join(f"{name} {count}" for name, count in missing.items())
@@ -58,7 +53,7 @@ def little_infrastructure_lost(
     context: dg.AssetCheckExecutionContext, config: InfrastructureBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
     """The infrastructure spoilt few rollouts: what it spoils is left out of every number."""
-    run = _run(context, root)
+    run = evaluated_run(context, root)
     shares = read_scores(root, run).infrastructure
     words = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
     return dg.AssetCheckResult(
@@ -75,7 +70,7 @@ def few_write_attempts(
     context: dg.AssetCheckExecutionContext, config: WriteBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
     """The trained policy hardly ever tries to write; the base's rate stands beside it."""
-    run = _run(context, root)
+    run = evaluated_run(context, root)
     rates = read_scores(root, run).write_rate
     words = ", ".join(f"{name} {rate:.2%}" for name, rate in rates.items())
     return dg.AssetCheckResult(
@@ -95,7 +90,7 @@ def accuracy_as_before(
 
     A warning only: the promotion gate compares the questions one by one.
     """
-    run = _run(context, root)
+    run = evaluated_run(context, root)
     scores, before = read_scores(root, run), read_previous(root, run)
     greedy = scores.find(TRAINED, "greedy")
     if not before or greedy is None:

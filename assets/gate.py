@@ -6,9 +6,8 @@ import dagster as dg
 
 from assets.back_test import BackTester
 from assets.champion import model_card
-from assets.evaluation import last_evaluated
+from assets.evaluation import evaluated_run
 from assets.failures import told
-from assets.partitions import PARTITION_TAG
 from assets.plots import records
 from assets.report_questions import report_questions
 from assets.sampling import SAMPLING_POOL
@@ -34,10 +33,6 @@ DESCRIPTIONS = {
 }
 
 
-def _candidate_of(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) -> str:
-    return context.run.tags.get(PARTITION_TAG) or last_evaluated(root)
-
-
 @dg.multi_asset_check(
     specs=[
         dg.AssetCheckSpec(name, asset=model_card, description=words, blocking=True)
@@ -49,7 +44,7 @@ def promotion_gate(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot, gate: PromotionGate
 ) -> Iterator[dg.AssetCheckResult]:
     """The candidate is not worse than base and champion, does not write, and is complete."""
-    run, champion = _candidate_of(context, root), champion_record(root.path)
+    run, champion = evaluated_run(context, root), champion_record(root.path)
     candidate = read_candidate(root.path, run)
     about = {"training run": run, "champion": champion.get("training_run", "none yet")}
     for finding in judge(candidate, rival_of(root.path, champion, candidate), gate.rules()):
@@ -80,7 +75,7 @@ def back_test(
 ) -> dg.AssetCheckResult:
     """The candidate answers no fewer verified report questions right than the champion."""
     end_with_parent()
-    run = _candidate_of(context, root)
+    run = evaluated_run(context, root)
     found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
     shown = ("question_id", "before", "after", "sql_before", "sql_after")
     flips = [{name: str(flip[name])[:500] for name in shown} for flip in found.flips[:SHOWN]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from benchmarks.measuring import surroundings, write
+from benchmarks.measuring import peak_mb, surroundings, write
 from text2sql.difficulty import Tally, rate, select
 from text2sql.judge import GoldResult, run_gold
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling, ToolCall
@@ -92,7 +91,7 @@ def sample(work: Path, count: int) -> dict[str, Any]:
     """Draw all rollouts into one store, as one shard does."""
     with Sandbox() as box:
         questions, golds = material(work, count, box)
-        before, started = _peak_mb(), perf_counter()
+        before, started = peak_mb(), perf_counter()
         asyncio.run(
             draw_rollouts(
                 questions,
@@ -112,7 +111,7 @@ def sample(work: Path, count: int) -> dict[str, Any]:
         "rollouts_per_second": round(rollouts / seconds, 1),
         "store_mb": round((work / STORE).stat().st_size / 1e6, 1),
         "memory_before_mb": round(before),
-        "memory_peak_mb": round(_peak_mb()),
+        "memory_peak_mb": round(peak_mb()),
     }
 
 
@@ -120,7 +119,7 @@ def filter_all(work: Path, count: int) -> dict[str, Any]:
     """Count the rollouts, rate the questions and choose the prompts."""
     with Sandbox() as box:
         questions, golds = material(work, count, box)
-    before, started = _peak_mb(), perf_counter()
+    before, started = peak_mb(), perf_counter()
     tally = Tally(RolloutStore(work / STORE).scan())
     ratings = rate(questions, golds, tally)
     prompts = select(questions, ratings, seed=1)
@@ -129,12 +128,8 @@ def filter_all(work: Path, count: int) -> dict[str, Any]:
         "prompts": len(prompts),
         "seconds": round(perf_counter() - started, 2),
         "memory_before_mb": round(before),
-        "memory_peak_mb": round(_peak_mb()),
+        "memory_peak_mb": round(peak_mb()),
     }
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 STAGES = {"sample": sample, "filter": filter_all}

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import sqlite3
 import sys
 import tempfile
@@ -32,6 +33,11 @@ def cpu_seconds(processes: Iterable[int]) -> float:
         values = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         ticks += int(values[11]) + int(values[12])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process has had so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def surroundings() -> dict[str, Any]:

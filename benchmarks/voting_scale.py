@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.measuring import peak_mb
 from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located
@@ -71,7 +71,7 @@ def _rollout(question: int, sample: int, chance: random.Random) -> Rollout:
 
 def score(path: Path) -> dict[str, Any]:
     """Read a store, score it against its own first samples, and vote on every question."""
-    before = _peak_mb()
+    before = peak_mb()
     started = perf_counter()
     questions = [Question(f"dev/{n}", "db", path, "?") for n in range(QUESTIONS)]
     keys = [question.key for question in questions]
@@ -90,14 +90,10 @@ def score(path: Path) -> dict[str, Any]:
         "score_and_vote_seconds": round(ended - read, 2),
         "seconds": round(ended - started, 2),
         "memory_before_mb": round(before),
-        "memory_peak_mb": round(_peak_mb()),
+        "memory_peak_mb": round(peak_mb()),
         "questions_with_consensus": agreed,
         "scores": len(scores.scores),
     }
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(work: Path, sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:

@@ -21,10 +21,9 @@ from pydantic import Field
 from text2sql.agent import Episode, StopReason, run_episode
 from text2sql.errors import InfrastructureError
 from text2sql.judge import GoldResult, Verdict
-from text2sql.judged import judge_episode
-from text2sql.policy.base import Sampling
+from text2sql.judged import judge_episode, origin_of
+from text2sql.policy.base import PolicyInfo, Sampling
 from text2sql.policy.server import ServerPolicy
-from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox, check_database
 from text2sql.settings import AgentSettings
@@ -34,6 +33,7 @@ RESULT = "text2sql"
 """Where a trace's ``info`` holds what became of the rollout: verdict, SQL, stop reason, calls."""
 
 _MOST_WORKERS = 4
+_POLICY = PolicyInfo("training", "")
 _STOPPED_BY_VERIFIERS: dict[str, StopReason] = {
     "max_turns": "turn_limit",
     "max_input_tokens": "context_exceeded",
@@ -72,14 +72,7 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
         verifiers drops such a rollout, so nothing is learnt from it.
         """
         episode, settings = trace.state.episode, trace.state.settings
-        origin = {
-            "sample": 0,
-            "policy": "training",
-            "policy_revision": "",
-            "prompt_revision": prompt_revision(settings),
-            "mode": settings.mode,
-            "sampling": {},
-        }
+        origin = origin_of(_POLICY, settings, None) | {"sample": 0}
         rollout = await asyncio.to_thread(
             judge_episode, episode, self.data.question, self.data.gold, _sandbox(), origin
         )

@@ -9,9 +9,28 @@ from typing import Any
 from text2sql.agent import Episode
 from text2sql.errors import InfrastructureError
 from text2sql.judge import REWARD, GoldResult, Verdict, execute_submission, verdict_of
+from text2sql.policy import PolicyInfo, Sampling
+from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.rollout_store import Rollout
 from text2sql.sandbox import QueryResult, Sandbox, Status
+from text2sql.settings import AgentSettings
+
+
+def origin_of(
+    policy: PolicyInfo, settings: AgentSettings, sampling: Sampling | None
+) -> dict[str, Any]:
+    """Return the first fields of a record: who answers, and how; a rollout adds its ``sample``.
+
+    Without ``sampling`` somebody else draws the replies, and nothing is known of how.
+    """
+    return {
+        "policy": policy.name,
+        "policy_revision": policy.revision,
+        "prompt_revision": prompt_revision(settings),
+        "mode": settings.mode,
+        "sampling": asdict(sampling) if sampling else {},
+    }
 
 
 def judge_episode(
@@ -23,8 +42,8 @@ def judge_episode(
 ) -> Rollout:
     """Execute what an episode submitted, judge it, and return the record.
 
-    ``origin`` holds the record's first fields: who answered, how, and which sample it is. Without
-    ``gold`` the submission is executed and not judged.
+    ``origin`` is that of ``origin_of`` and which sample it is. Without ``gold`` the submission is
+    executed and not judged.
     """
     result = _executed(episode, question, sandbox)
     verdict = _verdict(episode, result, gold)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from text2sql.agent import run_episode
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import GoldResult
-from text2sql.judged import judge_episode
+from text2sql.judged import judge_episode, origin_of
 from text2sql.policy.base import Policy, Sampling
 from text2sql.progress import Progress
-from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.rollout_store import Rollout, RolloutStore, drawn_as
 from text2sql.sandbox import Sandbox
@@ -184,15 +183,10 @@ class _Work:
         self.store = store
         self.places = places
         self.keeper = keeper or Keeper(lambda rollout: None)
-        self.origin = {
-            "policy": policy.info.name,
-            "policy_revision": policy.info.revision,
-            "prompt_revision": prompt_revision(settings),
-            "mode": settings.mode,
-            "sampling": asdict(sampling),
-            "run_id": run_id,
-        }
-        self.drawn_as = drawn_as(policy.info.revision, prompt_revision(settings), asdict(sampling))
+        origin = origin_of(policy.info, settings, sampling)
+        self.origin = origin | {"run_id": run_id}
+        names = ("policy_revision", "prompt_revision", "sampling")
+        self.drawn_as = drawn_as(*(origin[name] for name in names))
         self.failures = 0
         self.error = ""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from typing import Any
 
 from text2sql.asking import Answer, Outcome, Tried
+from text2sql.csv_value import csv_value
 from text2sql.plain import plain_rows
 from text2sql.policy.base import PolicyInfo
 from text2sql.questions import Question
@@ -115,13 +115,5 @@ def as_csv(found: Answer) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(found.result.columns)
-    writer.writerows([_cell(value) for value in row] for row in found.result.rows)
+    writer.writerows([csv_value(value) for value in row] for row in found.result.rows)
     return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

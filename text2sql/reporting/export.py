@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from text2sql.csv_value import csv_value
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.reporting.answers import AnswerStatus, StoredAnswer
@@ -99,11 +99,8 @@ def inert(text: str) -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "Infinity" if value > 0 else "'-Infinity"
-    return inert(value) if isinstance(value, str) else value
+    cell = csv_value(value)
+    return inert(cell) if isinstance(cell, str) else cell
 
 
 def as_parquet(columns: Sequence[Column], rows: Rows) -> bytes:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from text2sql.agent import run_episode
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import GoldResult
-from text2sql.judged import judge_episode
+from text2sql.judged import judge_episode, origin_of
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.local import ModelPolicy
-from text2sql.prompts import prompt_revision
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.sandbox import Sandbox
@@ -159,14 +158,7 @@ class Environment:
     async def _one(self, key: str, recorder: Recorder) -> Rollout:
         question = self._questions[key]
         episode = await run_episode(question, recorder, self._sandbox, self._settings, _SAMPLING)
-        origin = {
-            "sample": 0,
-            "policy": recorder.info.name,
-            "policy_revision": recorder.info.revision,
-            "prompt_revision": prompt_revision(self._settings),
-            "mode": self._settings.mode,
-            "sampling": asdict(_SAMPLING),
-        }
+        origin = origin_of(recorder.info, self._settings, _SAMPLING) | {"sample": 0}
         return await asyncio.to_thread(
             judge_episode, episode, question, self._golds[key], self._sandbox, origin
         )

@@ -126,6 +126,12 @@ def test_training_runs(tmp_path):
     evaluated(tmp_path, "august", "d2", "mmmw")
     text = run(tmp_path, "compare", "june", "july").stdout
     assert "greedy: A 25.0 %, B 75.0 %, n = 4" in text and "mean@4" not in text
+    assert run(tmp_path, "compare", "june", "july").stderr == ""
+    scores = {"provenance": {"dataset": "d1", "prompt_revision": "p2"}}
+    (tmp_path / "evaluation" / "july" / "scores.json").write_text(json.dumps(scores))
+    told = run(tmp_path, "compare", "june", "july")
+    assert "note: A was asked with the prompt revision unknown, B with p2" in told.stderr
+    assert told.returncode == 0 and told.stdout == text
     refused = run(tmp_path, "compare", "july", "august").stderr
     assert "d1 (july), d2 (august)" in refused
     missing = run(tmp_path, "compare", "july", "may")

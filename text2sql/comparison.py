@@ -26,7 +26,8 @@ class Side:
     """One evaluation: what became of each question in each setting.
 
     ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256.
-    ``rule`` is how results were compared.
+    ``rule`` is how results were compared, ``prompts`` the revision of the prompts, empty where
+    nobody knows.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Side:
     fingerprint: str
     rule: str
     settings: Mapping[str, Outcomes]
+    prompts: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,15 @@ def read_side(name: str, root: Path) -> Side:
     folder = run_folder(root, name)
     scores, outcomes = (_read_scored(folder / file) for file in ("scores.json", "outcomes.json"))
     try:
-        dataset = str(scores["provenance"]["dataset"])
+        about = scores["provenance"]
+        dataset, prompts = str(about["dataset"]), str(about.get("prompt_revision", ""))
         settings = {setting: _numbers(one) for setting, one in outcomes.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Text2SqlError(
             f"The evaluation in {folder} makes no sense ({error!r}): materialize dev_scores again."
         ) from error
     kept = {setting: one for setting, one in settings.items() if not setting.startswith("mean")}
-    return Side(name, "training run", dataset, "official", kept)
+    return Side(name, "training run", dataset, "official", kept, prompts)
 
 
 def _numbers(outcomes: Mapping[str, Any]) -> Outcomes:

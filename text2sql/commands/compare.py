@@ -23,9 +23,9 @@ def command(first: str, second: str, as_json: bool) -> None:
 
     A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
     JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in one of
-    them are left out, and counted. Each setting gets both accuracies, their difference in
-    percentage points with its paired 95 % interval (Agresti and Min), the questions gained and
-    lost, and McNemar's exact p.
+    them are left out, and counted; runs that were asked with other prompts are compared with a
+    note. Each setting gets both accuracies, their difference in percentage points with its paired
+    95 % interval (Agresti and Min), the questions gained and lost, and McNemar's exact p.
 
     \b
     Exit status:
@@ -36,6 +36,12 @@ def command(first: str, second: str, as_json: bool) -> None:
     root = local_root()
     one, two = read_side(first, root), read_side(second, root)
     found = compare_sides(one, two)
+    if one.prompts != two.prompts:
+        click.echo(
+            f"note: A was asked with the prompt revision {one.prompts or 'unknown'}, B with "
+            f"{two.prompts or 'unknown'}: what differs is policy and prompts together.",
+            err=True,
+        )
     if as_json:
         rows = {setting: its.to_dict() for setting, its in found.items()}
         about = {"a": first, "b": second, "fingerprint": one.fingerprint}

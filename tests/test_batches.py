@@ -10,6 +10,7 @@ import pytest
 
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Limits, Sandbox, Status
+from text2sql.sandbox.channel import OPENING, RUNNING, WRITING
 from text2sql.sandbox.process import BatchOutcome
 from text2sql.sandbox.work import Work
 
@@ -136,3 +137,19 @@ def test_work_does_again_exactly_what_was_lost():
         work.settle(batch, BatchOutcome([REPLY] * len(batch)), seconds=1)
     statuses = [result.status.value for result in work.results()]
     assert statuses == ["ok", "infrastructure", "timeout", "ok", "ok", "ok", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "status", "words"),
+    [
+        (OPENING, Status.INFRASTRUCTURE, "db: opening it crashes SQLite"),
+        (RUNNING, Status.ERROR, "the query crashes SQLite"),
+        (WRITING, Status.WRITE, "refused: DROP"),
+    ],
+)
+def test_what_a_crash_says_depends_on_what_was_done(stage, status, words):
+    work = Work([("db", "DROP TABLE t")], workers=1)
+    for _ in range(2):
+        work.settle(work.take(), BatchOutcome([], 0, died=True, crashed=True, stage=stage), 1.0)
+    (result,) = work.results()
+    assert result.status is status and result.error.startswith(words)

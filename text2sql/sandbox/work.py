@@ -129,10 +129,11 @@ class Work:
         again.remove(number)
         if outcome.crashed and outcome.stage == WRITING:
             self._results[number] = self._refused(number)
-        elif outcome.crashed:
+        elif outcome.crashed and outcome.stage != OPENING:
             self._results[number] = QueryResult(Status.ERROR, error="the query crashes SQLite")
         else:
-            error = f"{self.texts[number][0]}: the worker process died, twice for one query"
+            what = "opening it crashes SQLite" if outcome.crashed else "the worker process died"
+            error = f"{self.texts[number][0]}: {what}, twice for one query"
             self._results[number] = QueryResult(Status.INFRASTRUCTURE, error=error)
 
 

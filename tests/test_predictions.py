@@ -135,3 +135,10 @@ def test_questions_that_are_left_out_are_told_with_their_reason(folder):
     told = evaluate(folder, {"10": RIGHT[0]}).stderr
     reasons = re.findall(r"left out: 1 questions \((\w+): \S", told)
     assert sorted(reasons) == sorted(reason.value for reason in Reason)
+
+
+def test_a_line_that_was_cut_off_is_named(folder):
+    rows = [json.dumps({"idx": n, "pred": sql}) for n, sql in enumerate(RIGHT, 10)]
+    found = evaluate(folder, "\n".join(rows)[:-9], "p.jsonl")
+    assert found.exit_code == 1
+    assert "p.jsonl, line 4 is not JSON: " in str(found.exception)

@@ -161,16 +161,25 @@ def _parse(text: str, path: Path) -> list[Any] | _Object:
     try:
         content = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError) as whole:
-        lines = [line for line in text.split("\n") if line.strip()]
-        try:
-            return [json.loads(line, object_pairs_hook=_Object) for line in lines]
-        except (ValueError, RecursionError):
-            raise Text2SqlError(f"{path} is neither JSON nor JSON Lines: {whole}.") from whole
+        return _parse_lines(text, path, whole)
     if isinstance(content, _Object) and isinstance(_sql(content), str):
         return [content]
     if isinstance(content, list | _Object):
         return content
     raise Text2SqlError(f"{path} must hold an object or a list of predictions.")
+
+
+def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:
+    """Read one JSON object a line; ``whole`` says why the text is not one JSON value."""
+    found: list[Any] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            found += [json.loads(line, object_pairs_hook=_Object)] if line.strip() else []
+        except (ValueError, RecursionError) as error:
+            if found:
+                raise Text2SqlError(f"{path}, line {number} is not JSON: {error}.") from error
+            raise Text2SqlError(f"{path} is neither JSON nor JSON Lines: {whole}.") from whole
+    return found
 
 
 def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:

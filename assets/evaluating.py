@@ -22,7 +22,7 @@ from text2sql.efficiency import DEFINITIONS as TIMED
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import SAMPLED, PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
-from text2sql.evaluation_report.files import write_report, write_text
+from text2sql.evaluation_report.files import write_report
 from text2sql.evaluation_report.trace import Grounds
 from text2sql.json_files import read_if_there, write_json
 from text2sql.known_issues import Correction
@@ -34,7 +34,7 @@ from text2sql.rollout_origin import require_dataset
 from text2sql.rollout_places import LocatedRollouts, read_located
 from text2sql.rule_scores import RuleResults, measure_rules
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Scores
-from text2sql.submissions import bird_submission, spider_submission
+from text2sql.submissions import write_submissions
 
 POINTER = "rollouts.json"
 SETTINGS = ("greedy", SAMPLED, SINGLE_TURN)
@@ -215,8 +215,7 @@ def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated)
     """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
     rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)]
     sql = {one.rollout.key: one.rollout.sql or "" for one in trained.greedy}
-    write_text(what.folder / f"predict_{what.split}.json", bird_submission(rows, sql))
-    write_text(what.folder / f"predict_{what.split}.sql", spider_submission(rows, sql))
+    write_submissions(what.folder, what.split, rows, sql)
 
 
 def _provenance(

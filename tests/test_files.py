@@ -121,7 +121,7 @@ def test_the_digest_is_sha256(tmp_path):
 
 
 def test_an_object_is_read_as_it_was_written(tmp_path):
-    value = {"name": "Zoë", "count": 2, "of": [1.5, None, True]}
+    value = {"name": "Zoë", "half": "\ud83d", "count": 2, "of": [1.5, None, True]}
     file = write_json(tmp_path / "a.json", value)
     assert read_object(file) == value
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())

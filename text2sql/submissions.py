@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from text2sql.files import write_whole
 from text2sql.questions import Question
 from text2sql.sandbox.statements import BIRD_SEPARATOR
 
@@ -18,6 +20,14 @@ NO_ANSWER = "NO ANSWER"
 _PIECES = re.compile(
     r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|(?:--[^\n]*|/\*.*?\*/|\s)+", re.DOTALL
 )
+
+
+def write_submissions(
+    folder: Path, split: str, questions: Sequence[Question], sql: Mapping[str, str]
+) -> None:
+    """Write ``predict_<split>.json`` in BIRD's form and ``predict_<split>.sql`` in Spider's."""
+    write_whole(folder / f"predict_{split}.json", bird_submission(questions, sql))
+    write_whole(folder / f"predict_{split}.sql", spider_submission(questions, sql))
 
 
 def bird_submission(questions: Sequence[Question], sql: Mapping[str, str]) -> str:

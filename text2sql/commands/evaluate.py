@@ -27,6 +27,7 @@ from text2sql.files import file_digest, require_writable, write_whole
 from text2sql.judge import Rule, Verdict
 from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.known_results import KnownResults
+from text2sql.questions import Question
 from text2sql.rule_scores import DEFINITIONS, RuleScore, score_rules
 from text2sql.rules import rule_values
 from text2sql.sandbox import Limits, Sandbox
@@ -124,13 +125,7 @@ def command(
     if json_path is not None and not printed:
         require_writable(json_path)
     records = read_records(questions, databases, "dev")
-    asked = [record.question for record in records if record.reason is None]
-    if not asked:
-        named = sorted({record.question.db_id for record in records})[:5]
-        raise Text2SqlError(
-            f"No question of {questions} can be scored with {databases}: it needs a gold SQL and "
-            f"its database; the file names {', '.join(named) or 'no databases'}."
-        )
+    asked = _asked(records, questions, databases)
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
     export_predictions(export, predictions, records)
@@ -155,6 +150,23 @@ def command(
     else:
         print_scores(scores)
         print_rules(rules)
+    _require_judged(scores)
+
+
+def _asked(records: Sequence[Record], questions: Path, databases: Path) -> list[Question]:
+    """Return the questions that can be scored; raise Text2SqlError where there is none."""
+    asked = [record.question for record in records if record.reason is None]
+    if not asked:
+        named = sorted({record.question.db_id for record in records})[:5]
+        raise Text2SqlError(
+            f"No question of {questions} can be scored with {databases}: it needs a gold SQL and "
+            f"its database; the file names {', '.join(named) or 'no databases'}."
+        )
+    return asked
+
+
+def _require_judged(scores: PredictionScores) -> None:
+    """Raise InfrastructureError where a question could not be judged."""
     lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if lost:
         raise InfrastructureError(

@@ -35,10 +35,11 @@ def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
       1  something to mend: no such run, no report, a full disk
       2  wrong usage
     """
-    from text2sql.evaluation_report.files import PAGE, render_again, write_text
+    from text2sql.evaluation_report.files import PAGE, render_again
+    from text2sql.files import write_whole
 
     folder = evaluation_folder(local_root(), run)
-    page = write_text(output or folder / PAGE, render_again(folder))
+    page = write_whole(output or folder / PAGE, render_again(folder))
     click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
     if show and click.launch(str(page)):
         raise Text2SqlError(f"No browser could be started; open {page} yourself.")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import os
-import shutil
 import struct
 import zipfile
 import zlib
@@ -30,6 +28,7 @@ from text2sql.datasets.zip_rules import (
     parts_of,
 )
 from text2sql.errors import Text2SqlError
+from text2sql.files import whole_folder
 
 _LEVELS = 2
 """Archives within archives that are followed: BIRD has one in the other."""
@@ -96,15 +95,9 @@ def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say
 
 
 def _unpack_anew(archive: Path, folder: Path, digests: Digests, say: Say) -> None:
-    """Fill a folder beside its place and move it there; what a killed run left is removed."""
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
+    """Fill the folder, and let the digests know of its files."""
+    with whole_folder(folder) as partial:
         written = _extract(archive, partial, Budget(archive, partial), say)
-        os.replace(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     for file, digest in written.items():
         digests.note(folder / file.relative_to(partial), digest)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -15,6 +14,7 @@ from text2sql.comparison import HELD_OUT
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation_report.page import render_report
 from text2sql.evaluation_report.trace import Grounds, trace
+from text2sql.files import whole_file, write_whole
 from text2sql.json_files import read_object
 from text2sql.questions import Question
 from text2sql.scores import Score
@@ -42,8 +42,8 @@ def write_report(
         trace(file, policies, questions, root, grounds or Grounds(), classes)
     with _whole(folder / TABLE) as file:
         scores_table(file, details["scores"]["scores"])
-    write_text(folder / DETAILS, json.dumps(details, ensure_ascii=False))
-    return write_text(folder / PAGE, render_report(details))
+    write_whole(folder / DETAILS, json.dumps(details, ensure_ascii=False))
+    return write_whole(folder / PAGE, render_report(details))
 
 
 def read_details(folder: Path) -> dict[str, Any]:
@@ -75,26 +75,12 @@ def scores_table(file: TextIO, scores: Sequence[Mapping[str, Any]]) -> None:
     writer.writerows(scores)
 
 
-def write_text(file: Path, text: str) -> Path:
-    """Write a file whole or not at all; raises Text2SqlError where the disk refuses."""
-    with _whole(file) as part:
-        part.write(text)
-    return file
-
-
 @contextmanager
 def _whole(file: Path) -> Iterator[TextIO]:
     """Give a file to write that takes the place of ``file`` once everything is in it.
 
     Half a character, which a model may write, becomes its escape: that is JSON's own form of it.
     """
-    part = file.with_name(f".{os.getpid()}.{file.name}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8", errors="backslashreplace") as opened:
-            yield opened
-        os.replace(part, file)
-    except OSError as error:
-        raise Text2SqlError(f"Cannot write {file}: {error.strerror}.") from error
-    finally:
-        part.unlink(missing_ok=True)
+    half = "backslashreplace"
+    with whole_file(file) as part, part.open("w", encoding="utf-8", errors=half) as opened:
+        yield opened

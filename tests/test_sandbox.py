@@ -26,7 +26,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import Channel
-from text2sql.sandbox.connection import Database
+from text2sql.sandbox.connection import Database, DatabaseCache
 from text2sql.sandbox.execution import Job, _read
 
 TABLES = """
@@ -647,6 +647,19 @@ def test_wal_database_with_a_live_owner(sandbox, tmp_path, owner):
     assert set(before) == {Path("wal.sqlite"), Path("wal.sqlite-wal"), Path("wal.sqlite-shm")}
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(4,)]
     assert contents(tmp_path) == before
+
+
+def test_a_log_that_goes_while_its_database_is_opened(tmp_path, monkeypatch):
+    """A program that closes its database last removes it between the look and the opening."""
+    database = build(tmp_path / "wal.sqlite", "PRAGMA journal_mode=wal;" + TABLES)
+    looks, look = [], Database._is_in_use
+    monkeypatch.setattr(
+        Database, "_is_in_use", lambda self: looks.append(1) or len(looks) == 1 or look(self)
+    )
+    cache = DatabaseCache()
+    opened = cache.get(str(database), 8.0)
+    assert opened.immutable and len(looks) == 2
+    cache.clear()
 
 
 def test_wal_left_by_a_killed_owner(sandbox, tmp_path, owner):

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections import OrderedDict
 from pathlib import Path
-from time import monotonic, time_ns
+from time import monotonic, sleep, time_ns
 
 from text2sql.sandbox.files import odd_file
 from text2sql.sandbox.foreign import no_database
@@ -30,6 +30,7 @@ WHERE printf('%s', sql) LIKE '%virtual%'
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0  # how long to wait for a lock, a quarter of the query's time at most
 _CACHED_STATEMENTS = 32
+_PAUSES = (0.01, 0.05)  # seconds before a database whose log has gone meanwhile is opened again
 _CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
 
@@ -216,13 +217,16 @@ class DatabaseCache:
             self._open.popitem()[1].close()
 
 
-def _open_database(path: str, seconds: float) -> Database:
+def _open_database(path: str, seconds: float, pauses: tuple[float, ...] = _PAUSES) -> Database:
     if odd := odd_file(os.path.realpath(path)):
         raise UnusableDatabase(f"{path} cannot be read: {odd}.")
     try:
         return Database(path, seconds)
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0)
+        if pauses and _UNUSABLE.get(code & 0xFF) == _READ_ONLY_WAL:  # who closes it removes its log
+            sleep(pauses[0])
+            return _open_database(path, seconds, pauses[1:])
         reason = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
         reason = no_database(path) if code & 0xFF == sqlite3.SQLITE_NOTADB else reason
         if reason is None:

@@ -30,7 +30,7 @@ WHERE printf('%s', sql) LIKE '%virtual%'
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0  # how long to wait for a lock, a quarter of the query's time at most
 _CACHED_STATEMENTS = 32
-_PAUSES = (0.01, 0.05)  # seconds before a database whose log has gone meanwhile is opened again
+_PAUSES = (0.005, 0.01, 0.02, 0.04, 0.08)  # seconds between tries while its log comes and goes
 _CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
 

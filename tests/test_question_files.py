@@ -125,7 +125,7 @@ def gold_beside(folder: Path, text: str, name: str = "dev_gold.sql") -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["dev_gold.sql", "dev.sql"])
+@pytest.mark.parametrize("name", ["dev_gold.sql", "dev.sql", "DEV_GOLD.SQL"])
 def test_gold_in_a_file_is_split_at_the_last_tab(tmp_path: Path, name: str) -> None:
     text = "SELECT a\tFROM t\tfinancial\nSELECT 2\tfinancial\n"
     dataset = load_split(gold_beside(tmp_path, text, name), "dev")

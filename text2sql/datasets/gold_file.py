@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from text2sql.datasets.folders import entries
 from text2sql.datasets.rows import Field, Row
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
@@ -15,11 +16,12 @@ from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 
 def find_gold_file(questions: Path, rows: Sequence[Row]) -> Path | None:
-    """Return ``<name>_gold.sql`` or ``<name>.sql`` where no row of the questions has a SQL."""
+    """Return ``<name>_gold.sql`` or ``<name>.sql``, in any case, where no row has a SQL."""
     if not rows or any(row.has(Field.SQL) for row in rows):
         return None
+    beside = {file.name.lower(): file for file in entries(questions.parent) if file.is_file()}
     names = (f"{questions.stem}_gold.sql", f"{questions.stem}.sql")
-    return next((file for name in names if (file := questions.with_name(name)).is_file()), None)
+    return next((beside[name.lower()] for name in names if name.lower() in beside), None)
 
 
 def read_gold_file(file: Path, rows: Sequence[Row]) -> list[str]:

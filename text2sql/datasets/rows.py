@@ -110,7 +110,8 @@ class Row:
         """Return the error that says which key is not there, and which are."""
         return self.error(
             f"has no '{field}' (found: {', '.join(self.found) or 'nothing'}); "
-            "each entry needs db_id or database, question and SQL"
+            "each entry needs db_id or database, question and SQL, which may also stand in "
+            f"{self.file.stem}_gold.sql"
         )
 
     def error(self, problem: str) -> Text2SqlError:

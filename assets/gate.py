@@ -9,8 +9,8 @@ from assets.champion import model_card
 from assets.evaluation import evaluated_run
 from assets.failures import told
 from assets.plots import records
+from assets.pools import SAMPLING_POOL
 from assets.report_questions import report_questions
-from assets.sampling import SAMPLING_POOL
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource

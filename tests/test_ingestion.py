@@ -155,6 +155,21 @@ def test_only_what_changed_is_read_and_checked_again(tmp_path: Path) -> None:
     assert found[0] != found[1]
 
 
+def test_an_edited_description_makes_another_dataset(tmp_path: Path) -> None:
+    """The agent reads descriptions: what was drawn with the old text is not of this dataset."""
+    folder = tmp_path / "data"
+    shop = make_database(folder / "dev_databases" / "shop" / "shop.sqlite").parent
+    write(folder / "dev.json", [question(1)])
+    text = shop / "database_description" / "orders.csv"
+    text.parent.mkdir()
+    text.write_text("original_column_name,column_description\nid,number of the order\n")
+    found = [metadata(ingest(tmp_path / "root", {"source": str(folder)}), "bird_archive")]
+    text.write_text("original_column_name,column_description\nid,number of the client\n")
+    found.append(metadata(ingest(tmp_path / "root", {"source": str(folder)}), "bird_archive"))
+    assert found[0]["fingerprint"] != found[1]["fingerprint"]
+    assert found[1]["files read"] == 1
+
+
 def test_files_that_change_between_two_stages_are_told(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     make_database(folder / "dev_databases" / "shop" / "shop.sqlite")

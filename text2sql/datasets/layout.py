@@ -22,6 +22,7 @@ from text2sql.datasets.digests import Digests, combine_digests
 from text2sql.datasets.folders import Found, entries, nearest, walk
 from text2sql.datasets.gold_file import find_gold_file
 from text2sql.datasets.rows import read_rows
+from text2sql.descriptions import description_files
 from text2sql.errors import Text2SqlError
 
 QUESTION_FILES = {
@@ -150,7 +151,7 @@ def _nearest_questions(root: Path, split: str) -> Path | None:
 
 
 def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
-    """Identify a split by the bytes of its questions file and of every database.
+    """Identify a split by the bytes of its questions file, of every database and its descriptions.
 
     Commits that are still in a database's write-ahead log count as well.
     """
@@ -163,6 +164,7 @@ def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
         log = file.with_name(f"{file.name}-wal")
         if log.is_file() and log.stat().st_size:
             files[f"log/{db_id}"] = log
+        files |= {f"description/{db_id}/{csv.name}": csv for csv in description_files(file)}
     return combine_digests(dict(zip(files, digests.of_all(files.values()), strict=True)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from privileges import without_privileges
 from scripted_server import ScriptedServer, fails, says, submits
 
 COMMAND = [sys.executable, "-m", "text2sql"]
@@ -152,13 +152,6 @@ def test_what_cannot_be_written_is_no_success(shop, closed, words):
     told = done.stderr.splitlines()
     assert len(told) == ("2>&-" not in closed)
     assert all(line.startswith("error: The output: ") for line in told)
-
-
-def without_privileges():
-    """Let the program that follows read no file that its mode forbids, also as root."""
-    if os.geteuid() == 0:
-        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")

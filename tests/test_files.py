@@ -2,14 +2,17 @@
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from full_disk import no_room
+from privileges import without_privileges
 
 from text2sql.errors import Text2SqlError
 from text2sql.files import file_digest, require_writable, whole_file, whole_folder, write_whole
-from text2sql.json_files import parse_object, read_object, write_json
+from text2sql.json_files import parse_object, read_if_there, read_object, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -66,6 +69,16 @@ def test_permissions_are_as_after_a_plain_write(tmp_path):
     whole.chmod(0o600)
     write_whole(whole, "again")
     assert mode(whole) == 0o600
+
+
+@pytest.mark.parametrize("kept", [0o600, 0o400, 0o644])
+def test_what_is_written_is_never_open_to_more_people_than_the_file_was(tmp_path, kept):
+    file = write_whole(tmp_path / "secret", "old")
+    file.chmod(kept)
+    with whole_file(file) as part:
+        part.write_text("new")
+        assert mode(part) == kept | 0o600
+    assert (file.read_text(), mode(file)) == ("new", kept)
 
 
 def test_a_link_is_followed(tmp_path):
@@ -156,3 +169,30 @@ def test_a_file_that_is_not_there_or_a_folder_is_told_so(tmp_path):
         read_object(gone)
     with pytest.raises(Text2SqlError, match=rf"^{tmp_path} cannot be read: Is a directory\.$"):
         read_object(tmp_path)
+
+
+def test_a_file_that_need_not_be_there_is_read_as_an_empty_object(tmp_path):
+    taken = write_json(tmp_path / "taken", {"a": 1})
+    assert read_if_there(taken) == {"a": 1}
+    assert read_if_there(tmp_path / "gone") == read_if_there(taken / "below") == {}
+    with pytest.raises(Text2SqlError, match=r"cannot be read: Is a directory\. Mend it\.$"):
+        read_if_there(tmp_path, "Mend it.")
+    write_whole(taken, "[]")
+    with pytest.raises(Text2SqlError, match="must hold one JSON object"):
+        read_if_there(taken)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")
+def test_a_file_in_a_folder_that_may_not_be_entered_is_not_taken_for_missing(tmp_path):
+    write_json(tmp_path / "closed" / "a.json", {})
+    (tmp_path / "closed").chmod(0)
+    code = (
+        "import sys; from pathlib import Path; from text2sql.json_files import read_if_there;"
+        "read_if_there(Path(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "closed" / "a.json")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, preexec_fn=without_privileges
+    )
+    (tmp_path / "closed").chmod(0o700)
+    assert "Text2SqlError" in done.stderr and "a.json cannot be read: Permission" in done.stderr

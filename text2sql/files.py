@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from stat import S_IMODE
+from stat import S_IMODE, S_IRUSR, S_IWUSR
 
 from text2sql.errors import Text2SqlError
 
@@ -50,6 +50,7 @@ def whole_file(file: Path, *, lasting: bool = False) -> Iterator[Path]:
     with _refusals(file):
         place.parent.mkdir(parents=True, exist_ok=True)
         with _beside(place) as part:
+            _take_permissions(part, place, S_IRUSR | S_IWUSR)  # nobody else reads it meanwhile
             yield part
             _take_permissions(part, place)
             if lasting:
@@ -90,10 +91,11 @@ def _beside(place: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def _take_permissions(part: Path, place: Path) -> None:
+def _take_permissions(part: Path, place: Path, more: int = 0) -> None:
+    """Give a part the permissions of the file that it replaces, and ``more``."""
     if not place.exists():
         return
-    mode = S_IMODE(place.stat().st_mode)
+    mode = S_IMODE(place.stat().st_mode) | more
     if S_IMODE(part.stat().st_mode) != mode:
         part.chmod(mode)
 

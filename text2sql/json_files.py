@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ def read_object(file: Path, mend: str = "") -> dict[str, Any]:
     Raises Text2SqlError where it cannot be read or holds something else; ``mend`` is a sentence
     that says what to do then.
     """
-    return parse_object(_content(file, mend), str(file), mend)
+    return parse_object(_required(file, mend), str(file), mend)
 
 
 def read_if_there(file: Path, mend: str = "") -> dict[str, Any]:
@@ -25,15 +27,27 @@ def read_if_there(file: Path, mend: str = "") -> dict[str, Any]:
 
     Raises Text2SqlError as ``read_object`` does.
     """
-    return read_object(file, mend) if file.exists() else {}
+    content = _content(file, mend)
+    return {} if content is None else parse_object(content, str(file), mend)
 
 
-def _content(file: Path, mend: str = "") -> bytes:
+def _content(file: Path, mend: str = "") -> bytes | None:
+    """Return what a file holds, None where there is none."""
     try:
         return file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         reason = error.strerror or error
         raise Text2SqlError(f"{file} cannot be read: {reason}. {mend}".rstrip()) from error
+
+
+def _required(file: Path, mend: str = "") -> bytes:
+    content = _content(file, mend)
+    if content is None:
+        reason = os.strerror(errno.ENOENT)
+        raise Text2SqlError(f"{file} cannot be read: {reason}. {mend}".rstrip())
+    return content
 
 
 def parse_object(content: bytes, place: str, mend: str = "") -> dict[str, Any]:
@@ -55,7 +69,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
     """
     return [
         parse_object(line, f"{file}, line {number},")
-        for number, line in enumerate(_content(file).split(b"\n"), start=1)
+        for number, line in enumerate(_required(file).split(b"\n"), start=1)
         if line.strip()
     ]
 

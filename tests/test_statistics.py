@@ -86,6 +86,8 @@ def test_equal_values_do_not_make_a_mean_certain():
     assert mean_interval([0.0, 0.0]) == pytest.approx(wilson(0, 2))
     assert mean_interval([0.5] * 8) == pytest.approx(wilson(4, 8))
     assert mean_interval([2.0] * 4, 2.0) == pytest.approx((2 * wilson(4, 4)[0], 2.0))
+    most = 24.20799404411362  # 199 times it, by it, is more than 199 in floats
+    assert mean_interval([most] * 199, most) == pytest.approx((most * wilson(199, 199)[0], most))
     assert mean_interval([1.0]) == (0.0, 1.0)
 
 
@@ -93,6 +95,7 @@ def test_a_p_value_is_never_written_as_zero_or_on_the_wrong_side_of_its_bound():
     assert [p_equals(p) for p in (1.0, 0.3632, 1.7e-15)] == ["p = 1", "p = 0.36", "p = 1.7e-15"]
     assert p_equals(mcnemar(1600, 0)) == "p < 1e-300"
     assert (p_text(0.0499), p_text(0.05), p_text(0.0501)) == ("0.0499", "0.05", "0.0501")
+    assert (p_text(0.04999996), p_text(0.05000004)) == ("0.04999996", "0.05000004")
 
 
 def test_a_proportion_prints_percent_interval_and_n():

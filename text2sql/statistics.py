@@ -45,12 +45,12 @@ def mcnemar(won: int, lost: int) -> float:
 def p_text(p: float) -> str:
     """Write a p-value with two digits, with more where they would hide the side of 0.05.
 
-    Fewer than a float can hold are "< 1e-300": no p-value is zero.
+    One that is too small for a float is "< 1e-300": no p-value is zero.
     """
     if p < 1e-300:
         return "< 1e-300"
-    short = f"{p:.2g}"
-    return f"{p:.4g}" if short == "0.05" else short
+    texts = (f"{p:.{digits}g}" for digits in range(2, 18))
+    return next(text for text in texts if p == 0.05 or float(text) != 0.05)
 
 
 def p_equals(p: float) -> str:
@@ -99,7 +99,7 @@ def mean_interval(values: Sequence[float], most: float = 1.0) -> tuple[float, fl
     if len(values) < 2:
         return 0.0, most
     if min(values) == max(values):
-        low, high = wilson(len(values) * values[0] / most, len(values))
+        low, high = wilson(len(values) * min(1.0, values[0] / most), len(values))
         return most * low, most * high
     half = NormalDist().inv_cdf(0.975) * stdev(values) / sqrt(len(values))
     return max(0.0, fmean(values) - half), min(most, fmean(values) + half)

@@ -6,6 +6,7 @@ that stage starts, which for the evaluation is after the training.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -34,29 +35,45 @@ def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> di
 
     Raises Text2SqlError for a value that is out of bounds, and for two that contradict each other.
     """
-    ops = config.get("ops") or {}
+    ops = _mapping(config.get("ops"))
     forms = {
-        name: _filled(name, form, (ops.get(name) or {}).get("config") or {})
+        name: _filled(name, form, _mapping(_mapping(ops.get(name)).get("config")))
         for name, form in FORMS.items()
         if name in assets
     }
     _check_filter(forms.get("base_rollouts"), forms.get("training_prompts"))
-    _check_steps(forms.get("base_rollouts"), forms.get("grpo_policy"))
+    _check_steps(*(forms.get(n) for n in ("base_rollouts", "training_prompts", "grpo_policy")))
     return forms
+
+
+def _mapping(values: Any) -> Mapping[str, Any]:
+    """Return a part of a config; of what is no mapping, which Dagster refuses, nothing is read."""
+    return {str(n): value for n, value in values.items()} if isinstance(values, Mapping) else {}
 
 
 def _filled(asset: str, form: type[Form], values: Mapping[str, Any]) -> Form:
     try:
-        return form(**values)
+        return form(**resolved(values))
     except ValidationError as error:
         raise Text2SqlError(f"{asset}: {refused_value(error, form)}.") from error
+
+
+def resolved(value: Any) -> Any:
+    """Return a value with what environment variables hold, ``{env: NAME}``, as Dagster does."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"env"} or not isinstance(name := value["env"], str):
+        return {key: resolved(part) for key, part in value.items()}
+    if name not in os.environ:
+        raise Text2SqlError(f"The run config names the environment variable {name}: it is not set.")
+    return os.environ[name]
 
 
 def _check_filter(drawn: Form | None, kept: Form | None) -> None:
     """Refuse a filter that would keep nothing of what is drawn."""
     if not isinstance(kept, TrainingPromptsConfig):
         return
-    bounds = kept.bounds()
+    bounds = kept.bounds()  # contradictions of its own
     if not isinstance(drawn, BaseRolloutsConfig):
         return
     if bounds.minimum_valid > drawn.samples:
@@ -71,13 +88,14 @@ def _check_filter(drawn: Form | None, kept: Form | None) -> None:
             f"not always (least_solved), and base_rollouts draws {drawn.samples} (samples): there "
             "are none; set least_solved lower or samples higher."
         )
-    _require_enough(drawn, "training_prompts", "minimum_prompts", kept.minimum_prompts)
 
 
-def _check_steps(drawn: Form | None, grpo: Form | None) -> None:
-    """Refuse steps that need more prompts than there can be."""
+def _check_steps(drawn: Form | None, kept: Form | None, grpo: Form | None) -> None:
+    """Refuse a training that needs more prompts than there can be."""
     if not isinstance(drawn, BaseRolloutsConfig) or not isinstance(grpo, GrpoConfig):
         return
+    if isinstance(kept, TrainingPromptsConfig):
+        _require_enough(drawn, "training_prompts", "minimum_prompts", kept.minimum_prompts)
     trainer = grpo.trainer
     if isinstance(trainer, TrlConfig):
         _require_enough(drawn, "grpo_policy", "groups_per_step", trainer.groups_per_step)

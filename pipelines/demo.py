@@ -21,15 +21,15 @@ from assets.dev_rollouts import evaluation_folder
 from assets.evaluation import read_scores
 from assets.run_check import read_forms
 from assets.training import read_training
+from assets.training_config import GrpoConfig
 from assets.training_ready import require_ready
 from pipelines.home import open_instance
 from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
 from pipelines.program import run_program
 from pipelines.screen import LABELS, Screen
-from pipelines.train_config import trainer_of
 from resources.paths import ArtifactRoot
-from resources.run_config import read_run_config
+from resources.run_config import part_of, read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.json_files import read_if_there, write_json
@@ -86,13 +86,9 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
     """Write the lifecycle's run config, with the seed that was asked for."""
     config = read_run_config(options.config)
     if options.seed is not None:
-        place = config
-        for name in ("ops", "grpo_policy", "config", "trainer", "trl"):
-            place = place.setdefault(name, {})
-        place["seed"] = options.seed
-    read_forms(config)
-    if ((config.get("ops") or {}).get("grpo_policy") or {}).get("config", {}).get("trainer"):
-        require_ready(root.path, options.run, config, trainer_of(config))
+        part_of(config, "ops", "grpo_policy", "config", "trainer", "trl")["seed"] = options.seed
+    if isinstance(grpo := read_forms(config)["grpo_policy"], GrpoConfig):
+        require_ready(root.path, options.run, config, grpo.trainer)
     file = root.path / "logs" / "lifecycle.yaml"
     return write_whole(file, yaml.safe_dump(config))
 

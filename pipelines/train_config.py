@@ -11,12 +11,12 @@ from typing import Any
 import dagster as dg
 from pydantic import ValidationError
 
-from assets.run_check import read_forms
+from assets.run_check import read_forms, resolved
 from assets.trainers import BACKENDS, TrainerConfig, TrlConfig, lasting
 from assets.training_plan import PLAN
 from pipelines.config_errors import refused_config
 from resources.forms import refused_value
-from resources.run_config import read_run_config
+from resources.run_config import part_of, read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record
 from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
@@ -45,7 +45,7 @@ class Request:
 def training_config(request: Request) -> dict[str, Any]:
     """Return the run config; raise Text2SqlError where something in it makes no sense."""
     config = read_run_config(Path(request.config)) if request.config else {}
-    ops = config.setdefault("ops", {})
+    ops = part_of(config, "ops")
     if request.start_from:
         for asset in STARTING:
             _of(ops, asset)["start_from"] = request.start_from
@@ -62,8 +62,7 @@ def training_config(request: Request) -> dict[str, Any]:
 
 def _of(ops: dict[str, Any], asset: str) -> dict[str, Any]:
     """Return an asset's part of a run config, which is made where it is missing."""
-    config: dict[str, Any] = ops.setdefault(asset, {}).setdefault("config", {})
-    return config
+    return part_of(ops, asset, "config")
 
 
 def _trainer(grpo: Mapping[str, Any], backend: str) -> tuple[str, dict[str, Any]]:
@@ -96,7 +95,7 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     if unknown := [name for name in settings if name not in known]:
         raise Text2SqlError(f"{backend} has no setting '{unknown[0]}': it has {', '.join(known)}.")
     try:
-        return BACKENDS[backend](**settings)
+        return BACKENDS[backend](**resolved(settings))
     except ValidationError as error:
         raise Text2SqlError(f"{backend}: {refused_value(error, BACKENDS[backend])}.") from error
 

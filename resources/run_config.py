@@ -25,3 +25,18 @@ def read_run_config(file: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or not isinstance(config.get("ops") or {}, dict):
         raise Text2SqlError(f"The run config {file} must be a mapping, and its ops as well.")
     return config
+
+
+def part_of(config: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the part of a run config below some names, made where it is missing or empty.
+
+    Raises Text2SqlError where something else than a mapping is there.
+    """
+    part = config
+    for depth, name in enumerate(names, start=1):
+        part[name] = {} if part.get(name) is None else part[name]
+        part = part[name]
+        if not isinstance(part, dict):
+            place = ".".join(names[:depth])
+            raise Text2SqlError(f"The run config is wrong: {place} must be a mapping.")
+    return part

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from prime_rl_place import Place
 
 from assets.difficulty_config import BaseRolloutsConfig
 from assets.rollout_sets import RolloutSet
+from assets.run_check import read_forms
 from assets.sampling import plan_shards
 from assets.training import GrpoConfig
 from assets.training_ready import require_ready
@@ -103,6 +105,52 @@ def refused(*, backend: str = "", **settings: str) -> str:
 )
 def test_a_wrong_setting_is_one_sentence(backend, settings, sentence):
     assert sentence in refused(backend=backend, **settings)
+
+
+def test_a_value_may_stand_in_an_environment_variable_as_dagster_lets_it(tmp_path, monkeypatch):
+    file = tmp_path / "config.yaml"
+    trainer = {"trl": {"steps": {"env": "STEPS"}}}
+    ops = {"base_rollouts": {"config": {"samples": {"env": "SAMPLES"}}}}
+    ops["grpo_policy"] = {"config": {"trainer": trainer}}
+    file.write_text(yaml.safe_dump({"ops": ops}))
+    monkeypatch.setenv("STEPS", "7")
+    monkeypatch.setenv("SAMPLES", "8")
+    config = training_config(Request("july", config=str(file)))
+    assert trainer_of(config).steps == 7 and read_forms(config)["base_rollouts"].samples == 8
+    monkeypatch.setenv("SAMPLES", "4")
+    with pytest.raises(Text2SqlError, match="base_rollouts draws 4"):
+        read_forms(config)
+    monkeypatch.delenv("SAMPLES")
+    with pytest.raises(Text2SqlError, match="environment variable SAMPLES: it is not set"):
+        read_forms(config)
+
+
+@pytest.mark.parametrize(
+    "text", ["ops:\n", "ops:\n  base_rollouts:\n", "{}", "ops: {grpo_policy: }"]
+)
+def test_what_is_left_empty_in_a_run_config_has_its_defaults(tmp_path, text):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    config = training_config(
+        Request("july", {"seed": "3"}, start_from="champion", config=str(file))
+    )
+    assert trainer_of(config).seed == 3
+
+
+@pytest.mark.parametrize("text", ["ops: {grpo_policy: 3}", "ops: {grpo_policy: {config: [1]}}"])
+def test_what_is_no_mapping_in_a_run_config_is_told(tmp_path, text):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(Text2SqlError, match=r"grpo_policy(\.config)? must be a mapping"):
+        training_config(Request("july", config=str(file)))
+    assert read_forms(yaml.safe_load(text))["grpo_policy"].trainer.backend == "trl"
+
+
+def test_a_filter_alone_may_look_at_few_questions():
+    few = {"ops": {"base_rollouts": {"config": {"max_questions": 9}}}}
+    assert len(read_forms(few, ["base_rollouts", "training_prompts"])) == 2
+    with pytest.raises(Text2SqlError, match="needs 16 prompts"):
+        read_forms(few)
 
 
 def test_every_setting_that_is_not_the_default_is_told():

@@ -8,6 +8,8 @@ from text2sql.errors import Text2SqlError
 
 GPU_POOL = "gpu"
 POOL_VARIABLE = "TEXT2SQL_SAMPLING_POOL"
+SAMPLING_POOL = os.environ.get(POOL_VARIABLE) or "sampling"
+"""The pool of steps that sample; ``sampling_pool`` refuses a name that is none."""
 
 
 def sampling_pool() -> str:
@@ -20,6 +22,3 @@ def sampling_pool() -> str:
     if name not in ("sampling", GPU_POOL):
         raise Text2SqlError(f"{POOL_VARIABLE} is {name!r}: use sampling or {GPU_POOL}.")
     return name
-
-
-SAMPLING_POOL = sampling_pool()

@@ -19,6 +19,7 @@ from assets import (
     strength,
     training,
 )
+from assets.pools import sampling_pool
 from pipelines import automation
 from pipelines.code_links import with_code_links
 from pipelines.executors import choose_executor
@@ -51,6 +52,8 @@ MODULES = [
     report_questions,
     reporting,
 ]
+
+sampling_pool()  # a wrong name is told when Dagster loads its pools' steps
 
 defs = dg.Definitions(
     assets=automation.with_conditions(with_code_links(dg.load_assets_from_modules(MODULES))),

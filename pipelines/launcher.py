@@ -19,17 +19,28 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
     """
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Launch a run, and note on which machine."""
+        """Launch a run, and note on which machine.
+
+        One that repeats a run of the command line has got that run's tags: its owner is another.
+        """
         run = context.dagster_run
-        self._instance.add_run_tags(run.run_id, {HOST_TAG: socket.gethostname()})
+        tags = {HOST_TAG: socket.gethostname()}
+        if OWNER_TAG in run.tags:
+            tags[OWNER_TAG] = ""
+        self._instance.add_run_tags(run.run_id, tags)
         super().launch_run(context)
 
     def terminate(self, run_id: str) -> bool:
-        """Ask for a run's end; the command line that executes one sees this and ends it."""
+        """Ask for a run's end; the command line that executes one sees this and ends it.
+
+        Where that is gone, the run has ended already.
+        """
         run = self._instance.get_run_by_id(run_id)
-        if run is None or run.is_finished or OWNER_TAG not in run.tags:
+        if run is None or run.is_finished or not run.tags.get(OWNER_TAG):
             return super().terminate(run_id)
         self._instance.report_run_canceling(run)
+        if is_orphan(run):
+            self._instance.report_run_canceled(run)
         return True
 
     @property

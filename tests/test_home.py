@@ -12,13 +12,13 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.launcher.base import WorkerStatus
+from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
 
 from assets.pools import POOL_VARIABLE
 from pipelines import pools
 from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
 from pipelines.launcher import LocalRunLauncher
-from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, owner
+from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, is_orphan, owner
 from pipelines.pools import SAMPLING_VARIABLE
 from text2sql.errors import Text2SqlError
 
@@ -159,6 +159,28 @@ def test_orphaned_run_is_ended_and_others_are_left(root, tmp_path):
     ended = {name for name, found in status.items() if found is dg.DagsterRunStatus.FAILURE}
     assert ended == {"killed", "server gone"}
     assert {name for name, found in health.items() if found is not WorkerStatus.RUNNING} == ended
+
+
+def test_a_run_that_repeats_one_of_the_command_line_belongs_to_who_launched_it(root):
+    """Dagster gives it the tags of that run, whose process is gone."""
+    with open_instance() as instance:
+        first = instance.create_run_for_job(nothing, tags={OWNER_TAG: owner() + "0"})
+        again = instance.create_run_for_job(nothing, tags=dict(first.tags))
+        with pytest.raises(dg.DagsterInvariantViolationError, match="requires a workspace"):
+            instance.run_launcher.launch_run(LaunchRunContext(again, workspace=None))
+        launched = instance.get_run_by_id(again.run_id)
+        assert launched.tags[HOST_TAG] == socket.gethostname()
+        assert is_orphan(first) and not is_orphan(launched)
+        assert instance.run_launcher.terminate(first.run_id)
+        assert instance.get_run_by_id(first.run_id).status is dg.DagsterRunStatus.CANCELED
+
+
+def test_a_wrong_sampling_pool_is_one_sentence(root):
+    named = os.environ | {POOL_VARIABLE: "tpu"}
+    command = [sys.executable, "-m", "pipelines.home"]
+    done = subprocess.run(command, env=named, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: TEXT2SQL_SAMPLING_POOL is 'tpu': use sampling or gpu.\n"
 
 
 def test_run_of_a_killed_command_is_ended_while_the_daemon_runs(root):

@@ -144,8 +144,8 @@ def run_job(
 
     Everything runs below this process and ends with it. ``on_stage`` gets each finished asset,
     ``on_tick`` all that is known, about twice a second. Raises Text2SqlError with the reason
-    when the run fails or somebody cancels it in the UI. A KeyboardInterrupt cancels it as well: a
-    run that merely failed may be repeated.
+    when the run fails or somebody cancels it in the UI. A KeyboardInterrupt and an OSError of
+    ``on_stage`` or ``on_tick`` cancel it as well: a run that merely failed may be repeated.
     """
     launch = uuid.uuid4().hex
     tags = {PARTITION_TAG: partition, LAUNCH_TAG: launch, OWNER_TAG: owner()}
@@ -159,7 +159,7 @@ def run_job(
                 status = process.wait(POLL_SECONDS)
                 cursor = _follow(instance, launch, progress, cursor, on_stage)
                 on_tick(progress)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OSError):  # or nobody takes what is printed any more
             _cancel(instance, launch, process)
             raise
         if status is None:

@@ -59,8 +59,13 @@ def _note(stage: Stage) -> str:
     if stage.name == "grpo_policy":
         return "reused" if values["reused"] else f"on {values['prompts']} prompts"
     if stage.name == "dev_scores":
-        return f"greedy {values['base greedy']:.1%} -> {values['trained greedy']:.1%}"
+        base, trained = (_share(values.get(f"{policy} greedy")) for policy in ("base", "trained"))
+        return f"greedy {base} -> {trained}"
     return ""
+
+
+def _share(value: float | None) -> str:
+    return "no result" if value is None else f"{value:.1%}"
 
 
 def _moving(stage: Stage) -> str:

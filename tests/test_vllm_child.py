@@ -342,6 +342,19 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path, number):
     assert living(pids(tmp_path)) == []
 
 
+def test_serve_that_is_stopped_before_vllm_starts_ends_as_later(tmp_path):
+    python, asked = tmp_path / "python", tmp_path / "asked"
+    python.write_text(f"#!/bin/sh\ntouch {asked}\nexec sleep 60\n")
+    python.chmod(0o755)
+    running = serve_command(tmp_path, "--port", "0")
+    deadline = time.monotonic() + 30
+    while not asked.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGTERM)
+    assert running.communicate(timeout=60) == ("Stopped.\n", "")
+    assert running.returncode == 0
+
+
 def test_serve_finds_the_policy_of_a_training_run(tmp_path):
     make_python(tmp_path)
     record = tmp_path / "root" / "training" / "july" / "training.json"

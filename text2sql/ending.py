@@ -28,7 +28,7 @@ _log = logging.getLogger("text2sql")
 
 def run(program: click.Group) -> int:
     """Run a command line and return its exit status; a failure is one sentence on stderr."""
-    _hold_standard_output()
+    hold_standard_output()
     _admit_all_characters()
     try:
         return int(program.main(standalone_mode=False) or 0)
@@ -49,7 +49,7 @@ def run(program: click.Group) -> int:
         )
 
 
-def _hold_standard_output() -> None:
+def hold_standard_output() -> None:
     """Let what is written fail where standard output is closed (``>&-``), as on a full disk.
 
     Python has no stream for it then, and what is printed would be lost without a word.
@@ -90,11 +90,26 @@ def ending_with_its_reader() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.__stdout__, sys.__stderr__):
-            if stream is not None:
-                os.dup2(nowhere, stream.fileno())
+        _write_nowhere()
         raise click.exceptions.Exit(READER_GONE) from error
+
+
+def last_words(sentence: str, *, err: bool = False) -> None:
+    """Say something before the end; a terminal that was closed takes nothing any more."""
+    try:
+        click.echo(sentence, err=err)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        _write_nowhere()
+
+
+def _write_nowhere() -> None:
+    """Let what is still buffered be lost without an error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
 
 
 class _Told(logging.Handler):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from text2sql.champion import local_root
+from text2sql.ending import last_words
 from text2sql.policy.choice import Choice, choose
 from text2sql.policy.open import POCKET
 from text2sql.policy.vllm import VllmServer
@@ -75,18 +77,23 @@ def command(
     """
     options = VllmOptions(python, data_parallel_size, gpu_memory, ready_seconds, _split(vllm_args))
     stop_on_signals()
+    try:
+        _serve(policy, port, options)
+    except KeyboardInterrupt:
+        last_words("Stopped.")
+
+
+def _serve(policy: str | None, port: int, options: VllmOptions) -> NoReturn:
+    """Serve until somebody stops it."""
     choice, name = _chosen(policy)
     server = VllmServer(choice.spec, options, model=name, port=port)
     server.prepare()
     click.echo(f"Starting vLLM for {choice.title or choice.spec}; its log is {server.log}.")
-    try:
-        with server:
-            click.echo(_welcome(server, choice))
-            while True:
-                server.check()
-                time.sleep(_WATCH_SECONDS)
-    except KeyboardInterrupt:
-        click.echo("Stopped.")
+    with server:
+        click.echo(_welcome(server, choice))
+        while True:
+            server.check()
+            time.sleep(_WATCH_SECONDS)
 
 
 def _chosen(policy: str | None) -> tuple[Choice, str]:

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
-from text2sql.training.progress import WAITING_FILE, objects_in
+from text2sql.training.progress import WAITING_FILE, MetricsTail
 
 Metrics = dict[str, Any]
 
 
 class TrainingFailed(Text2SqlError):
     """The child program ended with an error, or made no progress and was ended."""
-
-
-class MetricsTail:
-    """Reads the lines that a child appends to its metrics file, each once."""
-
-    def __init__(self, path: Path) -> None:
-        """Begin at the file's present end: earlier lines were reported by an earlier run."""
-        self.path = path
-        self._offset = path.stat().st_size if path.is_file() else 0
-
-    def poll(self) -> list[Metrics]:
-        """Return the complete lines written since the last call; the file may go at any moment."""
-        if not self.path.is_file():
-            return []
-        try:
-            with self.path.open("rb") as file:
-                if file.seek(0, os.SEEK_END) < self._offset:
-                    self._offset = 0
-                file.seek(self._offset)
-                complete, newline, _torn = file.read().rpartition(b"\n")
-        except FileNotFoundError:
-            return []
-        self._offset += len(complete) + len(newline)
-        return objects_in(complete)
 
 
 class Progress:
@@ -73,10 +48,9 @@ class Progress:
 
     def look(self) -> None:
         """Hand on what is new."""
-        for metrics in self._tail.poll():
-            self._last = metrics
-            self.moved()
-            self._on_metrics(metrics)
+        self._hand_on(self._tail.poll())
+        while self._tail.more:
+            self._hand_on(self._tail.poll())
         logged = self._log.stat().st_size if self._log.is_file() else 0
         if logged != self._logged:
             self._logged = logged
@@ -87,6 +61,12 @@ class Progress:
             if sentence and sentence != self._said:
                 self._say(sentence)
             self._said = sentence
+
+    def _hand_on(self, found: Iterable[Metrics]) -> None:
+        for metrics in found:
+            self._last = metrics
+            self.moved()
+            self._on_metrics(metrics)
 
     def stalled(self) -> str:
         """Say that there was no progress for too long; empty where there was some."""

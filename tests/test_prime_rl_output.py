@@ -14,7 +14,7 @@ from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import progress
 from text2sql.training.prime_rl.assemble import assemble, tensors, verify_weights
 from text2sql.training.prime_rl.failures import failure
-from text2sql.training.prime_rl.progress import MergedMetrics, RowsTail, kl_alarm, shown
+from text2sql.training.prime_rl.progress import MergedMetrics, kl_alarm, shown
 from text2sql.training.prime_rl.resume import (
     complete_checkpoint,
     prune_broadcasts,
@@ -79,14 +79,6 @@ def test_what_is_no_number_or_no_row_is_left_out(tmp_path):
     )
     (tmp_path / TRAINER).write_text(text)
     assert list(metrics.close()) == [{"step": 2, "loss": 1.0}]
-
-
-def test_earlier_rows_are_not_reported_again(tmp_path):
-    write_rows(tmp_path / TRAINER, [{"step": 1, "loss/mean": 1.0}])
-    tail = RowsTail(tmp_path / TRAINER)
-    assert tail.poll() == ([], False)
-    write_rows(tmp_path / TRAINER, [{"step": 2, "loss/mean": 1.0}])
-    assert tail.poll() == ([{"step": 2, "loss/mean": 1.0}], False)
 
 
 def test_the_alarm_is_above_its_level_only():

@@ -15,9 +15,9 @@ import pytest
 from assets.training_view import read_metrics
 from resources.processes import last_lines
 from resources.trainer import Program, TrainerResource
-from resources.watching import MetricsTail, Progress
+from resources.watching import Progress
 from text2sql.errors import Text2SqlError
-from text2sql.training.progress import MetricsFile
+from text2sql.training.progress import MetricsFile, MetricsTail
 
 REPO = Path(__file__).resolve().parent.parent
 WORKING = """
@@ -219,6 +219,19 @@ def test_tail_leaves_out_what_a_crash_tore(tmp_path):
     tail = MetricsTail(path)
     path.write_bytes(b'{"step": 1}\n{"st\n\xff\x00\n\n7\n{"step": 2}\n')
     assert tail.poll() == [{"step": 1}, {"step": 2}]
+
+
+def test_tail_takes_much_in_pieces_and_a_long_line_whole(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    tail = MetricsTail(path)
+    path.write_text(f'{{"step": 1, "text": "{"x" * 600_000}"}}\n' + '{"step": 2}\n' * 50_000 + "{")
+    found = [line["step"] for line in tail.poll()]
+    assert found == [1] and tail.more
+    while tail.more:
+        found += [line["step"] for line in tail.poll()]
+    assert found == [1] + 50_000 * [2]
+    path.write_text("x" * (1 << 18))
+    assert tail.poll() == [] and not tail.more
 
 
 def test_tail_reads_nothing_but_a_file(tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 
 WAITING_FILE = "waiting"
 """While a program waits for machines, this file beside its metrics says what it waits for."""
+_CHUNK = 1 << 18
 
 
 class MetricsFile:
@@ -42,6 +43,40 @@ class MetricsFile:
 def objects_in(lines: bytes) -> list[dict[str, Any]]:
     """Return the JSON objects of a metrics file's lines, without those that a crash tore."""
     return [found for line in lines.splitlines() if isinstance(found := _loaded(line), dict)]
+
+
+class MetricsTail:
+    """Reads the objects that a process appends to a metrics file, each once, 256 KiB at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the file's present end: an earlier attempt's lines were reported by it."""
+        self.path = path
+        self.more = False
+        """Whether the last look left complete lines behind."""
+        self._offset = path.stat().st_size if path.is_file() else 0
+
+    def poll(self) -> list[dict[str, Any]]:
+        """Return what is new in complete lines; the file may go or be replaced at any moment."""
+        complete, newline, _torn = self._block().rpartition(b"\n")
+        self._offset += len(complete) + len(newline)
+        self.more = self.more and bool(newline)
+        return objects_in(complete)
+
+    def _block(self) -> bytes:
+        """Read on; of a line that is longer than a block all that is there."""
+        self.more = False
+        if not self.path.is_file():
+            return b""
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._offset:
+                    self._offset = 0
+                file.seek(self._offset)
+                block = file.read(_CHUNK)
+                self.more = len(block) == _CHUNK
+                return block if b"\n" in block else block + file.readline()
+        except FileNotFoundError:
+            return b""
 
 
 def _loaded(line: bytes) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import deque
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.training.prime_rl.toml import EVAL_SOURCE, ORCHESTRATOR_METRICS, TRAINER_METRICS
-from text2sql.training.progress import MetricsFile
+from text2sql.training.progress import MetricsFile, MetricsTail
 
 Row = dict[str, Any]
 
@@ -41,41 +40,7 @@ TRAINER_NAMES = {
     "perf/throughput": "tokens_per_second",
     "time/step": "seconds",
 }
-_CHUNK = 1 << 18
 _LAST_STEPS = 20
-
-
-class RowsTail:
-    """Reads the rows that a process appends to a file, each once and at most 256 KiB at a time."""
-
-    def __init__(self, path: Path) -> None:
-        """Begin at the file's present end: an earlier attempt's rows were reported by it."""
-        self.path = path
-        self._offset = path.stat().st_size if path.is_file() else 0
-
-    def poll(self) -> tuple[list[Row], bool]:
-        """Return complete rows that are new, and whether there may be more at once."""
-        if not self.path.is_file():
-            return [], False
-        if self.path.stat().st_size < self._offset:
-            self._offset = 0
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            block = file.read(_CHUNK)
-        complete, newline, _torn = block.rpartition(b"\n")
-        self._offset += len(complete) + len(newline)
-        return list(_rows(complete)), bool(newline) and len(block) == _CHUNK
-
-
-def _rows(block: bytes) -> Iterator[Row]:
-    """Read rows; what a crash tore and the next attempt wrote behind is no row."""
-    for line in block.splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int):
-            yield row
 
 
 class MergedMetrics:
@@ -90,8 +55,8 @@ class MergedMetrics:
     def __init__(self, run_dir: Path, output: Path, steps: int) -> None:
         """Follow the files in prime-rl's run directory; ``steps`` is where the run ends."""
         self._tails = (
-            (RowsTail(run_dir / ORCHESTRATOR_METRICS), ORCHESTRATOR_NAMES),
-            (RowsTail(run_dir / TRAINER_METRICS), TRAINER_NAMES),
+            (MetricsTail(run_dir / ORCHESTRATOR_METRICS), ORCHESTRATOR_NAMES),
+            (MetricsTail(run_dir / TRAINER_METRICS), TRAINER_NAMES),
         )
         self._file = MetricsFile(output)
         self._end = _End(steps)
@@ -114,19 +79,18 @@ class MergedMetrics:
         """Take in what is new; say whether there is more at once."""
         more = False
         for tail, names in self._tails:
-            rows, rest = tail.poll()
-            more = more or rest
-            for row in rows:
+            for row in tail.poll():
                 self._take(row, names)
+            more = more or tail.more
         for step in sorted(self._waiting)[:-_LAST_STEPS]:  # a backlog: these have their rows
             self._arrived[step] = -math.inf
         return more
 
     def _take(self, row: Row, names: dict[str, str]) -> None:
         found = {name: row[key] for key, name in names.items() if _finite(row.get(key))}
-        if not found:
+        step = row.get("step")
+        if not found or not isinstance(step, int):
             return
-        step = row["step"]
         self._waiting.setdefault(step, {"step": step}).update(found)
         self._arrived.setdefault(step, time.monotonic())
         if "seconds" in found:

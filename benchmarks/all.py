@@ -1,21 +1,22 @@
 """All benchmarks in one command, and the page with their numbers.
 
 ``python -m benchmarks.all`` runs each in a process of its own, one after the other, on a machine
-that should do nothing else; it takes two hours and more on two cores. ``--quick`` runs a short form
-of each in a few minutes: it shows that they work, its numbers are no measurement and are written
-to ``build/benchmarks``.
+that should do nothing else; it takes two hours and more on two cores. What a benchmark says is
+appended to a log below ``build/benchmarks``; it ends with this program, however that ends.
+``--quick`` runs a short form of each in a few minutes: it shows that they work, its numbers are no
+measurement and are written to ``build/benchmarks``, too.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 from benchmarks import page
+from text2sql.processes import GuardedProcess, last_lines
 
 QUICK = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
 
@@ -71,10 +72,13 @@ def run(name: str, quick: bool) -> bool:
     arguments = benchmark.arguments + ((benchmark.quick or ()) if quick else ())
     out = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     command = ["-m", f"benchmarks.{benchmark.module}", *arguments, "--out", f"{out}/{name}.json"]
-    started = perf_counter()
-    done = subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=False)
+    log, started = QUICK / f"{name}.log", perf_counter()
+    with GuardedProcess([sys.executable, *command], log) as running:
+        status = running.process.wait()
     print(f"{name:<20} {perf_counter() - started:8.1f} s  {out}/{name}.json", flush=True)
-    return done.returncode == 0
+    if status:
+        print(f"{name} ended with status {status}:\n{last_lines(log)}", file=sys.stderr)
+    return status == 0
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ def _context(partition: str) -> Any:
     """Return what the stages use of a context; what they log goes nowhere."""
     quiet = SimpleNamespace(**dict.fromkeys(("info", "warning", "error"), lambda text: None))
     tags = {"dagster/partition": partition}
-    run = SimpleNamespace(run_id="script", run_config={}, tags=tags)
-    run.asset_selection = None
+    run = SimpleNamespace(run_id="script", parent_run_id=None, root_run_id=None)
+    run.run_config, run.tags, run.asset_selection = {}, tags, None
     layer = SimpleNamespace(executable_asset_keys=[], asset_graph=None)
     return SimpleNamespace(
         log=quiet,
@@ -115,6 +115,7 @@ def _context(partition: str) -> Any:
         run_id=run.run_id,
         partition_key=partition,
         asset_key=None,
+        instance=SimpleNamespace(all_logs=lambda run_id, of_type: []),
         job_def=SimpleNamespace(asset_layer=layer),
     )
 

@@ -12,7 +12,7 @@ from text2sql.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
 from text2sql.policy.gpu import visible_gpus
 from text2sql.policy.vllm_python import INSTALL, PYTHON_VARIABLE, find_vllm
-from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE
+from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE, prime_rl_directory
 
 
 def check_vllm() -> Iterable[Finding]:
@@ -36,8 +36,8 @@ def check_vllm() -> Iterable[Finding]:
 
 def check_prime_rl() -> Iterable[Finding]:
     """Look for prime-rl's checkout, its commit, and the environment that it trains on."""
-    named = os.environ.get(PRIME_RL_VARIABLE)
-    if not named:
+    directory = prime_rl_directory()
+    if directory is None:
         yield Finding(
             "prime-rl",
             State.WARN,
@@ -47,7 +47,6 @@ def check_prime_rl() -> Iterable[Finding]:
             f"docs/training.md says, and name its folder with {PRIME_RL_VARIABLE}",
         )
         return
-    directory = Path(named).expanduser().absolute()
     program = directory / ".venv" / "bin" / "rl"
     mend = f"run uv sync in it, or let {PRIME_RL_VARIABLE} name prime-rl's checkout"
     if not program.is_file():

@@ -456,7 +456,7 @@ ATTACKS = [
     ("user_version", "PRAGMA user_version", READ),
     ("spaced pragma", "PRAGMA main . /* = */ table_info /* x */ ( t ) -- = 1", READ),
     ("pragma with an equals sign", "PRAGMA table_info = t", READ),
-    ("foreign_key_check", "PRAGMA foreign_key_check(u)", READ),
+    ("foreign_key_check", "PRAGMA foreign_key_check(t)", READ),
     ("pragma_list", "PRAGMA pragma_list", READ),
     ("broken pragma", "PRAGMA table_info(t) = 1", ERROR),
     ("pragma of an unknown schema", "PRAGMA nope.table_info(t)", ERROR),

@@ -11,12 +11,14 @@ REPO = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """Take interrupts, also where a shell started the tests in its background without them.
+    """Take interrupts and hang-ups, also where a shell (``&``) or nohup started the tests without.
 
     Programs that tests start would inherit that, and Dagster makes SIGTERM what SIGINT is.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class FileScheduling(LoadScopeScheduling):

@@ -44,7 +44,10 @@ BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
 
 
 def test_a_failed_run_is_executed_again_from_its_failure_twice(place, monkeypatch):
-    """What is answered stays, the rest is asked, and nothing of the failed run is read back."""
+    """What is answered stays, the rest is asked, and nothing of the failed run is read back.
+
+    The owner of the tables refuses one answer: the others are there after the first run.
+    """
     monkeypatch.setenv("TEXT2SQL_ROOT", str(place.root))
     monkeypatch.setenv("DAGSTER_HOME", "")
     place.ask(**dict.fromkeys("abcde", COUNT))
@@ -70,8 +73,8 @@ def test_a_failed_run_is_executed_again_from_its_failure_twice(place, monkeypatc
             assert steps == {"report_answers"}
     assert [result.success for result in results] == [False, False, True]
     rows = place.query("SELECT question_id, status, dagster_run_id FROM answers ORDER BY 1")
-    runs = [results[0].run_id] * 2 + [results[2].run_id] * 3
-    assert rows == [(id, "answered", run) for id, run in zip("abcde", runs, strict=True)]
+    runs = dict.fromkeys("abde", results[0].run_id) | {"c": results[2].run_id}
+    assert rows == [(id, "answered", runs[id]) for id in "abcde"]
     assert len(place.server.requests) == 5 * 8  # candidates of c that were drawn are not asked for
 
 

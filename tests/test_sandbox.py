@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from text2sql.errors import Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
-from text2sql.sandbox.channel import Channel
+from text2sql.sandbox.channel import RUNNING, Channel
 from text2sql.sandbox.connection import Database, DatabaseCache
 from text2sql.sandbox.execution import Job, _read
 
@@ -916,7 +916,8 @@ def test_a_query_during_which_workers_die_twice(database, ending, status):
         killed = set()
         while not result.done():
             for worker in list(own._alive):
-                if worker.process.pid not in killed and worker._progress.read()[0] >= 0:
+                number, _, stage = worker._progress.read()
+                if worker.process.pid not in killed and number >= 0 and stage == RUNNING:
                     killed.add(worker.process.pid)
                     worker.process.send_signal(ending)
         assert result.result().status is status

@@ -149,6 +149,19 @@ def test_an_owner_may_do_anything_between_two_queries(sandbox, tmp_path):
     assert result.rows == ((4,),)
 
 
+def test_a_query_that_fails_leaves_the_owner_free_too(sandbox, tmp_path):
+    database = build(tmp_path, "wal")
+    odd = "CAST(x'435245415445205441424c4520752028ff29' AS TEXT)"  # CREATE TABLE u (\xff)
+    with closing(sqlite3.connect(database, timeout=0, isolation_level=None)) as owner:
+        owner.executescript("CREATE TABLE u (a); INSERT INTO t VALUES (3);")
+        owner.executescript(
+            f"PRAGMA writable_schema=1; UPDATE sqlite_master SET sql = {odd} "
+            "WHERE name = 'u'; PRAGMA writable_schema=0;"
+        )
+        assert "not valid UTF-8" in sandbox.execute(database, "SELECT * FROM u").error
+        assert owner.execute("PRAGMA journal_mode=delete").fetchone() == ("delete",)
+
+
 CHANGES = """
 import json, os, socket, subprocess, sys
 from text2sql.sandbox.syscalls import deny_changes

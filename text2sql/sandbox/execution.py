@@ -74,9 +74,11 @@ def _run_on_one_state(
         database = databases.get(job.path, job.seconds)
         database.deadline = deadline
         progress.note(RUNNING)
-        result = _run(job, statements, database, progress)
         locked = not database.immutable
-        databases.leave(job.path)
+        try:
+            result = _run(job, statements, database, progress)
+        finally:
+            databases.leave(job.path)
         if locked or result.status is Status.TIMEOUT or database.is_current():
             return result
     return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file changes all the time")

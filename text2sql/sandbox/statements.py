@@ -60,13 +60,21 @@ def classify(sql: str) -> list[Statement]:
     formed is not checked here. Takes time in proportion to the length of the text.
     """
     plain = sql.strip(_SPACES).removesuffix(";").rstrip(_SPACES)
-    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _LOOKED_INTO.search(plain):
+    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _is_looked_into(plain):
         return [Statement("SELECT", plain, False)]  # whatever is quoted or commented out in it
     return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
 
 
 _SPACES = " \t\n\f\r"
-_LOOKED_INTO = re.compile(r"[;\x00]|\b(?:into|insert|update|delete)\b", re.IGNORECASE)
+_ENDS, _CHANGING = (";", "\x00"), ("into", "insert", "update", "delete")
+_LOOKED_INTO = re.compile(rf"[;\x00]|\b(?:{'|'.join(_CHANGING)})\b", re.IGNORECASE)
+
+
+def _is_looked_into(select: str) -> bool:
+    """Whether a text that begins with SELECT may hold another statement, or a change."""
+    folded = select.lower()  # most have none of the words: to look for them is quick
+    hints = any(hint in folded for hint in (*_ENDS, *_CHANGING))
+    return hints and _LOOKED_INTO.search(select) is not None
 
 
 def _statements(sql: str) -> tuple[Statement, ...]:

@@ -229,6 +229,13 @@ def test_workers_run_under_that_filter(sandbox, tmp_path):
     assert "\nSeccomp:\t2\n" in status and "\nNoNewPrivs:\t1\n" in status
 
 
+def test_a_python_without_ctypes_has_no_such_filter():
+    text = "import sys; sys.modules['ctypes'] = None; from text2sql.sandbox.syscalls import *; "
+    code = [sys.executable, "-B", "-c", text + "print(deny_changes())"]
+    found = subprocess.run(code, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert (found.stdout, found.stderr) == ("False\n", "")
+
+
 def test_another_system_has_no_such_filter(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert deny_changes() is False

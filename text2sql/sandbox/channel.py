@@ -18,7 +18,8 @@ from time import monotonic
 from typing import Any
 
 READY = "ready"
-"""A worker's first message: it takes jobs now."""
+"""The first field of a worker's first message: it takes jobs now. The second says whether the
+kernel, too, keeps it from changing files."""
 
 UNUSABLE = "unusable"
 """The first field of a reply that says why a database cannot be read at all."""

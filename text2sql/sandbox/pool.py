@@ -121,6 +121,14 @@ class Sandbox:
                 raise
         return work.results()
 
+    @property
+    def confined(self) -> bool:
+        """Whether the kernel, too, keeps the workers that run now from changing files (seccomp,
+        Linux).
+        """
+        with self._lock:
+            return all(worker.confined for worker in self._alive)
+
     def check(self, databases: Iterable[Path]) -> None:
         """Raise Text2SqlError for the first of some databases that cannot be read at all."""
         self.execute_many([(database, "SELECT 1") for database in dict.fromkeys(databases)])

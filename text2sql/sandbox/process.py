@@ -57,9 +57,13 @@ class BatchOutcome:
 
 
 class WorkerProcess:
-    """One worker process and the channel to it; raises InfrastructureError if none can start."""
+    """One worker process and the channel to it; raises InfrastructureError if none can start.
+
+    ``confined`` says, once it is ready, whether the kernel keeps it from changing files.
+    """
 
     def __init__(self) -> None:
+        self.confined = False
         try:
             self._start()
         except OSError as error:
@@ -93,7 +97,7 @@ class WorkerProcess:
     def wait_ready(self) -> None:
         """Wait until the worker takes jobs; raises WorkerLost when it does not."""
         try:
-            self._channel.receive(monotonic() + _START_SECONDS)
+            _, self.confined = self._channel.receive(monotonic() + _START_SECONDS)
         except (EOFError, OSError) as error:
             self.end()
             raise WorkerLost("a worker process did not start") from error

@@ -10,6 +10,7 @@ import errno
 import os
 import struct
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 _NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # prctl's
@@ -30,7 +31,8 @@ class _Machine(NamedTuple):
     opening: tuple[tuple[int, int], ...]
 
 
-_EVERYWHERE = (425, 437, 452)  # io_uring_setup, openat2, fchmodat2
+# io_uring_setup, openat2, fchmodat2, setxattrat, removexattrat, file_setattr
+_EVERYWHERE = (425, 437, 452, 463, 466, 469)
 _MACHINES = {
     # execve, socket, connect, truncate to creat and links, chmod to lchown, utime, mknod, ...
     "x86_64": _Machine(
@@ -57,21 +59,28 @@ def deny_changes() -> bool:
     """Have the kernel deny this thread, and those it starts, whatever is more than reading.
 
     What is denied fails with EACCES. Returns false where the system has no such filter
-    (seccomp of Linux on x86-64 and ARM64); the connection's own rules then stand alone.
+    (seccomp of Linux on x86-64 and ARM64), or this Python cannot ask for it (it was built
+    without ctypes); the connection's own rules then stand alone.
     """
     machine = _MACHINES.get(os.uname().machine) if sys.platform == "linux" else None
     if machine is None or sys.maxsize < 1 << 32:
         return False
+    try:
+        return _install(_program(machine))
+    except (ImportError, OSError):  # no ctypes, or no C library that can be asked
+        return False
+
+
+def _install(program: bytes) -> bool:
     import ctypes
 
-    program = _program(machine)
+    prctl: Callable[..., int] = ctypes.CDLL(None).prctl
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
-    prctl = ctypes.CDLL(None).prctl
     zero = ctypes.c_ulong(0)
     if prctl(_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero) != 0:
         return False
-    return bool(prctl(_SECCOMP, ctypes.c_ulong(_FILTER), head, zero, zero) == 0)
+    return prctl(_SECCOMP, ctypes.c_ulong(_FILTER), head, zero, zero) == 0
 
 
 def _program(machine: _Machine) -> bytes:

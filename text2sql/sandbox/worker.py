@@ -31,9 +31,9 @@ def main(descriptor: int, page: int, parent: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     channel, progress = Channel(socket.socket(fileno=descriptor)), Progress(page)
-    deny_changes()
+    confined = deny_changes()
     _thread.start_new_thread(_end_with, (parent,))
-    channel.send(READY)
+    channel.send((READY, confined))
     databases = DatabaseCache()
     memory_mb = number = 0
     while True:

@@ -19,6 +19,7 @@ from text2sql.descriptions import read_descriptions
 from text2sql.errors import Text2SqlError
 from text2sql.known_issues import DatasetIssues, Issue, issues_of
 from text2sql.sandbox import Sandbox
+from text2sql.schema import describe
 
 HEADER = "original_column_name,column_name,column_description,data_format,value_description\n"
 BODY = "a,full name,the race \u2013 a long one,text,\n"
@@ -296,13 +297,25 @@ def test_bytes_of_an_unknown_encoding_are_told(tmp_path: Path, encoding: str) ->
 def test_descriptions_that_nothing_reads_are_told(tmp_path: Path) -> None:
     for name in ("t.xlsx", "notes.md", ".DS_Store", "Thumbs.db"):
         write_description(tmp_path, name, b"PK\3\4")
+    (tmp_path / "database_description" / "u.csv").symlink_to("nowhere")
     write_description(tmp_path, "t.tsv", (HEADER + BODY).replace(",", "\t").encode())
     found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
     assert found.columns == {"t": READ} and found.doubts == ()
     assert found.unreadable_files == (
         "notes.md (neither .csv nor .tsv)",
         "t.xlsx (neither .csv nor .tsv)",
+        "u.csv (no file)",
     )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_of_descriptions_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    file = make_database(tmp_path / "x.db")
+    write_description(tmp_path, "t.csv", (HEADER + BODY).encode())
+    folder = tmp_path / "database_description"
+    folder.chmod(0o300)
+    with Sandbox(1) as sandbox, pytest.raises(Text2SqlError, match=f"{folder} cannot be read: P"):
+        describe(file, sandbox)
 
 
 def test_what_is_described_twice_is_told(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ reported and never shown to a model.
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from text2sql.description_rows import (
     plain_name,
     read_rows,
 )
+from text2sql.errors import Text2SqlError
 
 FOLDER = "database_description"
 _ENDINGS = (".csv", ".tsv")
@@ -44,30 +46,44 @@ class Descriptions:
 
 
 def description_files(database: Path) -> list[Path]:
-    """Return the description files beside a database, without what macOS adds to folders."""
-    return [file for file in _files(database) if file.suffix.lower() in _ENDINGS]
+    """Return the description files beside a database, without what macOS adds to folders.
+
+    Raises Text2SqlError where their folder cannot be read.
+    """
+    return [file for file in _files(database) if _is_read(file)]
 
 
 def unread_files(database: Path) -> list[Path]:
-    """Return what lies with the descriptions and is none: spreadsheets, notes, folders."""
-    return [file for file in _files(database) if file.suffix.lower() not in _ENDINGS]
+    """Return what lies with the descriptions and is none: spreadsheets, notes, folders.
+
+    Raises Text2SqlError where their folder cannot be read.
+    """
+    return [file for file in _files(database) if not _is_read(file)]
+
+
+def _is_read(file: Path) -> bool:
+    return file.suffix.lower() in _ENDINGS and os.path.isfile(file)
 
 
 def _files(database: Path) -> list[Path]:
     folder = _folder(database)
-    files = sorted(folder.iterdir()) if folder else []
-    return [f for f in files if f.name[0] != "." and f.name.lower() not in _LITTER]
+    if folder is None:
+        return []
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise Text2SqlError(f"{folder} cannot be read: {error.strerror}.") from error
+    return [folder / n for n in names if n[0] != "." and n.lower() not in _LITTER]
 
 
 def _folder(database: Path) -> Path | None:
     """Return the folder of descriptions, in whatever case its name is; None for none."""
-    usual = database.parent / FOLDER
-    if usual.is_dir():
-        return usual
-    with suppress(OSError):  # a folder may be entered and not be listed
-        beside = sorted(database.parent.iterdir())
-        return next((f for f in beside if f.name.lower() == FOLDER and f.is_dir()), None)
-    return None
+    names = [FOLDER]
+    if not os.path.isdir(database.parent / FOLDER):
+        with suppress(OSError):  # a folder may be entered and not be listed
+            names = sorted(n for n in os.listdir(database.parent) if n.lower() == FOLDER)
+    folders = (database.parent / name for name in names)
+    return next((folder for folder in folders if os.path.isdir(folder)), None)
 
 
 def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> Descriptions:
@@ -80,7 +96,7 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
     columns: dict[str, dict[str, str]] = {}
     unmatched: list[str] = []
     phantom: list[str] = []
-    unreadable = [f"{_shown(file)} (neither .csv nor .tsv)" for file in unread_files(database)]
+    unreadable = [f"{_shown(file)} ({_why_unread(file)})" for file in unread_files(database)]
     doubts: list[str] = []
     for file in description_files(database):
         table, shown = known.get(plain_name(file.stem)), _shown(file)
@@ -102,6 +118,10 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
         columns[table], again = _match(table, rows, names, phantom)
         doubts += [f"{shown} ({reason})" for reason in [*reasons, *again] if reason]
     return Descriptions(columns, tuple(unmatched), tuple(phantom), tuple(unreadable), tuple(doubts))
+
+
+def _why_unread(file: Path) -> str:
+    return "no file" if file.suffix.lower() in _ENDINGS else "neither .csv nor .tsv"
 
 
 def _shown(file: Path) -> str:

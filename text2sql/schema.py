@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -87,7 +88,8 @@ def describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
     """Describe a database; a second call answers from memory until the file changes.
 
     Internal tables (``sqlite_...``, the shadow tables of virtual tables) are left out. Raises
-    Text2SqlError where the database cannot be opened, InfrastructureError where it got lost.
+    Text2SqlError where the database cannot be opened or the folder of its descriptions cannot be
+    read, InfrastructureError where it got lost.
     """
     database = Path(database)
     with _lock:
@@ -115,7 +117,7 @@ def _identity(database: Path) -> tuple[object, ...]:
     parts: list[object] = [database.absolute(), *described, *unread_files(database)]
     log = database.with_name(database.name + "-wal")
     for file in (database, log, *described):
-        if file.exists():
+        with suppress(OSError):  # there is no log, or one that cannot be read: that is told later
             status = file.stat()
             parts += [status.st_mtime_ns, status.st_size]
     return tuple(parts)

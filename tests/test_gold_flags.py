@@ -94,6 +94,9 @@ DETERMINED = [
     "SELECT name FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY score, id) AS n FROM player) "
     "WHERE n = 1",
     "SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY score) AS n FROM player) WHERE n < 3",
+    "SELECT ROW_NUMBER() OVER () FROM player",
+    "SELECT * FROM player GROUP BY 1",
+    "SELECT COUNT(*), p.* FROM player AS p GROUP BY 2",
     "SELECT id FROM word ORDER BY plain LIMIT 1",
     "SELECT id FROM word ORDER BY folded COLLATE BINARY LIMIT 1",
     "SELECT id FROM word ORDER BY folded DESC LIMIT 1",

@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import Finding, Flag, show
-from text2sql.datasets.limits import AsWritten, add_visible_ctes, own_terms
+from text2sql.datasets.limits import AsWritten, Unreadable, add_visible_ctes, column_at, own_terms
 from text2sql.sandbox import QueryResult, Status
 
 _STATISTICS = (
@@ -43,7 +43,7 @@ def bare_columns_of(sql: str) -> list[Bare]:
     try:
         tree = parse_one(sql, dialect=AsWritten)
         return [bare for node in tree.find_all(exp.Select) for bare in _bare(node)]
-    except (SqlglotError, RecursionError, ValueError):
+    except (SqlglotError, RecursionError, ValueError, Unreadable):
         return []
 
 
@@ -95,13 +95,19 @@ def _own(
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
-    """Return what is grouped by; a number or an alias stands for a column of the result."""
+    """Return what is grouped by; a number or an alias stands for a column of the result.
+
+    Raises Unreadable where a number stands for a column of a star.
+    """
     group = select.args.get("group")
     aliases = {column.alias.lower(): column.unalias() for column in select.expressions}
     terms = []
     for term in group.expressions if group else []:
         if isinstance(term, exp.Literal) and not term.is_string:
-            terms.append(select.expressions[int(term.this) - 1].unalias())
+            column = column_at(select, int(term.this))
+            if column is None:
+                raise Unreadable(f"column {term.this} is one of a star")
+            terms.append(column)
         elif isinstance(term, exp.Column) and not term.table:
             terms += [term, *filter(None, [aliases.get(term.name.lower())])]
         else:

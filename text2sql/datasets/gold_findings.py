@@ -20,7 +20,8 @@ class Flag(StrEnum):
     """What may be wrong with a gold query."""
 
     LIMIT_CUTS_TIE = "limit_cuts_tie"
-    """Rows that sort alike stand on both sides of the LIMIT, and they differ."""
+    """Rows that sort alike stand on both sides of the LIMIT, or ROW_NUMBER counts them, and they
+    differ."""
     LIMIT_WITHOUT_ORDER = "limit_without_order"
     """There are more rows than the LIMIT takes, and nothing says which."""
     NULL_SORTS_FIRST = "null_sorts_first"
@@ -35,7 +36,7 @@ class Flag(StrEnum):
     ASKS_OUTSIDE = "asks_outside"
     """The query asks the clock, the time zone or chance: its answer changes by itself."""
     UNCHECKED = "unchecked"
-    """The query's LIMIT could not be looked into; the detail says why."""
+    """The query's LIMIT or ROW_NUMBER could not be looked into; the detail says why."""
 
 
 Finding = tuple[Flag, str]

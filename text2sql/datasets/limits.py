@@ -95,12 +95,9 @@ class Cut:
         assert isinstance(probe, exp.Select)
         others = [exp.Literal.string(other) for other in (text.swapcase(), f"{text} ")]
         tests = [exp.EQ(this=exp.paren(term.copy()), expression=other) for other in others]
-        probe.set("expressions", [*probe.expressions, *map(_named_test, range(2), tests)])
+        named = [exp.alias_(test, f"same_{number}") for number, test in enumerate(tests)]
+        probe.set("expressions", [*probe.expressions, *named])
         return _write(probe, self.skip + self.take)
-
-
-def _named_test(number: int, test: exp.Expr) -> exp.Expr:
-    return exp.alias_(test, f"same_{number}")
 
 
 def cuts_of(sql: str) -> list[Cut]:
@@ -208,10 +205,13 @@ def _by_alias(query: exp.Select, term: exp.Expr) -> exp.Expr:
 
 def _own_term(query: exp.Select, term: exp.Expr) -> exp.Expr | None:
     """Return the expression that a term sorts by; None for a column of a star."""
-    if not _is_ordinal(term):
-        return _by_alias(query, term)
-    before = query.expressions[: int(term.this)]
-    if len(before) < int(term.this) or any(column.is_star for column in before):
+    return column_at(query, int(term.this)) if _is_ordinal(term) else _by_alias(query, term)
+
+
+def column_at(query: exp.Select, number: int) -> exp.Expr | None:
+    """Return what the result's column of a number (from 1) is; None behind a star."""
+    before = query.expressions[:number]
+    if not 0 < number == len(before) or any(column.is_star for column in before):
         return None
     return cast(exp.Expr, before[-1].unalias())
 

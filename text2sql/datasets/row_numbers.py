@@ -38,10 +38,12 @@ def numbering_of(results: Sequence[QueryResult], digest: str) -> list[Finding]:
         return [(Flag.UNCHECKED, f"the rows that ROW_NUMBER counts: {reason}")]
     if len({result.digest for result in results}) == 1:
         return []
-    rows = [set(result.rows) for result in results]
-    example = next(iter((rows[1] | rows[2]) - (rows[1] & rows[2])), ())
-    detail = "ROW_NUMBER counts rows that sort alike; in another order of them the answer "
-    return [(Flag.LIMIT_CUTS_TIE, f"{detail}changes, such as by {show(example)}")]
+    everywhere = set.intersection(*(set(result.rows) for result in results))
+    seen = (row for result in results for row in result.rows if row not in everywhere)
+    example = next(seen, None)  # none where the rows that are kept are the same
+    detail = "ROW_NUMBER counts rows that sort alike; in another order of them the answer changes"
+    such = f", such as by {show(example)}" if example else ""
+    return [(Flag.LIMIT_CUTS_TIE, detail + such)]
 
 
 def _broken(sql: str, descending: bool | None) -> str:
@@ -53,7 +55,8 @@ def _broken(sql: str, descending: bool | None) -> str:
         order = window.args.get("order")
         terms = [term.copy() for term in order.expressions] if order else []
         breaks = [exp.Ordered(this=_exactly(one), desc=descending) for one in _columns(select)]
-        window.set("order", exp.Order(expressions=[*terms, *breaks]))
+        if breaks:
+            window.set("order", exp.Order(expressions=[*terms, *breaks]))
     return tree.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
 
 

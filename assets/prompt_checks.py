@@ -67,4 +67,5 @@ def check_ratings(frame: pd.DataFrame) -> Outcome:
         description="every question that was asked has enough valid rollouts",
     )
     outcome = validate(frame, [expectation], ("key", "solved", "valid", "kind"))
-    return replace(outcome, what=f"{len(frame):,} questions that were asked")
+    one, several = "1 question that was asked", f"{len(frame):,} questions that were asked"
+    return replace(outcome, what=one if len(frame) == 1 else several)

@@ -69,17 +69,19 @@ def _parse_lines(text: str, file: Path) -> list[Any]:
             try:
                 rows.append(_load(line))
             except (ValueError, RecursionError) as error:
-                return _parse_objects(text) or _no_json(file, number, error)
+                if objects := _parse_objects(text):
+                    return objects
+                raise _no_json(file, number, error) from error
     return rows
 
 
-def _no_json(file: Path, number: int, error: Exception) -> list[Any]:
+def _no_json(file: Path, number: int, error: Exception) -> Text2SqlError:
     reason = str(error)
     if isinstance(error, json.JSONDecodeError):
         reason = f"{error.msg.removesuffix(' starting at')} (column {error.colno})"
-    raise Text2SqlError(
+    return Text2SqlError(
         f"{file}: line {number} is not JSON: {reason}; get the file again, or mend the line."
-    ) from error
+    )
 
 
 def _parse_objects(text: str) -> list[Any]:

@@ -54,10 +54,10 @@ def whole_file(file: Path, *, lasting: bool = False) -> Iterator[Path]:
             yield part
             _take_permissions(part, place)
             if lasting:
-                _settle(part)
+                settle(part)
             os.replace(part, place)
             if lasting:
-                _settle(place.parent)
+                settle(place.parent)
 
 
 def require_writable(file: Path) -> None:
@@ -100,8 +100,8 @@ def _take_permissions(part: Path, place: Path, more: int = 0) -> None:
         part.chmod(mode)
 
 
-def _settle(path: Path) -> None:
-    """Wait until the disk has a file or a folder."""
+def settle(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder; raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.files import settle
 from text2sql.policy.base import Message
 from text2sql.sandbox import Status
 from text2sql.voting import Candidate
@@ -192,17 +193,8 @@ def _open_alone(path: Path) -> int:
         raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
     os.ftruncate(file, _whole_length(file))
     if new:
-        _sync_folder(path.parent)
+        settle(path.parent)
     return file
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make sure that the name of a new file is on the disk too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _whole_length(file: int) -> int:

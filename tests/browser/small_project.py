@@ -144,17 +144,18 @@ class SmallProject:
             add_training_run(instance, FIRST_RUN)
             done = run_assets(instance, UP_TO_PROMPTS, base, training_prompts=prompts, **ops)
             assert done.success
-            train_elsewhere(instance, self.root, self.urls["champion"])
+            train_elsewhere(instance, self.root, base, self.urls["champion"])
             by_hand = {"action": "promote_by_hand", "reason": "the first one"}
             ops = {"dev_rollouts": sampled, "champion_policy": by_hand}
             assert run_assets(instance, FROM_EVALUATION, base, **ops).success
             assert run_assets(instance, ("report_questions",)).success
 
 
-def train_elsewhere(instance: dg.DagsterInstance, root: Path, policy: str) -> None:
+def train_elsewhere(instance: dg.DagsterInstance, root: Path, base: str, policy: str) -> None:
     """Note a policy that was trained outside: what grpo_policy would have recorded."""
-    record = {"policy": policy, "policy_revision": PolicyResource().revision(policy)}
-    record |= {"base": "scripted", "base_revision": "b", "prompts": 9, "seconds": 1.5}
+    revision = PolicyResource().revision
+    record = {"policy": policy, "policy_revision": revision(policy), "prompts": 9, "seconds": 1.5}
+    record |= {"base": base, "base_revision": revision(base)}
     settings = {"settings": {"steps": 3}}
     write_json(root / "training" / FIRST_RUN / "training.json", record | settings)
     made = dg.AssetMaterialization("grpo_policy", "Trained elsewhere.", partition=FIRST_RUN)

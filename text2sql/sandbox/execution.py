@@ -18,7 +18,7 @@ from text2sql.sandbox.results import (
     refused,
     timeout_message,
 )
-from text2sql.sandbox.statements import Statement, classify, has_empty_statement, is_broken_off
+from text2sql.sandbox.statements import Statement, classify, goes_on, is_broken_off
 
 
 class Job(NamedTuple):
@@ -117,8 +117,8 @@ def _refusal(
         count = len(statements)
         error = f"one statement at a time: this text has {count}; send one SELECT"
         return QueryResult(Status.ERROR, error=error)
-    if has_empty_statement(sql, statements[0]):
-        error = "one statement at a time: leave out the ';' that ends none"
+    if goes_on(sql, statements[0]):
+        error = "one statement at a time: leave out what follows its ';'"
         return QueryResult(Status.ERROR, error=error)
     return None
 

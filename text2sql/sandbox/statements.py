@@ -85,18 +85,20 @@ _REMEMBERED_CHARS = 10_000
 _remembered = lru_cache(maxsize=1024)(_statements)
 
 
-def has_empty_statement(sql: str, only: Statement) -> bool:
-    """Whether a text has a ``;`` too many around its only statement: an error to Python's sqlite3,
-    and so to the official evaluator.
+def goes_on(sql: str, only: Statement) -> bool:
+    """Whether something follows the ``;`` of a text's only statement: an error to Python's sqlite3,
+    and so to the official evaluator. A ``;`` before the statement is none.
     """
     if sql.count(";") <= sql.rstrip(_SPACES).endswith(";"):
         return False
-    first, outside = next(tokens_of(sql)), _marks(sql) - _marks(only.text)
-    return outside > 1 or first.text == ";"
+    start = next(token.start for token in tokens_of(sql) if token.text != ";")
+    end = start + len(only.text)
+    mark = next((token.end for token in tokens_of(sql[end:]) if token.text == ";"), None)
+    return mark is not None and _NOTHING_MORE.match(sql, end + mark) is None
 
 
-def _marks(sql: str) -> int:
-    return sum(token.text == ";" for token in tokens_of(sql))
+_NOTHING_MORE = re.compile(r"(?>[ \t\n\f\r]|--[^\n]*|/\*.*?(?:\*/|\Z))*+\Z", re.DOTALL)
+"""Spaces and comments, as Python's sqlite3 reads them."""
 
 
 def _split(sql: str) -> Iterator[list[Token]]:

@@ -256,12 +256,24 @@ def test_single_turn_shows_the_schema_and_takes_the_sql(play):
         ),
         ("DELETE FROM t; SELECT 1", "DELETE FROM t; SELECT 1"),
         ("```python\nprint(1)\n```", ""),
+        ("```sql\nSELECT 1\n```\nIt returns:\n```\n1\n```", "SELECT 1"),
+        ("SELECT 1\n```\nIt returns 1.", "SELECT 1"),
+        ("```mysql\nSELECT 1\n```", "SELECT 1"),
+        ("```sql\n-- all\nSELECT 1\n```", "-- all\nSELECT 1"),
+        ("```sql\nSELEC 1\n```", "SELEC 1"),
+        ("```SELECT 1```", "SELECT 1"),
+        ("Here: ```sql SELECT 1``` as asked.\nIt returns 1.", "SELECT 1"),
         ("I do not know.", ""),
         ("", ""),
     ],
 )
 def test_sql_in_a_reply(text, sql):
     assert sql_in(text) == sql
+
+
+def test_sql_in_takes_linear_time_on_hostile_text():
+    for text in ("```" + "a" * 100_000, "```" + " " * 100_000 + "x```", "``` " * 30_000):
+        assert sql_in(text) == ""
 
 
 def test_prompts_hold_no_markers_and_have_a_revision():

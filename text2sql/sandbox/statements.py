@@ -214,7 +214,7 @@ def is_broken_off(complaint: str) -> bool:
 
 
 BIRD_SEPARATOR = "\t----- bird -----\t"
-_FENCED = re.compile(r"```(?:(?:sqlite3?|sql)\b)?(.*?)```", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"(?si)```[ \t]*(?:(?:sqlite3?|[a-z]*sql)\b)?(.*?)(?:```|\Z)")
 
 
 def cut_suffix(text: object) -> str:
@@ -235,10 +235,14 @@ def clean_sql(text: object) -> str:
 
     Anything but a string is an empty submission. Prose around the block is dropped only if
     no statement in it has the form of a write, so that a write attempt cannot hide there. Two
-    blocks are left as they are, and fail as SQL.
+    blocks are left as they are, and fail as SQL. A block may lack its end, or its beginning.
     """
     sql = cut_suffix(text)
-    blocks = _FENCED.findall(sql) if sql.count("```") == 2 else []
+    marks = sql.count("```")
+    if marks == 1 and sql.endswith("\n```"):
+        return sql.removesuffix("```").rstrip()
+    fenced = marks == 2 or (marks == 1 and sql.startswith("```"))
+    blocks = _FENCED.findall(sql) if fenced else []
     if len(blocks) != 1:
         return sql
     around = _FENCED.split(sql)[::2]  # an apostrophe before the block hides nothing after it

@@ -1,5 +1,6 @@
 """Predictions as people have them: without ids, beside gold, from pandas, of another file."""
 
+import gzip
 import json
 import re
 import sqlite3
@@ -38,8 +39,9 @@ def questions(folder: Path, first: int) -> None:
 
 
 def evaluate(folder: Path, content: object, name: str = "p.json") -> Result:
-    text = content if isinstance(content, str) else json.dumps(content)
-    (folder / name).write_text(text, "utf-16" if name.startswith("utf-16") else "utf-8")
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    form = "utf-16" if name.startswith("utf-16") else "utf-8"
+    (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode(form))
     files = {"questions": "dev.json", "databases": "dbs", "predictions": name, "json": "out.json"}
     options = [text for key, file in files.items() for text in (f"--{key}", str(folder / file))]
     return CliRunner().invoke(command, [*options, "--jobs", "1", "--no-cache"])
@@ -101,6 +103,35 @@ def test_what_is_no_text_in_a_list_is_no_query(folder):
 def test_what_cannot_be_paired_is_refused(folder, content, name, words):
     result = evaluate(folder, content, name)
     assert isinstance(result.exception, Text2SqlError) and words in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ([0, 1, 3], "Only 1 of the 3 ids of"),
+        ([0, 1, 3], "(0 to 3; missing: 2)"),
+        ([0, 1, 2, 3, 4], "(0 to 3; too many: 4)"),
+    ],
+)
+def test_positions_that_are_not_all_there_are_not_taken_for_ids(folder, ids, words):
+    rows = json.loads((folder / "dev.json").read_text())
+    rows[3]["question_id"] = 1  # as in BIRD mini-dev, where some positions are other rows' ids
+    (folder / "dev.json").write_text(json.dumps(rows))
+    result = evaluate(folder, dict.fromkeys(ids, "SELECT 1"))
+    assert result.exit_code == 1 and words in str(result.exception)
+    result = evaluate(folder, dict.fromkeys(ids, "SELECT 1\t----- bird -----\tother"))
+    assert "belong to no question" in result.stderr
+
+
+def test_what_an_entry_lacks_is_told(folder):
+    found = evaluate(folder, [{"question_id": 10, "answer": "SELECT 1"}]).exception
+    assert "its SQL as predicted_sql; it has question_id, answer." in str(found)
+    assert "; it is null." in str(evaluate(folder, [{"id": 10, "sql": "SELECT 1"}, None]).exception)
+
+
+def test_a_compressed_file_is_called_so(folder):
+    found = evaluate(folder, gzip.compress(b"{}")).exception
+    assert "p.json: it is compressed (gzip); unpack it." in str(found)
 
 
 def test_doubts_about_the_pairing_are_told(folder):

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.json_rows import kind_of
+from text2sql.datasets.pairing import names_another, names_of
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
-from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 _IDS = ("key", "question_id", "idx", "id")
 _SQL = (
@@ -57,17 +58,18 @@ def read_predictions(
 
     Ids are question ids (``17``) or keys (``dev/17``). One exception, BIRD mini-dev's published
     files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
-    positions in that file. ``file_keys`` names its rows (``Dataset.file_keys``) where
-    ``questions`` is a part of it. Ids are compared as they are written, never by their order.
-    Predictions without ids, a list of texts or Spider's one query a line (``.sql``, ``.txt``),
-    must be as many as the rows, in their order. Raises Text2SqlError for a file that cannot be
-    read, has two different predictions for a question, or has none of the questions.
+    positions in that file; ids that are nearly those are refused. ``file_keys`` names its rows
+    (``Dataset.file_keys``) where ``questions`` is a part of it. Ids are compared as they are
+    written, never by their order. Predictions without ids, a list of texts or Spider's one query
+    a line (``.sql``, ``.txt``), must be as many as the rows, in their order. Raises Text2SqlError
+    for a file that cannot be read, has two different predictions for a question, or has none of
+    the questions.
     """
     rows = file_keys if file_keys is not None else [question.key for question in questions]
     pairs = _read(path, rows)
     if not pairs:
         raise Text2SqlError(f"{path} holds no predictions.")
-    names = _names(rows, {identity for identity, _ in pairs})
+    names = names_of(path, pairs, rows, questions)
     found: dict[str, Any] = {}
     for identity, prediction in pairs:
         key = names.get(identity, "")
@@ -85,25 +87,8 @@ def read_predictions(
     sql = {key: cut_suffix(found[key]) for key in wanted if key in found}
     unknown = [identity for identity, _ in pairs if identity not in names]
     no_text = [identity for identity, value in pairs if not isinstance(value, str | None)]
-    elsewhere = [one.key for one in questions if _names_another(found.get(one.key), one)]
+    elsewhere = [one.key for one in questions if names_another(found.get(one.key), one)]
     return Predictions(sql, missing, unknown, no_text, elsewhere)
-
-
-def _names(rows: Sequence[str], given: set[str]) -> dict[str, str]:
-    """Map what a predictions file may call a question to its key."""
-    ids = {key.split("/", 1)[-1]: key for key in rows if key}
-    positions = {str(position): key for position, key in enumerate(rows)}
-    if given == set(positions) and given != set(ids):
-        return positions
-    return ids | {key: key for key in rows if key}
-
-
-def _names_another(prediction: Any, question: Question) -> bool:
-    """Say whether BIRD's suffix of a prediction names another database than its question."""
-    if not isinstance(prediction, str):
-        return False
-    _, suffix, database = prediction.rpartition(BIRD_SEPARATOR)
-    return bool(suffix) and database.strip() != question.db_id
 
 
 def _read(path: Path, rows: Sequence[str]) -> list[tuple[str, Any]]:
@@ -184,13 +169,18 @@ def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:
 
 def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:
     for position, row in enumerate(rows):
-        named = isinstance(row, _Object) and _get(row, _IDS) is not None
-        if not named or not _has_sql(row):
+        if not isinstance(row, _Object) or _get(row, _IDS) is None or not _has_sql(row):
             raise Text2SqlError(
-                f"{path}: entry {position} (counting from 0) must be an object "
-                "with a question_id and its sql."
+                f"{path}: entry {position} (counting from 0) must be an object with a question_id "
+                f"and its SQL as predicted_sql{_fields(row)}."
             )
         yield _get(row, _IDS), _sql(row)
+
+
+def _fields(row: Any) -> str:
+    """Say what an entry has instead of what it must have."""
+    names = [str(name) for name in row][:8] if isinstance(row, _Object) else []
+    return f"; it has {', '.join(names)}" if names else f"; it is {kind_of(row)}"
 
 
 def _has_sql(row: _Object) -> bool:

@@ -34,7 +34,7 @@ from text2sql.rollout_origin import require_dataset
 from text2sql.rollout_places import LocatedRollouts, read_located
 from text2sql.rule_scores import RuleResults, measure_rules
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Scores
-from text2sql.submissions import write_submissions
+from text2sql.submissions import submitted_sql, write_submissions
 
 POINTER = "rollouts.json"
 SETTINGS = ("greedy", SAMPLED, SINGLE_TURN)
@@ -214,7 +214,7 @@ def _rules(
 def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated) -> None:
     """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
     rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)]
-    sql = {one.rollout.key: one.rollout.sql or "" for one in trained.greedy}
+    sql = submitted_sql(one.rollout for one in trained.greedy)
     write_submissions(what.folder, what.split, rows, sql)
 
 

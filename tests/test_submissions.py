@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,24 @@ from click.testing import CliRunner
 from text2sql.cli import cli
 from text2sql.datasets.predictions import read_predictions
 from text2sql.questions import Question
-from text2sql.submissions import NO_ANSWER, bird_submission, one_line, spider_submission
+from text2sql.rollouts import Rollout
+from text2sql.submissions import (
+    NO_ANSWER,
+    bird_submission,
+    one_line,
+    spider_submission,
+    submitted_sql,
+)
 
 QUESTIONS = [Question(f"dev/{n}", f"db{n}", Path("x"), "?") for n in range(3)]
 SQL = {"dev/0": "SELECT 1\n", "dev/2": "SELECT 'a\tb' -- why\nFROM t"}
+
+
+def test_what_a_model_fenced_is_submitted_without_its_fence():
+    unknown = {field.name: None for field in fields(Rollout)}
+    fenced = Rollout(**unknown | {"key": "dev/0", "sql": "```sql\nSELECT 1\n```"})
+    nothing = Rollout(**unknown | {"key": "dev/1"})
+    assert submitted_sql([fenced, nothing]) == {"dev/0": "SELECT 1", "dev/1": ""}
 
 
 def test_birds_form_pairs_by_position_and_is_read_back(tmp_path):

@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "Check this machine and say how to mend what is not right.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
     "lineage": "Show what an answer, a training run or an accuracy was made from.",
+    "predict": "Let a policy answer a questions file, for evaluate.",
     "questions": "Say what is asked on schedule.",
     "report": "Write the report of a training run's evaluation.",
     "reporting": "Bring the reporting tables to this release's version.",

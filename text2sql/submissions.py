@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from text2sql.files import write_whole
 from text2sql.questions import Question
+from text2sql.rollout_store import Rollout
+from text2sql.sandbox import clean_sql
 from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 NO_ANSWER = "NO ANSWER"
@@ -28,6 +30,14 @@ def write_submissions(
     """Write ``predict_<split>.json`` in BIRD's form and ``predict_<split>.sql`` in Spider's."""
     write_whole(folder / f"predict_{split}.json", bird_submission(questions, sql))
     write_whole(folder / f"predict_{split}.sql", spider_submission(questions, sql))
+
+
+def submitted_sql(rollouts: Iterable[Rollout]) -> dict[str, str]:
+    """Return what one rollout of each question submitted, by its key, without fences.
+
+    The judge takes them off, too; official evaluators do not.
+    """
+    return {rollout.key: clean_sql(rollout.sql) for rollout in rollouts}
 
 
 def bird_submission(questions: Sequence[Question], sql: Mapping[str, str]) -> str:

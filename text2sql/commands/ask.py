@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from text2sql.asking import Answer, Follower, Outcome, answer, require_usable
 from text2sql.commands.answer_output import as_csv, as_json, as_text, unanswered
+from text2sql.commands.chosen_policy import open_chosen, wrong_usage
 from text2sql.commands.live import Steps, Trace, steps_wanted
-from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Policy
 from text2sql.policy.choice import Choice, choose
-from text2sql.policy.open import open_policy, policy_directory, trained_settings
 from text2sql.questions import Question
-from text2sql.render import neutral
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 
-USAGE = 2
 UNREACHABLE = 5
 _EXIT = {Outcome.ANSWERED: 0, Outcome.NO_CONSENSUS: 3, Outcome.NO_ANSWER: 4}
 _SHOWN_ROWS = 1000
@@ -82,7 +79,7 @@ def command(
     if as_object and as_rows:
         raise click.UsageError("Choose one of --json and --csv.")
     if not question.strip():
-        raise _usage("The question is empty; ask something.")
+        raise wrong_usage("The question is empty; ask something.")
     asked = Question("ask", database.stem, database.absolute(), question, evidence)
     keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
     with Sandbox() as sandbox:
@@ -105,23 +102,10 @@ def command(
 
 
 def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy, AgentSettings]:
-    """Open the policy, and say on standard error which it is and what it is good for."""
-    directory = policy_directory(choice.spec)
-    if model and directory is not None:
-        raise _usage("--model names a model of a server: give the server's URL with --policy.")
-    if steps_wanted():
-        click.echo(f"opening {choice.title or choice.spec} ...", err=True)
     try:
-        policy = open_policy(choice.spec, model)
+        return open_chosen(choice, model, single_turn)
     except InfrastructureError as error:
         raise _unreachable(error) from error
-    title = neutral(choice.title or policy.info.name)
-    use = f": {choice.use}" if choice.use else ""
-    click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
-    if choice.revision not in ("", policy.info.revision):
-        click.echo(f"warning: the promoted weights were others ({choice.revision}).", err=True)
-    settings = trained_settings(choice.spec, model)
-    return policy, replace(settings, mode="single_turn") if single_turn else settings
 
 
 def _ask(
@@ -161,12 +145,6 @@ def _print_csv(found: Answer) -> None:
         click.echo(unanswered(found), err=True)
     elif len(result.rows) < result.row_count:
         click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)
-
-
-def _usage(sentence: str) -> Text2SqlError:
-    error = Text2SqlError(sentence)
-    error.exit_code = USAGE
-    return error
 
 
 def _unreachable(cause: InfrastructureError) -> InfrastructureError:

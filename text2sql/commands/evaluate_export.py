@@ -1,8 +1,8 @@
-"""``text2sql evaluate --export``: a prediction file in the form that official evaluators read."""
+"""Prediction files in the forms that official evaluators read, whoever predicted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,20 +30,28 @@ def require_forms(
 
 
 def export_predictions(files: Sequence[Path], predictions: Path, records: Sequence[Record]) -> None:
-    """Write predictions with an entry for every row of the questions file, usable or not.
+    """Write what a prediction file has for the rows of the questions file, usable or not."""
+    if files:
+        rows = [_row(record) for record in records]
+        sql = read_predictions(predictions, rows, [row.key for row in rows])
+        write_predictions(files, sql, records)
+
+
+def write_predictions(
+    files: Sequence[Path], sql: Mapping[str, str], records: Sequence[Record]
+) -> None:
+    """Write predictions (by question key) with an entry for every row, usable or not.
 
     A row without a prediction has an empty one in BIRD's form and no SQL in Spider's; one that
     repeats an earlier row has that row's. Raises Text2SqlError where the disk refuses.
     """
-    if not files:
-        return
     rows = [_row(record) for record in records]
-    sql = read_predictions(predictions, rows, [row.key for row in rows])
+    found = dict(sql)
     for record, row in zip(records, rows, strict=True):
-        if record.reason is Reason.DUPLICATE_ROW and row.key not in sql:
-            sql[row.key] = sql.get(record.question.key, "")
+        if record.reason is Reason.DUPLICATE_ROW and row.key not in found:
+            found[row.key] = found.get(record.question.key, "")
     for file in files:
-        write_whole(file, _FORMS[file.suffix.lower()](rows, sql))
+        write_whole(file, _FORMS[file.suffix.lower()](rows, found))
 
 
 def _row(record: Record) -> Question:

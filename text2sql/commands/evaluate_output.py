@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -28,8 +28,7 @@ _REASONS = {
 
 def report_left_out(records: list[Record], sql: Predictions) -> None:
     """Say on standard error which questions and predictions do not count, and why."""
-    for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
-        click.echo(f"left out: {count} questions ({reason}: {_REASONS[reason]})", err=True)
+    report_unusable(records)
     if sql.missing:
         first = neutral(sql.missing[0])
         count = len(sql.missing)
@@ -40,6 +39,12 @@ def report_left_out(records: list[Record], sql: Predictions) -> None:
         click.echo(f"unknown: {count} predictions belong to no question; first: {first}", err=True)
     for warning in _doubts(records, sql):
         click.echo(f"warning: {warning}", err=True)
+
+
+def report_unusable(records: Sequence[Record]) -> None:
+    """Say on standard error how many rows of a questions file are left out, and why."""
+    for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
+        click.echo(f"left out: {count} questions ({reason}: {_REASONS[reason]})", err=True)
 
 
 def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:

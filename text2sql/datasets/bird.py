@@ -120,13 +120,17 @@ def asked_databases(layout: SplitLayout) -> set[str]:
 
 
 def read_records(
-    file: Path, databases: Path | Mapping[str, Path], split: str, gold: Path | None = None
+    file: Path,
+    databases: Path | Mapping[str, Path],
+    split: str,
+    gold: Path | None = None,
+    needs_gold: bool = True,
 ) -> list[Record]:
     """Read every row of a questions file, usable or not; keys are ``<split>/<question_id>``.
 
     ``databases`` is their folder, or their files by db_id; ``gold`` a .sql file with the gold
-    queries where the questions have none. A file without ids (BIRD's first train release,
-    Spider) is numbered by position.
+    queries where the questions have none; without ``needs_gold`` rows are of use without one. A
+    file without ids (BIRD's first train release, Spider) is numbered by position.
     """
     rows = read_rows(file)
     golds = read_gold_file(gold, rows) if gold else [row.gold() for row in rows]
@@ -136,17 +140,17 @@ def read_records(
     seen: dict[str, Question] = {}
     records = []
     for row, sql in zip(rows, golds, strict=True):
-        _require_fields(row, has_gold=gold is not None)
+        _require_fields(row, needs_gold and gold is None)
         identity = str(row.position) if numbered else _identity(row)
         db_id = _db_id(row, known, by_file)
         question = _question(row, f"{split}/{identity}", db_id, known.get(db_id, Path()), sql)
-        reason, detail = _broken(row) or _reason(question, seen, known)
+        reason, detail = _broken(row) or _reason(question, seen, known, needs_gold)
         seen.setdefault(question.key, question)
         records.append(Record(row.position, question, reason, detail))
     return records
 
 
-def _require_fields(row: Row, has_gold: bool) -> None:
+def _require_fields(row: Row, needs_gold: bool) -> None:
     """Raise where a row lacks a key, or has something else than text for it."""
     for field in (Field.DATABASE, Field.QUESTION):
         if not row.has(field):
@@ -156,7 +160,7 @@ def _require_fields(row: Row, has_gold: bool) -> None:
             raise row.error(f"'{field}' must be text, not {kind_of(value)}")
     for field in (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET):
         row.require_plain(field)
-    if not has_gold and not row.has(Field.SQL):
+    if needs_gold and not row.has(Field.SQL):
         raise row.missing(Field.SQL)
     row.require_text(Field.SQL)
 
@@ -203,14 +207,15 @@ def _broken(row: Row) -> tuple[Reason, str] | None:
 
 
 def _reason(
-    question: Question, seen: Mapping[str, Question], known: Mapping[str, Path]
+    question: Question, seen: Mapping[str, Question], known: Mapping[str, Path], needs_gold: bool
 ) -> tuple[Reason | None, str]:
     """Say why a row cannot be used, in a code and in words; (None, "") when it can."""
     if question.key in seen:
         if question == seen[question.key]:
             return Reason.DUPLICATE_ROW, "the row repeats an earlier one"
         return Reason.DUPLICATE_ID, f"the id of {question.key} belongs to an earlier, other row"
-    empty = [name for name in ("db_id", "question", "sql") if not getattr(question, name)]
+    needed = ("db_id", "question", "sql") if needs_gold else ("db_id", "question")
+    empty = [name for name in needed if not getattr(question, name)]
     if empty:
         return Reason.EMPTY_FIELD, f"{' and '.join(empty)} is empty"
     if question.db_id not in known:

@@ -27,11 +27,11 @@ from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
-from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.json_files import write_json
 from text2sql.lineage.answers import run_note
+from text2sql.locking import locked
 from text2sql.policy.base import Policy
 from text2sql.provenance import code_state, sealed
 from text2sql.reporting.answering import Outcome, answer_day

@@ -6,6 +6,7 @@ import random
 import re
 import sqlite3
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -139,6 +140,26 @@ def test_a_corpus_that_is_there_is_kept_and_nothing_else_is_overwritten(tmp_path
     with pytest.raises(Text2SqlError, match="holds something other"):
         generate(tmp_path / "mine", 1, sizes)
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+def test_two_at_once_make_one_corpus_and_what_a_killed_one_left_goes(tmp_path: Path):
+    sizes, root = CorpusSizes(4, 4, 4, 4), tmp_path / "corpus"
+    (tmp_path / "corpus.partial" / "train").mkdir(parents=True)
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(lambda _: generate(root, 1, sizes), range(3)))
+    assert made == [root] * 3
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_business_databases_are_made_beside_a_persons_own(tmp_path: Path):
+    own = tmp_path / "shop.sqlite"
+    own.write_text("precious")
+    made = generate_business_databases(tmp_path) / "store_chain" / "store_chain.sqlite"
+    assert rows_of(made, "SELECT count(*) FROM stores") == [(16,)]
+    assert own.read_text() == "precious"
+    made.unlink()
+    with pytest.raises(Text2SqlError, match=r"lacks store_chain\.sqlite: move it away"):
+        generate_business_databases(tmp_path)
 
 
 def test_every_gold_has_one_answer(corpus: Path):

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.champion import CHAMPION, HISTORY, Seat, named, parse_record, read_seat
-from text2sql.datasets.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import write_json
+from text2sql.locking import locked
 from text2sql.policy.places import is_served, is_there
 from text2sql.policy.revision import directory_revision
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from text2sql.datasets.digests import Digests
-from text2sql.datasets.locking import Say, locked, quiet
 from text2sql.datasets.zip_rules import (
     Budget,
     check_names,
@@ -29,6 +28,7 @@ from text2sql.datasets.zip_rules import (
 )
 from text2sql.errors import Text2SqlError
 from text2sql.files import whole_folder
+from text2sql.locking import Say, locked, quiet
 
 _LEVELS = 2
 """Archives within archives that are followed: BIRD has one in the other."""

@@ -27,7 +27,6 @@ from text2sql.datasets.http_answers import (
     require_address,
     shown,
 )
-from text2sql.datasets.locking import Say, locked, quiet
 from text2sql.datasets.remote_version import (
     RemoteVersion,
     forget_version,
@@ -38,6 +37,7 @@ from text2sql.datasets.remote_version import (
 from text2sql.datasets.transfer_log import TransferLog, megabytes
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.files import file_digest
+from text2sql.locking import Say, locked, quiet
 
 _PIECE = 1 << 18
 

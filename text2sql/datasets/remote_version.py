@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from text2sql.datasets.http_answers import Answer
+from text2sql.json_files import write_json
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def forget_version(file: Path) -> None:
 
 def write_version(file: Path, version: RemoteVersion) -> None:
     """Note of a file which state it is."""
-    _note(file).write_text(json.dumps(asdict(version)), encoding="utf-8")
+    write_json(_note(file), asdict(version))
 
 
 def _note(file: Path) -> Path:

@@ -12,8 +12,8 @@ from text2sql.datasets.digests import Digests
 from text2sql.datasets.download import download
 from text2sql.datasets.http_answers import shown
 from text2sql.datasets.layout import SplitLayout, find_split
-from text2sql.datasets.locking import Say, quiet
 from text2sql.errors import Text2SqlError
+from text2sql.locking import Say, quiet
 
 
 @dataclass(frozen=True)

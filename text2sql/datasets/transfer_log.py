@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from text2sql.datasets.locking import Say
+from text2sql.locking import Say
 
 _EVERY_SECONDS = 10.0
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +21,16 @@ from text2sql.datasets.pocket.questions import Draft, ask
 from text2sql.datasets.pocket.words import DEV, TRAIN, UNSEEN, Vocabulary
 from text2sql.datasets.pocket.world import Database, Field, Table, make_database
 from text2sql.errors import Text2SqlError
+from text2sql.files import whole_folder
+from text2sql.locking import locked
 
 DEVELOPMENT_SEED = 1
 """The seed of the demo, on which choices may be made; report final numbers on another."""
 
 FORMAT = 1
-_MANIFEST = "pocket.json"
+MANIFEST = "pocket.json"
+"""The file that says what the corpus was generated with, beside its splits."""
+
 _CSV_HEADER = (
     "original_column_name",
     "column_name",
@@ -59,48 +60,58 @@ class _Part:
 
 
 def generate(root: Path, seed: int = DEVELOPMENT_SEED, sizes: CorpusSizes | None = None) -> Path:
-    """Write the corpus to ``root`` and return it; a corpus that is already there is kept.
+    """Write the corpus to ``root`` and return it; the same corpus that is there is kept.
 
     Writes ``train/train.json``, ``dev/dev.json`` and their ``*_databases``. The same seed and
     sizes give the same questions, byte for byte.
     Raises Text2SqlError when ``root`` holds anything else.
     """
-    sizes = sizes or CorpusSizes()
-    manifest = {"format": FORMAT, "seed": seed, "sizes": asdict(sizes)}
-    if root.exists() and any(root.iterdir()):
-        return _existing(root, manifest)
-    with _appearing(root) as partial:
-        _write(partial, seed, sizes)
-        _write_json(partial / _MANIFEST, manifest)
+    wanted = sizes or CorpusSizes()
+    manifest = {"format": FORMAT, "seed": seed, "sizes": asdict(wanted)}
+
+    def fill(partial: Path) -> None:
+        _write(partial, seed, wanted)
+        _write_json(partial / MANIFEST, manifest)
+
+    _fill_once(root, fill)
+    _require_same(root, manifest)
     return root
 
 
 def generate_business_databases(root: Path) -> Path:
     """Write the databases that the shipped business questions concern; return their folder.
 
-    What is already there is kept. Raises Text2SqlError where ``root`` cannot be written.
+    What is already there is kept, and so is what lies beside them. Raises Text2SqlError where
+    ``root`` cannot be written.
     """
-    if not (root / BUSINESS / f"{BUSINESS}.sqlite").is_file():
-        with _appearing(root) as partial:
-            _write_database(partial, BUSINESS, business_database())
+    folder = root / BUSINESS
+    _fill_once(folder, lambda partial: _write_database(partial, BUSINESS, business_database()))
+    if not (folder / f"{BUSINESS}.sqlite").is_file():
+        raise Text2SqlError(
+            f"{folder} lacks {BUSINESS}.sqlite: move it away, to have it made anew."
+        )
     return root
 
 
-@contextmanager
-def _appearing(folder: Path) -> Iterator[Path]:
-    """Give a folder to write to, which becomes ``folder`` once it is whole."""
-    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+def _fill_once(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a folder in which nothing is; of several processes the first does, the others wait."""
     try:
-        yield partial
-        os.replace(partial, folder)
+        if _is_empty(folder):
+            with locked(folder.with_name(f".{folder.name}.lock")):
+                if _is_empty(folder):
+                    with whole_folder(folder) as partial:
+                        fill(partial)
     except OSError as error:
-        raise Text2SqlError(f"{folder} cannot be written: {error}.") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        reason = error.strerror or error
+        raise Text2SqlError(f"{folder} cannot be written: {reason}.") from error
 
 
-def _existing(root: Path, manifest: dict[str, Any]) -> Path:
-    path = root / _MANIFEST
+def _is_empty(folder: Path) -> bool:
+    return not folder.exists() or not any(folder.iterdir())
+
+
+def _require_same(root: Path, manifest: dict[str, Any]) -> None:
+    path = root / MANIFEST
     try:
         found = json.loads(path.read_text()) if path.is_file() else None
     except ValueError:
@@ -110,7 +121,6 @@ def _existing(root: Path, manifest: dict[str, Any]) -> Path:
             f"{root} holds something other than the pocket corpus asked for: "
             "name an empty folder, or remove it."
         )
-    return root
 
 
 def _write(root: Path, seed: int, sizes: CorpusSizes) -> None:
@@ -140,7 +150,7 @@ def _write_part(folder: Path, rng: random.Random, part: _Part) -> list[dict[str,
         if not drafts:
             continue
         taken.add(db_id)
-        _write_database(folder, db_id, database)
+        _write_database(folder / db_id, db_id, database)
         rows += [_question(db_id, draft, part) for draft in drafts]
     return rows
 
@@ -185,9 +195,10 @@ def _row(split: str, number: int, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write_database(folder: Path, db_id: str, database: Database) -> None:
-    descriptions = folder / db_id / "database_description"
+    """Write a database and its descriptions into a folder of its own."""
+    descriptions = folder / "database_description"
     descriptions.mkdir(parents=True)
-    database.write(folder / db_id / f"{db_id}.sqlite")
+    database.write(folder / f"{db_id}.sqlite")
     for table in database.tables:
         with (descriptions / f"{table.name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)

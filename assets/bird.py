@@ -15,12 +15,12 @@ from assets.expectations import EXAMPLES, merge, table
 from assets.failures import told
 from assets.gold import (
     check_gold_determined,
+    describe_golds,
     find_flags,
     gold_frame,
     gold_version,
     renew_golds,
     run_all_golds,
-    time_by_database,
     usable_questions,
     with_flags,
 )
@@ -48,10 +48,10 @@ from text2sql.datasets.sources import Sources
 from text2sql.files import write_whole
 from text2sql.json_files import write_json
 from text2sql.judge import GoldResult
+from text2sql.lineage.data import BIRD, DIGESTS
 from text2sql.sandbox import Limits
 
 GROUP = "bird"
-DIGESTS = "digests.json"
 DATABASES_CODE = code_version("text2sql/datasets/checks.py", *SCHEMA)
 
 
@@ -63,7 +63,7 @@ def bird_archive(
     context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
     """A dataset on disk: generated, found, unpacked or downloaded. Its version is its content's."""
-    digests = Digests(root.path / "bird" / DIGESTS)
+    digests = Digests(root.path / BIRD / DIGESTS)
     sources = Sources(root.path, digests, context.log.info)
     splits = bird_splits.find_splits(config, sources, root.path)
     archive = bird_splits.archive_of(config.source, splits, digests)
@@ -106,7 +106,7 @@ def bird_questions(
     The dataset becomes the current one only if nothing critical fails.
     """
     archive = own_archive(context, root.path)
-    bird_splits.require_unchanged(archive, Digests(root.path / "bird" / DIGESTS))
+    bird_splits.require_unchanged(archive, Digests(root.path / BIRD / DIGESTS))
     frames, questions = {}, {}
     for split, layout in archive.splits.items():
         records = load_records(layout)
@@ -124,7 +124,7 @@ def bird_questions(
         "questions_apart": check_questions_apart(questions),
     }
     if not any(outcome.blocks for outcome in outcomes.values()):
-        write_json(root.path / "bird" / data.CURRENT, archive.to_dict())
+        write_json(root.path / BIRD / data.CURRENT, archive.to_dict())
     return dg.MaterializeResult(
         data_version=dg.DataVersion(
             version_of(dataset=archive.fingerprint, rows=everything.to_dict("records"))
@@ -161,9 +161,9 @@ def bird_databases(
     A database is looked into once: what is known of its content serves every later run.
     """
     archive = own_archive(context, root.path)
-    digests = Digests(root.path / "bird" / DIGESTS)
+    digests = Digests(root.path / BIRD / DIGESTS)
     bird_splits.require_unchanged(archive, digests)
-    reports = Reports(root.path / "bird" / "reports", DATABASES_CODE, digests, config.indexes)
+    reports = Reports(root.path / BIRD / "reports", DATABASES_CODE, digests, config.indexes)
     with sandbox.open() as box:
         rows = [
             {"split": split} | asdict(report)
@@ -215,7 +215,7 @@ def gold_results(
     A dataset whose results are there already, made by the same code and limit, is not run again.
     """
     archive = own_archive(context, root.path, passed=True)
-    bird_splits.require_unchanged(archive, Digests(root.path / "bird" / DIGESTS))
+    bird_splits.require_unchanged(archive, Digests(root.path / BIRD / DIGESTS))
     questions = usable_questions(root.path, archive)
     version = gold_version(archive, questions, config.seconds)
     limits, folder = Limits(seconds=config.seconds), data.dataset_folder(root.path, archive)
@@ -237,14 +237,6 @@ def gold_results(
     results = frame[["key", "status", "digest"]].to_dict("records")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version_of(results=results)),
-        metadata={
-            "queries": len(frame),
-            "by status": bird_splits.count_values(frame["status"]),
-            "flags": bird_splits.count_values(
-                pd.Series([flag.flag.value for flag in flags], dtype=object)
-            ),
-            "time by database": time_by_database(frame),
-            "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
-        },
+        metadata=describe_golds(frame, flags),
         check_results=report_checks(root, folder, "gold_results", outcomes),
     )

@@ -18,10 +18,10 @@ from text2sql.datasets.layout import SplitLayout
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_if_there, read_object, read_rows, write_json, write_rows
 from text2sql.judge import GoldResult
+from text2sql.lineage.data import ARCHIVE, BIRD
 from text2sql.questions import Question
 from text2sql.sandbox import Status
 
-ARCHIVE = "archive.json"
 CURRENT = "current.json"
 QUESTIONS = "questions.jsonl"
 DATABASES = "databases.parquet"
@@ -67,7 +67,7 @@ def load_dataset(root: Path, fingerprint: str) -> Archive:
 
 def store_archive(root: Path, archive: Archive) -> None:
     """Note an archive as the last that was looked at, and beside what is made of it."""
-    for folder in (dataset_folder(root, archive), root / "bird"):
+    for folder in (dataset_folder(root, archive), root / BIRD):
         write_json(folder / ARCHIVE, archive.to_dict())
 
 
@@ -77,7 +77,7 @@ def load_current(root: Path) -> Archive:
 
 
 def _pointer(root: Path, name: str, asset: str) -> Archive:
-    file = root / "bird" / name
+    file = root / BIRD / name
     if not file.is_file():
         raise Text2SqlError(f"There is no {file}: materialize {asset} first.")
     return Archive.from_dict(read_object(file))
@@ -85,7 +85,7 @@ def _pointer(root: Path, name: str, asset: str) -> Archive:
 
 def dataset_folder(root: Path, archive: Archive) -> Path:
     """Return the folder of a dataset's own files."""
-    return root / "bird" / archive.fingerprint
+    return root / BIRD / archive.fingerprint
 
 
 def load_rows(root: Path, split: str, archive: Archive | None = None) -> list[dict[str, Any]]:

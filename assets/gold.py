@@ -13,7 +13,8 @@ import dagster as dg
 import pandas as pd
 
 from assets import data
-from assets.expectations import Outcome, great_expectations, validate
+from assets.bird_splits import count_values
+from assets.expectations import Outcome, great_expectations, table, validate
 from assets.plots import records
 from assets.sources import FLAGS as FLAGS_CODE
 from assets.sources import GOLDS
@@ -133,6 +134,18 @@ def time_by_database(frame: pd.DataFrame) -> dg.MetadataValue:
         )
     rows.sort(key=lambda row: -row["slowest"])
     return records(rows[:SHOWN_DATABASES])
+
+
+def describe_golds(frame: pd.DataFrame, flags: Sequence[GoldFlag]) -> dict[str, Any]:
+    """Return what Dagster shows of gold results: how many, how they ended, flags, and the time."""
+    kinds = pd.Series([flag.flag.value for flag in flags], dtype=object)
+    return {
+        "queries": len(frame),
+        "by status": count_values(frame["status"]),
+        "flags": count_values(kinds),
+        "time by database": time_by_database(frame),
+        "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
+    }
 
 
 def run_all_golds(

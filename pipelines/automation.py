@@ -15,6 +15,9 @@ from pipelines.jobs import EXCLUSIVE_TAG, RETRIED
 EVALUATION = ("dev_rollouts", "dev_scores", "model_card")
 """What follows a training run, in order."""
 
+STARTED_BY = "text2sql/started_by"
+"""Names the sensor that asked for a run."""
+
 RETRAINING = (
     *("gold_results", "reward_strength", "known_issues", "base_rollouts", "training_prompts"),
     *("grpo_policy", *EVALUATION, "champion_policy"),
@@ -77,7 +80,7 @@ conditions = dg.AutomationConditionSensorDefinition(
     target=dg.AssetSelection.assets(*CONDITIONS),
     default_status=dg.DefaultSensorStatus.STOPPED,
     minimum_interval_seconds=30,
-    run_tags={"text2sql/started_by": "conditions"},
+    run_tags={STARTED_BY: "conditions"},
     description="Runs the gold queries of newly ingested data, and evaluates newly trained "
     "policies: rollouts, then scores, then the model card, each when the one before is there and "
     "its blocking checks passed. Use it or the sensor finished_training, not both.",

@@ -10,9 +10,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.data import load_current
+from assets.data import CURRENT, load_current
 from assets.partitions import training_runs
-from pipelines.automation import evaluation, retraining
+from pipelines.automation import STARTED_BY, evaluation, retraining
 from pipelines.notify import is_ours, notice_of, tell
 from pipelines.partitions import today
 from resources.automation import AutomationSettings
@@ -20,10 +20,11 @@ from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.champion import champion_record
+from text2sql.lineage.data import BIRD
 from text2sql.reporting.decline import declines, period
 from text2sql.reporting.notice import Notice
 
-STARTED_BY, WHY = "text2sql/started_by", "text2sql/why"
+WHY = "text2sql/why"
 OFF = dg.DefaultSensorStatus.STOPPED
 AT_ONCE = 20
 """Trainings that one tick looks at."""
@@ -41,7 +42,7 @@ def new_training_data(
     context: dg.SensorEvaluationContext, root: ArtifactRoot, automation: AutomationSettings
 ) -> dg.SensorResult | dg.SkipReason:
     """Ask for a training run on data that nothing was trained on yet."""
-    if not (root.path / "bird" / "current.json").is_file():
+    if not (root.path / BIRD / CURRENT).is_file():
         return dg.SkipReason("No dataset has been ingested yet: materialize bird_questions.")
     found = load_current(root.path).fingerprint
     known = context.cursor or champion_record(root.path).get("dataset") or found

@@ -8,13 +8,16 @@ from typing import Any
 
 from text2sql.datasets.digests import Digests, combine_digests
 from text2sql.datasets.layout import SplitLayout, fingerprint
+from text2sql.datasets.pocket.corpus import MANIFEST
 from text2sql.lineage.chain import Link
 from text2sql.sampling_cost import PACE
 
 BIRD = "bird"
+"""The folder of the ingested datasets below the artifact root."""
 ARCHIVE = "archive.json"
-MANIFEST = "pocket.json"
-"""What the pocket corpus was generated with, beside its splits."""
+"""The record of a dataset: where it came from, and where its splits lie."""
+DIGESTS = "digests.json"
+"""The digests of the datasets' files, so that an unchanged one is not read again."""
 
 
 def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
@@ -59,7 +62,7 @@ def dataset_link(root: Path, dataset: str) -> Link:
         link.facts[f"{name} questions"] = str(layout.questions)
         link.facts[f"{name} databases"] = len(layout.databases)
     with link.noting():
-        digests = Digests(root / BIRD / "digests.json")
+        digests = Digests(root / BIRD / DIGESTS)
         now = combine_digests({n: fingerprint(layout, digests) for n, layout in splits.items()})
         if now != dataset:
             link.problems.append(

@@ -116,7 +116,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
 
 ROLLOUT_BEHAVIOUR = (
     *AGENT,
-    *_library("judge.py", "policy/calls.py", "policy/replies.py", "rollouts.py"),
+    *_library(
+        "judge.py", "policy/calls.py", "policy/json_calls.py", "policy/replies.py", "rollouts.py"
+    ),
     *(f"text2sql/sandbox/{name}.py" for name in ("connection", "execution", "limits", "results")),
     *(f"text2sql/sandbox/{name}.py" for name in ("forms", "statements", "tokens", "work")),
 )

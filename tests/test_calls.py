@@ -48,6 +48,16 @@ def test_the_opening_tag_is_missing():
         "",
         '<tool_call>\n{"name": "run_sql", "arguments"',
         "<think>\nshould I <function=run_sql>",
+        "<think>a</think>\n<think>\n" + written("submit", sql="DRAFT"),
+        "Then I write <function=run_sql> and the query.",
+        "The tag `<function=run_sql>` with `<parameter=sql>` is how.",
+        "Use <function=run_sql>...</function> for that.",
+        '{"name": "execute_sql", "arguments": {"sql": "SELECT 1"}}',
+        '{"name": "submit", "sql": "SELECT 1"}',
+        '<think>\n{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}',
+        "<tool_call>[1, 2]</tool_call>",
+        "<tool_call>" + "{" * 5000,
+        "<tool_call>" + "[" * 100_000,
     ],
 )
 def test_text_that_holds_no_call_comes_back_unchanged(text):
@@ -61,6 +71,11 @@ def test_text_that_holds_no_call_comes_back_unchanged(text):
         "SELECT '</function>', '</tool_call>'",
         "SELECT '<tool_call>' || '<function=submit>'",
         "SELECT '</think>'",
+        "SELECT '\n</function>\n'",
+        "SELECT '</parameter' AS x",
+        "SELECT '</parameter>\n</parameter>' -- </parameter>",
+        "SELECT '```', '<|im_end|>', '\n</tool_call>\n'",
+        "SELECT '\n<parameter' WHERE 1 < 2 AND 3 > 2 AND '&lt;' <> '<'",
         "SELECT a\n\nFROM t  -- two\n",
         "  SELECT 1  ",
     ],
@@ -90,6 +105,56 @@ def test_markers_within_sql_are_part_of_it(sql):
 )
 def test_missing_tags_and_the_other_dialect(text):
     assert read(text) == ([("run_sql", {"sql": "SELECT 1"})], "")
+
+
+IN_TAG = "<tool_call>\n{}\n</tool_call>"
+JSON_CALL = '{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>\n<function=run_sql\n<parameter=sql\nSELECT 1\n</parameter>\n</function>",
+        '<function name="run_sql">\n<parameter name="sql">\nSELECT 1\n</parameter>\n</function>',
+        "<function= run_sql >\n<parameter= sql >\nSELECT 1\n</parameter>\n</function>",
+        written("run_sql", sql="SELECT 1").replace("</function>", "</function>\n</function>"),
+        written("run_sql", sql="SELECT 1").replace("</tool_call>", "</function_invocation>"),
+        written("run_sql", sql="SELECT 1").replace("</tool_call>", "<|im_end|>"),
+        written("run_sql", sql="SELECT 1") + "\n</tool_call><|im_end|>",
+        *(
+            written("run_sql", sql="SELECT 1").replace("</parameter>", end)
+            for end in ("</parameter/>", "</parameter=sql>", "</parameter1>", "</parameter")
+        ),
+        written("run_sql", sql="SELECT 1").replace("</parameter>", "</parameter>\n</parameter>"),
+        written("run_sql", sql="SELECT 1").replace("</function>", "</function=run_sql>"),
+        IN_TAG.format(f"```json\n{JSON_CALL}\n```"),
+        IN_TAG.format(f"{{{JSON_CALL}}}"),
+        IN_TAG.format(f"{JSON_CALL}}}"),
+        IN_TAG.format(JSON_CALL[:-1]),
+        IN_TAG.format(f"[{JSON_CALL}]"),
+        IN_TAG.format(f'{{"type": "function", "function": {JSON_CALL}}}'),
+        JSON_CALL,
+        f"```json\n{JSON_CALL}\n```",
+    ],
+)
+def test_what_models_drift_to(text):
+    assert read(text) == ([("run_sql", {"sql": "SELECT 1"})], "")
+
+
+def test_several_calls_in_one_tag():
+    expected = [("run_sql", {"sql": "SELECT 1"}), ("submit", {"sql": "SELECT 2"})]
+    second = '{"name": "submit", "arguments": {"sql": "SELECT 2"}}'
+    for body in (f"{JSON_CALL}\n{second}", f"[{JSON_CALL}, {second}]"):
+        assert read(IN_TAG.format(body)) == (expected, "")
+    inner = [written(*call[:1], **call[1]).split("\n", 1)[1] for call in expected]
+    text = "<tool_call>\n" + inner[0].removesuffix("</tool_call>") + inner[1]
+    assert read(text) == (expected, "")
+
+
+@pytest.mark.parametrize("arguments", ["null", "{}", '""', '"{}"'])
+def test_no_arguments_in_json(arguments):
+    text = IN_TAG.format(f'{{"name": "inspect_schema", "arguments": {arguments}}}')
+    assert read(text) == ([("inspect_schema", {})], "")
 
 
 def test_a_missing_close_does_not_swallow_the_next_call():
@@ -124,6 +189,10 @@ def test_nothing_in_thinking_is_a_call():
     found, rest = read(drafted + written("submit", sql="SELECT 1"))
     assert found == [("submit", {"sql": "SELECT 1"})]
     assert "DRAFT" in rest
+    again = f"{drafted}Hm.\n{drafted}"
+    found, rest = read(again + written("submit", sql="SELECT '\n<think>\n'"))
+    assert found == [("submit", {"sql": "SELECT '\n<think>\n'"})]
+    assert rest.count("DRAFT") == 2
 
 
 @given(st.text(max_size=60))

@@ -57,6 +57,22 @@ def choice(**fields):
     return replay({"choices": [fields]})
 
 
+def streamed(*deltas, finish="stop", end="data: [DONE]\n\n", line="\n\n"):
+    """A stream of these deltas, with a comment first and the usage last."""
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}], "error": None})
+    chunks.append({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 5}})
+    events = [f"data: {json.dumps(chunk, ensure_ascii=False)}{line}" for chunk in chunks]
+    return stream(f": keep-alive{line}{''.join(events)}{end}")
+
+
+def part(arguments, index=0, name=None, **fields):
+    """A delta with a part of a call."""
+    function = {"name": name, "arguments": arguments}
+    entry = {"index": index, "function": function} | fields
+    return {"tool_calls": [{key: value for key, value in entry.items() if value is not None}]}
+
+
 GARBLED = {
     "mail server": Step(raw=b"220 mail ready\r\n"),
     "TLS": Step(raw=b"\x15\x03\x01\x00\x02\x02\x50"),
@@ -92,7 +108,15 @@ GARBLED = {
     "a call without function": choice(message={"tool_calls": [{"id": "c"}]}),
     "aborted": choice(message={"content": "half an ans"}, finish_reason="abort"),
     "given up": choice(message={"content": ""}, finish_reason="error"),
+    "no resources": choice(message={"content": "x"}, finish_reason="insufficient_system_resource"),
+    "a detail": replay({"detail": "queue full"}),
     "error text": replay({"error": "queue full"}),
+    "stream cut": streamed({"content": "half"}, finish=None, end=""),
+    "stream cut within an event": streamed({"content": "half"}, end='data: {"choi'),
+    "stream of nothing": stream("data: [DONE]\n\n"),
+    "stream of comments": stream(": ping\n\n: ping\n\n"),
+    "stream of something else": stream("data: [1]\n\ndata: [DONE]\n\n"),
+    "stream in Latin-1": Step(streamed({"content": "\xe9"}).body.replace(b"\xc3\xa9", b"\xe9")),
     "error object": replay({"object": "error", "message": "queue full", "code": 503}),
     "not implemented": fails(501),
     "page of a proxy": Step(b"<html>Bad Gateway</html>", 502),
@@ -115,6 +139,7 @@ def test_what_is_garbled_late_or_lost_is_asked_again(step):
         'data: {"error": {"message": "queue full", "code": 503}}\n\ndata: [DONE]\n\n',
         'data: {"error": {"message": "queue full"}}\r\n\r\ndata: [DONE]\r\n\r\n',
         ': ping\n\nevent: error\ndata: {"error": {"message": "queue full"}}\n\n',
+        'event: error\ndata: {"message": "queue full", "type": "overloaded"}\n\n',
         'data: {"choices": [{"delta": {"content": "h"}}]}\n\n'
         'data: {"error": {"message": "queue full"}}\n\n',
         '{"error": {"message": "queue full", "code": 503}}',
@@ -124,6 +149,76 @@ def test_what_is_garbled_late_or_lost_is_asked_again(step):
 def test_an_error_within_a_success_is_told(text):
     with pytest.raises(InfrastructureError, match="2 tries: queue full"):
         complete(*[stream(text)] * 2)
+
+
+@pytest.mark.parametrize("line", ["\n\n", "\r\n\r\n", "\r\r", "\n"])
+@pytest.mark.parametrize("end", ["data: [DONE]\n\n", "data:[DONE]", ""])
+def test_a_stream_that_nobody_asked_for_is_a_reply(line, end):
+    deltas = [
+        {"role": "assistant", "content": "", "reasoning": "h"},
+        {"reasoning": "m"},
+        {"content": "Z\u00fcrich \u2028\U0001f600"},
+        {"content": None},
+        {"content": " 'data: {'"},
+    ]
+    reply, _ = complete(streamed(*deltas, end=end, line=line))
+    assert reply.content == "Z\u00fcrich \u2028\U0001f600 'data: {'"
+    assert reply.message["reasoning"] == "hm"
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.truncated) == (3, 5, False)
+    assert complete(streamed({"content": "x"}, finish="length"))[0].truncated
+
+
+ONE, TWO = '{"sql": "SELECT 1"}', '{"sql": "SELECT 2"}'
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [part("", 0, "run_sql", id="a"), part(ONE[:7]), part(ONE[7:]),
+         part("", 1, "submit", id="b"), part(TWO, 1)],
+        [part(ONE, 0, "run_sql", id="a"), part(TWO, 0, "submit", id="b")],
+        [part(ONE, None, "run_sql"), part(TWO, None, "submit")],
+        [part(ONE[:7], None, "run_sql", id="a"), part(ONE[7:], None), part(TWO, 1, "submit")],
+        [part(ONE[:7], 2, "run_sql", id="a"), part(TWO, 5, "submit", id="b"), part(ONE[7:], 2)],
+        [part(ONE[:7], 0, "run_sql", id="a"), part(ONE[7:], 0, id="b"), part("", 0, id="c"),
+         part(TWO, 1, "submit", id="d")],
+        [part(ONE[:7], 0, "run_sql", id="a"), part(ONE[7:], 0, "run_sql", id="a"),
+         part(TWO, 1, "submit", id="b"), part("", 1, "submit", id="b")],
+        [part("{}", 0, "run_sql", id="a"), part(ONE), part(json.loads(TWO), 1, "submit")],
+        [{"tool_calls": [part(ONE, 0, "run_sql")["tool_calls"][0],
+                         part(TWO, 1, "submit")["tool_calls"][0]]}],
+    ],
+)  # fmt: skip
+def test_streamed_calls_however_they_are_numbered(deltas):
+    reply, _ = complete(streamed(*deltas, finish="tool_calls"))
+    found = [(call.name, json.loads(call.arguments)["sql"]) for call in reply.tool_calls]
+    assert found == [("run_sql", "SELECT 1"), ("submit", "SELECT 2")]
+    assert len({call.id for call in reply.tool_calls}) == 2
+
+
+def test_what_else_a_stream_may_hold():
+    other = {"index": 1, "delta": {"content": "another choice"}}
+    whole = {"message": {"content": [{"type": "text", "text": "fi"}]}, "finish_reason": None}
+    events = [
+        {"choices": [other]},
+        {"choices": [whole]},
+        {"choices": [{"delta": {"content": "ne"}}]},
+    ]
+    text = "".join(f"id: 1\nevent: message\ndata: {json.dumps(event)}\n\n" for event in events)
+    assert complete(stream(f"{text}data: [DONE]\n\n"))[0].content == "fine"
+    lines = json.dumps({"choices": [{"message": {"content": "fine"}}]}, indent=1)
+    event = "".join(f"data: {row}\n" for row in lines.splitlines())
+    assert complete(stream(f"{event}\ndata: [DONE]\n\n"))[0].content == "fine"
+    call = {"function_call": {"name": "run_sql", "arguments": ONE[:5]}}
+    rest = {"function_call": {"arguments": ONE[5:]}}
+    reply, _ = complete(streamed(call, rest, finish="function_call"))
+    assert json.loads(reply.tool_calls[0].arguments) == json.loads(ONE)
+
+
+def test_a_streamed_call_that_was_cut_is_cut():
+    deltas = [part(ONE[:12], 0, "run_sql", id="a")]
+    reply, _ = complete(streamed(*deltas, finish="length"))
+    assert reply.truncated
 
 
 def test_an_endless_answer_is_left():
@@ -153,6 +248,22 @@ def test_an_endless_answer_is_left():
         "Prompt contains 35000 tokens, too large for model with 32768 maximum context length",
         "litellm.ContextWindowExceededError: OpenAIException",
         "Please reduce the length of the messages or completion.",
+        "max_tokens must be at least 1, got -186.",
+        "default_max_tokens (-200) must be greater than 0",
+        "Prompt too long: 5152 tokens exceeds max_seq_len 2048 (leave room for output tokens)",
+        "Input length 131393 exceeds the maximum allowed input length of 131040 tokens.",
+        "input length and `max_tokens` exceed context limit: 170636 + 34048 > 200000, try again",
+        "max_tokens (2048) exceeds the remaining context of 100 tokens",
+        "The total length of all messages is too long.",
+        "Input prompt (9000 tokens) is too long and exceeds limit of 8192",
+        "tokens in request more than max tokens allowed",
+        "Cannot truncate prompt with n_keep (5000) >= n_ctx (4096)",
+        "Your request exceeded model token limit: 262144 (requested: 300000)",
+        "prompt token count of 129000 exceeds the limit of 128000",
+        "Input tokens exceed the configured limit of 272000 tokens.",
+        "Range of input length should be [1, 30720]",
+        "The request exceeds the model's sequence length",
+        "Prompt exceeds max length",
     ],
 )
 @pytest.mark.parametrize("status", [400, 422, 500])
@@ -183,6 +294,8 @@ def test_wherever_too_long_is_said(step):
     [
         fails(400, "tools[0].function is invalid"),
         fails(413, "Request Entity Too Large"),
+        fails(400, "messages[2].tool_calls[0].id: expected a string with maximum length 40"),
+        fails(400, "max_tokens must be at most 8192"),
         fails(400, "the conversation must have a user message"),
     ],
 )
@@ -194,6 +307,8 @@ def test_other_refusals_are_not_about_length(step):
 def test_a_limit_on_the_rate_is_waited_out():
     busy = fails(429, "too many tokens per minute: limit 6000", retry_after="0")
     assert complete(busy, says("fine"))[0].content == "fine"
+    throttled = fails(400, "ThrottlingException: Too many tokens, please wait")
+    assert complete(throttled, says("fine"))[0].content == "fine"
 
 
 @pytest.mark.parametrize(
@@ -220,6 +335,8 @@ def test_numbers_of_tokens_that_are_none(number):
         ([], ""),
         ([{"type": "text", "text": "fi"}, {"type": "text", "text": "ne"}], "fine"),
         (["fi", {"type": "image"}, "ne"], "fine"),
+        ([{"type": "thinking", "thinking": [{"text": "hm"}]}, {"text": "fine"}], "fine"),
+        ([{"type": "reasoning", "text": "hm"}, {"type": "output_text", "text": "fine"}], "fine"),
     ],
 )
 def test_the_forms_of_content(content, text):
@@ -239,6 +356,8 @@ def call_with(arguments, **fields):
         ' {"sql": "SELECT 1"}\n',
         json.dumps('{"sql": "SELECT 1"}'),
         json.dumps(json.dumps('{"sql": "SELECT 1"}')),
+        '{}{"sql": "SELECT 1"}',
+        '{"sql": "SELECT 1"}\n{"sql": "SELECT 1"}',
     ],
 )
 def test_arguments_as_an_object_as_text_and_quoted_twice(arguments):
@@ -248,7 +367,19 @@ def test_arguments_as_an_object_as_text_and_quoted_twice(arguments):
 
 @pytest.mark.parametrize(
     "arguments",
-    [None, 5, [1], "", "null", '"text"', '{"sql": "SEL', '{"sql": ' + "[" * 100_000, "9" * 5000],
+    [
+        None,
+        5,
+        [1],
+        "",
+        " ",
+        "null",
+        '{"sql": "a"}{"sql": "b"}',
+        '"text"',
+        '{"sql": "SEL',
+        '{"sql": ' + "[" * 100_000,
+        "9" * 5000,
+    ],
 )
 def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments):
     reply, _ = complete(call_with(arguments))
@@ -264,7 +395,38 @@ def test_line_breaks_that_a_server_left_in_the_json_are_read_and_sent_back_escap
     assert json.loads(sent) == {"sql": "SELECT 1\n\tFROM t"}
 
 
-@pytest.mark.parametrize("finish", ["length", "max_tokens", "MAX_TOKENS"])
+@pytest.mark.parametrize("arguments", [None, "", " ", "null", "{}", '""', "{}{}"])
+def test_no_arguments_however_they_are_said(arguments):
+    reply, _ = complete(call_with(arguments, name="inspect_schema"))
+    assert checked("inspect_schema", reply.tool_calls[0].arguments) == {}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"tool_calls": [{"name": " run_sql\n", "arguments": '{"sql": "SELECT 1"}'}]},
+        {"function_call": {"name": "run_sql", "arguments": '{"sql": "SELECT 1"}'}},
+        {"tool_calls": [], "function_call": {"name": "run_sql", "arguments": {"sql": "SELECT 1"}}},
+    ],
+)
+def test_calls_in_older_forms(message):
+    (call,) = complete(completion(message))[0].tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("run_sql", {"sql": "SELECT 1"})
+    assert call.id
+
+
+def test_a_call_that_was_parsed_and_left_in_the_content_is_one():
+    text = "Let me.\n<tool_call>\n<function=run_sql>\n<parameter=sql>\nSELECT 1\n</parameter>\n"
+    reply, _ = complete(calls(("run_sql", ONE), content=f"{text}</function>\n</tool_call>"))
+    assert [call.id for call in reply.tool_calls] == ["c0"]
+    assert reply.message["content"] == "Let me."
+    assert complete(calls(("submit", ONE), content=text))[0].content == text
+
+
+CUT = ["length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded"]
+
+
+@pytest.mark.parametrize("finish", CUT)
 def test_every_name_of_a_reply_that_was_cut(finish):
     assert complete(completion({"content": "x"}, finish, used=0))[0].truncated
 

@@ -15,24 +15,34 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from text2sql.policy.base import ToolCall
+from text2sql.policy.json_calls import Named, only_call, read_json_calls
 
-_NAME = r"""=["']?([^>\s<"']+)["']?\s*>"""
-_OPEN = re.compile(rf"(?P<tag><tool_call>\s*)?<function{_NAME}|<tool_call>\s*(?=\{{)")
-_CLOSE_TAG = re.compile(r"\s*</tool_call>")
-_END = re.compile(r"</function>(?=\s*(?:</tool_call>|<tool_call>|<function=|\Z))")
+# A name may be quoted, stand in an attribute, or lack the ">" behind it.
+_NAME = r"""(?:\s*=|\s+name\s*=)\s*["']?([^>\s<"'=]+)["']?(?:\s*>|(?=\s*<|[ \t]*\r?\n))"""
+_OPEN = re.compile(
+    rf"(?P<tag><tool_call>\s*)?<function{_NAME}|<tool_call>\s*(?:```\w*\s*)?(?=[\[{{])"
+)
+# Closing tags also as models drift to: with a name, a slash or another word in them, or twice.
+_END_TAG = r"</function[\w/=. -]{,40}>"
+_VALUE_END = r"</parameter(?:[\w/=. -]{,40}>|[ \t]*(?=[\r\n]|\Z))\s*"
+_END = re.compile(
+    rf"{_END_TAG}(?=\s*(?:{_END_TAG}\s*)*(?:</?tool_call>|<function[ =]|<\|im_end\|>|\Z))"
+)
 _LINE_END = re.compile(r"^[ \t]*</function>", re.MULTILINE)
-_CUT = re.compile(r"</tool_call>|<tool_call>")
+_CLOSING = re.compile(rf"(?:\s*(?:{_END_TAG}|```|</tool_call>|<\|im_end\|>))+")
+_CUT = re.compile(r"</tool_call>|<tool_call>|<\|im_end\|>")
 _FIRST = re.compile(rf"\s*<parameter{_NAME}")
-_NEXT = re.compile(rf"(?:</parameter>\s*|\n)<parameter{_NAME}")
-_LAST = re.compile(r"</parameter>\s*\Z")
-# The end of thinking that a server without a reasoning parser left in: never inside a string.
-_THOUGHT = re.compile(r"</think>(?!['\"%])")
+_NEXT = re.compile(rf"(?:{_VALUE_END}|\n)<parameter{_NAME}")
+_LAST = re.compile(rf"(?:^[ \t]*{_VALUE_END})*{_VALUE_END}\Z", re.MULTILINE)
+_OPENS = re.compile(r"<tool_call>|<function[ =]|<parameter[ =]")
+# Thinking that a server without a reasoning parser left in; its end is never inside a string.
+_THOUGHT = re.compile(r"</think(?:ing)?>(?!['\"%])")
+_THINKING = re.compile(r"^[ \t]*<think(?:ing)?>", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class _Found:
-    name: str
-    arguments: str
+    calls: list[Named]
     end: int
 
 
@@ -43,22 +53,22 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
     comes back unchanged. Nothing inside thinking is a call.
     """
     thought, rest = _split_thinking(text)
-    calls: list[ToolCall] = []
+    calls: list[Named] = []
     kept: list[str] = []
     position = 0
     while start := _OPEN.search(rest, position):
-        found = _read(rest, start, tool_names)
-        if found is None:
-            kept.append(rest[position : start.end()])
-            position = start.end()
-            continue
-        kept.append(rest[position : start.start()])
-        calls.append(ToolCall(new_call_id(), found.name, found.arguments))
-        position = found.end
+        passed = _thinking_until(rest, position, start.start())
+        found = None if passed else _read(rest, start, tool_names)
+        end = found.end if found else passed or start.end()
+        kept.append(rest[position : start.start() if found else end])
+        calls += found.calls if found else []
+        position = end
+    if not calls and (only := only_call(rest, tool_names)):
+        calls, position = [only], len(rest)
     if not calls:
         return [], text
     kept.append(rest[position:])
-    return calls, (thought + "".join(kept)).strip()
+    return [ToolCall(new_call_id(), *call) for call in calls], (thought + "".join(kept)).strip()
 
 
 def new_call_id() -> str:
@@ -70,25 +80,58 @@ def _split_thinking(text: str) -> tuple[str, str]:
     end = _THOUGHT.search(text)
     if end:
         return text[: end.end()], text[end.end() :]
-    return (text, "") if text.lstrip().startswith("<think>") else ("", text)
+    return (text, "") if _THINKING.match(text.lstrip()) else ("", text)
+
+
+def _thinking_until(text: str, start: int, end: int) -> int:
+    """Return where the thinking ends that was begun before ``end``; 0 where none was."""
+    opened = [match.start() for match in _THINKING.finditer(text[start:end])]
+    if not opened or _THOUGHT.search(text[start:end], opened[-1]):
+        return 0
+    closing = _THOUGHT.search(text, end)
+    return closing.end() if closing else len(text)
 
 
 def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Found | None:
     name = start[2]
     if name is None:
-        return _read_json(text, start.end())
-    if name not in tool_names and not start["tag"]:
+        found, stop = read_json_calls(text, start.end())
+        return _Found(found, _behind(text, stop)) if found else None
+    if not start["tag"] and (name not in tool_names or not _is_begun(text[start.end() :])):
         return None
-    ends = [pattern.search(text, start.end()) for pattern in (_END, _LINE_END)]
-    end = min((match for match in ends if match), key=re.Match.end, default=None)
+    end = _end(text, start.end())
     following = _CUT.search(text, start.end())
     if end is not None and not _opens_before(text, start.end(), end.start()):
         body, stop, closed = text[start.end() : end.start()], end.end(), True
     else:
         stop = following.start() if following else len(text)
         body, closed = text[start.end() : stop], following is not None
-    closing = _CLOSE_TAG.match(text, stop)
-    return _Found(name, _arguments(body, closed), closing.end() if closing else stop)
+    return _Found([(name, _arguments(body, closed))], _behind(text, stop))
+
+
+def _is_begun(rest: str) -> bool:
+    """Say whether what follows a tag is a call's, not a sentence's that names the tag."""
+    rest = rest.lstrip()
+    begins = ("<parameter", "{", "[", '"', "</function")
+    return rest.startswith(begins) or "<parameter".startswith(rest)
+
+
+def _end(text: str, start: int) -> re.Match[str] | None:
+    """Find the tag that ends a call: the first with structure behind it or a line of its own.
+
+    A tag on a line of its own is a value's where the value goes on behind it.
+    """
+    end, line = _END.search(text, start), _LINE_END.search(text, start)
+    if end is None or line is None or end.start() <= line.start():
+        return end or line
+    between = text[line.end() : end.start()]
+    return end if _LAST.search(between) and not _OPENS.search(between) else line
+
+
+def _behind(text: str, stop: int) -> int:
+    """Return where the closing tags end that follow a call."""
+    closing = _CLOSING.match(text, stop)
+    return closing.end() if closing else stop
 
 
 def _opens_before(text: str, start: int, end: int) -> bool:
@@ -127,21 +170,3 @@ def _value(text: str) -> str:
     text = _LAST.sub("", text)
     text = text.removeprefix("\r").removeprefix("\n")
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _read_json(text: str, start: int) -> _Found | None:
-    """Read ``{"name": ..., "arguments": {...}}``, the other dialect of the same tag.
-
-    Llama's templates call the arguments ``parameters``.
-    """
-    try:
-        call, end = json.JSONDecoder(strict=False).raw_decode(text, start)
-    except json.JSONDecodeError:
-        return None
-    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-        return None
-    arguments = call.get("arguments", call.get("parameters", {}))
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    closing = _CLOSE_TAG.match(text, end)
-    return _Found(call["name"], arguments, closing.end() if closing else end)

@@ -11,16 +11,26 @@ from typing import Any
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow
 from text2sql.policy.connections import Answer
+from text2sql.policy.streams import Broken, assembled, chunks_in
 
 # How servers say that a conversation is too long: OpenAI, vLLM, SGLang, llama.cpp, TGI,
 # TensorRT-LLM, Ollama, LiteLLM and the hosted models each have their own words.
 _OVERFLOW = re.compile(
-    r"""context[ _]?(?:length|size|window) | max(?:imum)?[ _]model[ _]len | exceed_context
-      | maximum\s(?:allowed\s|input\s|sequence\s|prompt\s)length
-      | (?:prompt|input|request)\s(?:is|was|are)\stoo\slong | prompt\slength\s.*\sexceeds
+    r"""context[ _]?(?:length|size|window|limit) | remaining\scontext | exceed_context | n_ctx
+      | max(?:imum)?[ _](?:model|seq|sequence|prompt)[ _]len | sequence\slength
+      | maximum\s(?:(?:allowed|input|sequence|prompt)\s)+length | range\sof\sinput\slength
+      | (?:prompt|input|request|messages)\s(?:\([^)]*\)\s)?(?:(?:is|was|are)\s)?too\slong
+      | prompt\s(?:length\s.*\s)?exceeds | token\scount\sof\s\S+\sexceeds | input\stokens\sexceed
       | inputs?\W?\stokens\s\+ | inputs?\W?\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
-      | input\stoken\scount | too\smany\s(?:input\s)?tokens | reduce\sthe\slength""",
+      | input\stoken\scount | too\smany\s(?:input\s)?tokens | tokens\sin\srequest
+      | model\stoken\slimit | reduce\sthe\slength
+      | max_\w*tokens\W+(?:\S+\s)?must\sbe\s(?:at\sleast\s1|greater\sthan\s0)\b""",
     re.IGNORECASE | re.VERBOSE,
+)
+# A limit on the rate is no limit on the length, whatever it counts.
+_BUSY = re.compile(
+    r"throttl|rate[ _-]?limit|\bper (?:second|minute|hour|day)|please wait|overload|again later",
+    re.IGNORECASE,
 )
 _PASSING = frozenset({408, 409, 425, 429})
 _LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
@@ -39,28 +49,49 @@ class Retryable(Exception):
 def completion_in(answer: Answer) -> Any:
     """Return the JSON of a successful answer, in which a server may still report an error.
 
-    Raises Retryable, and ContextOverflow for a conversation that is too long.
+    A stream, which some servers and proxies send unasked, is put together. Raises Retryable,
+    and ContextOverflow for a conversation that is too long.
     """
     try:
-        found = json.loads(answer.content.decode("utf-8-sig"))
+        text = answer.content.decode("utf-8-sig")
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _no_json(answer.content) from error
-    if isinstance(found, dict) and (found.get("error") or found.get("object") == "error"):
+        found = _streamed(answer.content)
+        if found is None:
+            raise _no_json(answer.content) from error
+    if _is_failure(found):
         raise _reported(answer.content)
     return found
 
 
+def _streamed(content: bytes) -> Any:
+    """Return the completion in an event stream, None where there is no such stream."""
+    try:
+        chunks = chunks_in(content.decode("utf-8-sig"))
+        failed = next((chunk for chunk in chunks if _is_failure(chunk)), None)
+        if failed is not None:
+            raise _reported(json.dumps(failed).encode())
+        return assembled(chunks) if chunks else None
+    except UnicodeDecodeError:
+        return None
+    except Broken as error:
+        raise Retryable(str(error)) from error
+
+
+def _is_failure(found: Any) -> bool:
+    """Say whether JSON with which a server answered reports an error."""
+    if not isinstance(found, dict):
+        return False
+    bare = "choices" not in found and not {"message", "detail"}.isdisjoint(found)
+    return bool(found.get("error")) or found.get("object") == "error" or bare
+
+
 def _no_json(content: bytes) -> Exception:
-    """Return the exception that an answer means which is no JSON, or an event stream."""
+    """Return the exception that an answer means which is no JSON."""
     if not content.strip():
         return Retryable("the answer is empty")
     text = content[:_READ_BYTES].decode("utf-8", errors="replace")
-    events = re.findall(r"^data:(.*)", text, re.MULTILINE)
-    failed = [event for event in events if '"error"' in event]
-    if failed:
-        return _reported(failed[0].encode())
-    kind = "a stream, which was not asked for" if events else "not JSON"
-    return Retryable(f"the answer is {kind}: {' '.join(text[:80].split())!r}")
+    return Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}")
 
 
 def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
@@ -72,7 +103,8 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
     code, reason = answer.status, error_text(answer.content)
     if code not in (401, 403, 404, 429) and overflows(answer.content):
         return ContextOverflow(reason)
-    if code >= 500 or code in _PASSING or (proven and code in _LOST):
+    passing = code >= 500 or code in _PASSING or (code == 400 and _BUSY.search(reason))
+    if passing or (proven and code in _LOST):
         return Retryable(f"HTTP {code}: {reason}", retry_after(answer.headers.get("retry-after")))
     if "enable-auto-tool-choice" in reason:
         return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
@@ -96,7 +128,8 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
 
 def overflows(content: bytes) -> bool:
     """Say whether an error answer is about a conversation that is too long."""
-    return _OVERFLOW.search(" ".join(_said(content))) is not None
+    said = " ".join(_said(content))
+    return _OVERFLOW.search(said) is not None and _BUSY.search(said) is None
 
 
 def error_text(content: bytes) -> str:

@@ -14,8 +14,15 @@ from text2sql.policy.calls import new_call_id, parse_calls
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 _KEPT = ("reasoning", "reasoning_content", "reasoning_details")
-_GIVEN_UP = ("abort", "error")
-_CUT = ("length", "max_tokens")
+_GIVEN_UP = ("abort", "error", "insufficient_system_resource", "network_error")
+_CUT = (
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_length",
+    "model_context_window_exceeded",
+)
+_DECODER = json.JSONDecoder(strict=False)
 _MOST_TOKENS = 10_000_000  # no model reads or writes more at once; sums fit into 32 bits
 
 
@@ -35,12 +42,12 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
         choice = answer["choices"][0]
         message = choice["message"]
         content = _text(message.get("content"))
-        calls = _distinct([_call(entry) for entry in message.get("tool_calls") or ()])
+        calls = _distinct([_call(entry) for entry in _entries(message)])
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise Unusable(f"the answer is no chat completion ({error!r})") from error
     required = {tool["function"]["name"]: _required(tool) for tool in tools}
-    if not calls and required:
-        calls, content = _left_in_content(content, required)
+    if required:
+        calls, content = _with_content(calls, content, required)
     finish = choice.get("finish_reason") or "stop"
     if finish in _GIVEN_UP:
         raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
@@ -79,12 +86,16 @@ def history_message(
 
 
 def _text(content: Any) -> str:
-    """Return a content as text: None, a string, or a list of parts with a text each."""
+    """Return a content as text: None, a string, or a list of parts; thoughts are left out."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
         raise TypeError(f"content is a {type(content).__name__}")
-    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in content)
+    return "".join(part if isinstance(part, str) else _part_text(part) for part in content)
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    return str(part.get("text") or "") if part.get("type") in (None, "text", "output_text") else ""
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
@@ -94,10 +105,16 @@ def _count(answer: Mapping[str, Any], name: str) -> int:
     return int(value) if isinstance(value, int | float) and 0 < value <= _MOST_TOKENS else 0
 
 
+def _entries(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return what a message calls, also where it has the older ``function_call``."""
+    older = message.get("function_call")
+    return message.get("tool_calls") or ([{"function": older}] if older else ())
+
+
 def _call(entry: Mapping[str, Any]) -> ToolCall:
-    function = entry["function"]
-    identifier, name = entry.get("id") or new_call_id(), function.get("name") or ""
-    return ToolCall(str(identifier), str(name), _arguments(function.get("arguments")))
+    function = entry if "name" in entry and not entry.get("function") else entry["function"]
+    identifier, name = entry.get("id") or new_call_id(), str(function.get("name") or "").strip()
+    return ToolCall(str(identifier), name, _arguments(function.get("arguments")))
 
 
 def _arguments(value: Any) -> str:
@@ -107,7 +124,25 @@ def _arguments(value: Any) -> str:
     text, inner = value, _loaded(value)
     while isinstance(inner, str):
         text, inner = inner, _loaded(inner)
+    if inner is None:
+        return "{}" if text.strip() in ("", "null") else _repeated(text) or value
     return text if isinstance(inner, dict) else value
+
+
+def _repeated(text: str) -> str | None:
+    """Return the one object in a text that a server wrote twice, or behind an empty one."""
+    values: list[Any] = []
+    rest = text.strip()
+    try:
+        while rest:
+            value, end = _DECODER.raw_decode(rest)
+            values.append(value)
+            rest = rest[end:].lstrip()
+    except (ValueError, RecursionError):
+        return None
+    kept = [value for value in values if value] or values[:1]
+    alike = isinstance(kept[0], dict) and all(value == kept[0] for value in kept)
+    return json.dumps(kept[0], ensure_ascii=False) if alike else None
 
 
 def _loaded(text: str, *, strict: bool = False) -> Any:
@@ -128,17 +163,24 @@ def _distinct(calls: list[ToolCall]) -> list[ToolCall]:
     return calls
 
 
-def _left_in_content(
-    content: str, required: Mapping[str, Sequence[str]]
+def _with_content(
+    calls: list[ToolCall], content: str, required: Mapping[str, Sequence[str]]
 ) -> tuple[list[ToolCall], str]:
-    calls, rest = parse_calls(content, list(required))
-    if calls and "parser" not in _warned:
+    """Return the calls, those in the content where the server parsed none, and the other text.
+
+    What a server parsed and left in the content too is one call.
+    """
+    written, rest = parse_calls(content, list(required))
+    if calls:
+        told = {call.name for call in written} <= {call.name for call in calls}
+        return calls, rest if told else content
+    if written and "parser" not in _warned:
         _warned.add("parser")
         _log.warning(
             "The server did not parse tool calls; they are read from the text. "
             "Check --enable-auto-tool-choice and --tool-call-parser (qwen3_xml for Qwen3.5)."
         )
-    return calls, rest
+    return written, rest
 
 
 def _required(tool: Mapping[str, Any]) -> list[str]:

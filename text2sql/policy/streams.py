@@ -1,0 +1,122 @@
+"""Chat completions that a server streams although nobody asked for it: events to one answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+_EVENT_END = re.compile(r"(?:\r\n|\n|\r){2,}")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_DONE = "[DONE]"
+_TEXTS = ("content", "reasoning", "reasoning_content")
+
+
+class Broken(Exception):
+    """The stream ended before its reply did, or holds something else than chunks of one."""
+
+
+def chunks_in(text: str) -> list[Any]:
+    """Return the JSON of each event's data, and ``[DONE]`` for the mark of the end.
+
+    Comments and other fields are passed over. Empty for a text that is no event stream.
+    """
+    return [chunk for event in _EVENT_END.split(text) for chunk in _data(event)]
+
+
+def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
+    """Return the chat completion that the chunks of a stream make up; its first choice alone.
+
+    Raises Broken where neither a finish reason nor the mark of the end came, or no reply.
+    """
+    answer: dict[str, Any] = {}
+    texts: dict[str, list[Any]] = {}
+    calls = _Calls()
+    finish, ended, begun = None, False, False
+    for chunk in chunks:
+        ended = ended or chunk == _DONE
+        fields = {} if chunk == _DONE else _fields(chunk)
+        answer |= {key: value for key, value in fields.items() if value is not None}
+        for choice in _choices(fields):
+            begun, finish = True, choice.get("finish_reason") or finish
+            delta = _fields(choice.get("delta") or choice.get("message"))
+            _add_texts(texts, delta)
+            calls.add(delta)
+    if not begun or not (finish or ended):
+        raise Broken("the stream ended before the reply did")
+    message = {key: _joined(parts) for key, parts in texts.items()} | {"tool_calls": calls.entries}
+    return answer | {"choices": [{"index": 0, "message": message, "finish_reason": finish}]}
+
+
+class _Calls:
+    """The calls of a streamed message, put together from their parts."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._places: dict[Any, dict[str, Any]] = {}
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        """Add the parts of one delta, those of the older ``function_call`` too."""
+        parts = list(delta.get("tool_calls") or ())
+        if delta.get("function_call"):
+            parts.append({"index": "function_call", "function": delta["function_call"]})
+        for part in map(_fields, parts):
+            function = _fields(part.get("function"))
+            entry = self._entry(part.get("index"), part.get("id"), function.get("name"))
+            entry["id"] = entry["id"] or part.get("id")
+            known, arguments = entry["function"], function.get("arguments") or ""
+            known["name"] = known["name"] or function.get("name")
+            known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+    def _entry(self, index: Any, identifier: Any, name: Any) -> dict[str, Any]:
+        """Find the call that a part belongs to, or begin one.
+
+        Some servers give each part an identifier of its own, each call the index 0, or no index
+        at all: a part begins a call where it has both a name and an identifier that is new.
+        """
+        entry = self._places.get(("id", identifier)) or self._places.get(("index", index))
+        if entry is None and index is None and not name and self.entries:
+            entry = self.entries[-1]
+        if entry is None or (name and identifier and entry["id"] not in (None, identifier)):
+            entry = {"id": None, "type": "function", "function": {"name": None, "arguments": ""}}
+            self.entries.append(entry)
+        named = {"id": identifier, "index": index}
+        self._places |= {(kind, key): entry for kind, key in named.items() if key is not None}
+        return entry
+
+
+def _data(event: str) -> Iterator[Any]:
+    """Yield the data of one event: each line's JSON, or that of all its lines together."""
+    lines = [line[5:].strip() for line in _LINE_END.split(event) if line.startswith("data:")]
+    try:
+        yield from [line if line == _DONE else json.loads(line) for line in lines if line]
+    except (ValueError, RecursionError):
+        text = "\n".join(lines)
+        try:
+            yield json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise Broken(f"the stream holds no JSON, but {text[:80]!r}") from error
+
+
+def _choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a chunk's part of the first choice; chunks of usage alone have none."""
+    return [part for part in map(_fields, chunk.get("choices") or ()) if not part.get("index")]
+
+
+def _add_texts(texts: dict[str, list[Any]], delta: Mapping[str, Any]) -> None:
+    """Add a delta's texts, each a string or a list of parts."""
+    for key in _TEXTS:
+        if part := delta.get(key):
+            texts.setdefault(key, []).extend(part if isinstance(part, list) else [part])
+
+
+def _joined(parts: list[Any]) -> Any:
+    return "".join(parts) if all(isinstance(part, str) for part in parts) else parts
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    """Return an object's fields, none for nothing; raises Broken for anything else."""
+    if value is not None and not isinstance(value, dict):
+        raise Broken(f"the stream holds a {type(value).__name__} where an object belongs")
+    return value or {}

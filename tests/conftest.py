@@ -4,10 +4,15 @@ import signal
 from pathlib import Path, PurePosixPath
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 REPO = Path(__file__).resolve().parent.parent
+
+
+settings.register_profile("text2sql", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("text2sql")  # a busy machine is slow, and nothing is wrong with the tests
 
 
 def pytest_configure() -> None:

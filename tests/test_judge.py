@@ -3,24 +3,15 @@
 import hashlib
 import json
 import math
-import os
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from agent_databases import damaged_inside
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text2sql.cli import main
-from text2sql.commands.evaluate import command as evaluate
-from text2sql.commands.sql import command as sql_command
-from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import (
     REWARD,
     GoldResult,
@@ -40,11 +31,6 @@ INSERT INTO t VALUES (1, '1'), (2, 'b'), (2, 'b'), (3, NULL);
 CREATE TABLE bad (x TEXT);
 INSERT INTO bad VALUES (CAST(x'e9' AS TEXT));
 """
-
-
-@pytest.fixture(autouse=True)
-def cache_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")
@@ -246,231 +232,7 @@ def test_gold_result_survives_json(sandbox, database):
     assert not broken.usable and not broken.empty and "nope" in broken.error
 
 
-# --- whole files, and the command line
-
-
-def write_questions(folder, database):
-    folder.mkdir(exist_ok=True)
-    rows = [
-        {
-            "question_id": n,
-            "db_id": "shop",
-            "question": f"q{n}",
-            "evidence": "",
-            "SQL": sql,
-            "difficulty": "simple" if n < 11 else "challenging",
-        }
-        for n, sql in [(9, "SELECT 1"), (10, "SELECT 2"), (11, "SELECT id FROM t WHERE 0")]
-    ]
-    (folder / "dev.json").write_text(json.dumps(rows))
-    target = folder / "databases" / "shop" / "shop.sqlite"
-    target.parent.mkdir(parents=True)
-    target.write_bytes(database.read_bytes())
-    return ["--questions", str(folder / "dev.json"), "--databases", str(folder / "databases")]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"10": "SELECT 2\\t----- bird -----\\tshop", "9": "SELECT 3\\t----- bird -----\\tshop"}',
-        '{"9": "SELECT 3", "10": "SELECT 2"}',
-        '[{"question_id": 10, "sql": "SELECT 2"}, {"question_id": 9, "sql": "SELECT 3"}]',
-        '{"question_id": 9, "sql": "SELECT 3"}\n{"question_id": 10, "sql": "SELECT 2"}\n',
-    ],
-)
-def test_evaluate_pairs_by_id_in_every_format(tmp_path, database, content):
-    arguments = write_questions(tmp_path, database)
-    (tmp_path / "predictions.json").write_text(content)
-    out = tmp_path / "out.json"
-    arguments += ["--predictions", str(tmp_path / "predictions.json"), "--json", str(out)]
-    result = CliRunner().invoke(evaluate, [*arguments, "--jobs", "1"])
-    assert result.exit_code == 0, result.output
-    found = json.loads(out.read_text())
-    assert found["verdicts"] == [
-        {"question_id": 9, "verdict": "wrong"},
-        {"question_id": 10, "verdict": "match"},
-        {"question_id": 11, "verdict": "no_submission"},
-    ]
-    assert (found["execution_accuracy"], found["count"]) == (1 / 3, 3)
-    simple = found["by_difficulty"]["simple"]
-    assert (simple["count"], simple["execution_accuracy"]) == (2, 0.5)
-    assert simple["interval"] == [pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4)]
-    assert found["by_database"]["shop"]["count"] == 3
-    digest = hashlib.sha256((tmp_path / "dev.json").read_bytes()).hexdigest()
-    assert found["questions_sha256"] == digest
-    assert "missing: 1 questions" in result.output
-
-
-def evaluated(tmp_path, database, content, *options):
-    """Run ``text2sql evaluate`` on the three questions and these predictions."""
-    arguments = write_questions(tmp_path, database)
-    (tmp_path / "predictions.json").write_text(json.dumps(content))
-    arguments += ["--predictions", str(tmp_path / "predictions.json"), "--jobs", "1"]
-    return CliRunner().invoke(evaluate, [*arguments, *map(str, options)])
-
-
-def test_evaluate_warns_of_predictions_that_are_no_text(tmp_path, database):
-    result = evaluated(tmp_path, database, {"9": 5, "10": None, "11": ["SELECT 1"]})
-    assert result.exit_code == 0, result.output
-    assert "warning: 2 predictions are neither text nor null" in result.stderr
-    assert "the first has the id 9" in result.stderr
-    assert "execution accuracy 0.00% of 3" in result.stdout
-    assert "neither text" not in evaluated(tmp_path / "b", database, {"9": None}).stderr
-
-
-def test_evaluate_warns_of_gold_that_says_little(tmp_path, database):
-    arguments = write_questions(tmp_path, database)
-    text = (tmp_path / "dev.json").read_text()
-    (tmp_path / "dev.json").write_text(text.replace("SELECT 1", "SELEC 1"))
-    (tmp_path / "p.json").write_text('{"9": "SELECT 1"}')
-    result = CliRunner().invoke(evaluate, [*arguments, "--predictions", str(tmp_path / "p.json")])
-    assert result.exit_code == 0, result.output
-    assert "the gold SQL of 1 questions does not run" in result.stderr
-    assert 'dev/9: near "SELEC": syntax error' in result.stderr
-    assert "the gold SQL of 1 questions returns no row" in result.stderr
-
-
-def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
-    arguments = write_questions(tmp_path, database)
-    rows = json.loads((tmp_path / "dev.json").read_text())
-    rows.append(rows[0] | {"question_id": 12, "db_id": "busy"})
-    (tmp_path / "dev.json").write_text(json.dumps(rows))
-    busy = tmp_path / "databases" / "busy" / "busy.sqlite"
-    busy.parent.mkdir()
-    busy.write_bytes(database.read_bytes())
-    (tmp_path / "p.json").write_text('{"9": "SELECT 1", "10": "SELECT 1", "12": "SELECT 1"}')
-    holder = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
-    holder += "c.execute('BEGIN EXCLUSIVE'); print('held', flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", holder, str(busy)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
-        out = tmp_path / "out.json"
-        arguments += ["--predictions", str(tmp_path / "p.json"), "--json", str(out), "--no-cache"]
-        result = CliRunner().invoke(evaluate, arguments)
-        other.stdin.close()
-    assert result.exception.exit_code == 6
-    assert "1 of 4 questions could not be judged" in str(result.exception)
-    assert "locked" in str(result.exception)
-    assert "execution accuracy 33.33% of 3 judged" in result.stdout
-    found = json.loads(out.read_text())
-    assert (found["count"], found["judged"]) == (4, 3)
-    nothing = {"execution_accuracy": None, "count": 1, "judged": 0, "interval": [0.0, 1.0]}
-    assert found["by_database"]["busy"] == nothing
-
-
-@pytest.mark.parametrize("content", [{"77": "SELECT 1"}, {"dev/1": "SELECT 1", "x": "SELECT 2"}])
-def test_evaluate_refuses_the_predictions_of_other_questions(tmp_path, database, content):
-    result = evaluated(tmp_path, database, content)
-    assert isinstance(result.exception, Text2SqlError) and result.exception.exit_code == 1
-    assert "is one of the 3 questions" in str(result.exception)
-    assert result.stdout == ""
-
-
-def test_evaluate_refuses_predictions_nested_beyond_reading(tmp_path, database):
-    arguments = write_questions(tmp_path, database)
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    result = CliRunner().invoke(
-        evaluate, [*arguments, "--predictions", str(tmp_path / "deep.json")]
-    )
-    assert isinstance(result.exception, Text2SqlError)
-    assert "neither JSON nor JSON Lines" in str(result.exception)
-
-
-def test_nothing_in_evaluates_files_steers_the_terminal(tmp_path, database):
-    red = "\x1b[31m"
-    arguments = write_questions(tmp_path, database)
-    rows = json.loads((tmp_path / "dev.json").read_text())
-    (tmp_path / "dev.json").write_text(json.dumps([r | {"difficulty": red} for r in rows]))
-    (tmp_path / "p.json").write_text(json.dumps({"9": "SELECT 3", red: 5}))
-    result = CliRunner().invoke(evaluate, [*arguments, "--predictions", str(tmp_path / "p.json")])
-    assert result.exit_code == 0, result.output
-    assert "\x1b" not in result.output and "\\x1b[31m" in result.stdout
-
-
-def test_evaluate_finds_an_unwritable_output_before_the_work(tmp_path, database):
-    taken = tmp_path / "file"
-    taken.write_text("kept")
-    places = (tmp_path, tmp_path / "no" / "out.json", taken / "out.json", Path("/dev/null"))
-    for number, out in enumerate(places):
-        result = evaluated(tmp_path / str(number), database, {"9": "SELECT 1"}, "--json", out)
-        assert f"Cannot write {out}: " in str(result.exception)
-        assert result.stdout == ""
-    assert taken.read_text() == "kept"
-    result = evaluated(tmp_path / "last", database, {"9": "SELECT 1"}, "--json", taken)
-    assert json.loads(taken.read_text())["count"] == 3
-    assert not list(tmp_path.glob(".file*"))
-
-
-@pytest.mark.parametrize(
-    ("statement", "code", "words"),
-    [
-        ("SELECT id FROM t", 0, "4 rows"),
-        ("DROP TABLE t", 3, "refused: DROP would change the database"),
-        ("SELECT nope FROM t", 4, "error: no such column: nope"),
-        ("", 4, "error: there is no SQL statement to run"),
-        ("SELECT :id", 4, "error: the statement has a parameter"),
-        ("SELECT 1; SELECT 2", 4, "one statement"),
-        ("SELECT zeroblob(2000000000)", 5, "error"),
-    ],
-)
-def test_sql_command_says_how_it_ended(database, statement, code, words):
-    shown = CliRunner().invoke(sql_command, [str(database), statement])
-    assert (shown.exit_code, words in shown.output) == (code, True), shown.output
-    plain = CliRunner().invoke(sql_command, [str(database), statement, "--json"])
-    assert plain.exit_code == code
-    found = json.loads(plain.output)
-    assert (found["status"] == "ok") == (code == 0)
-    assert bool(found["error"]) == (code != 0)
-
-
-def test_sql_command_counts_the_same_rows_in_both_forms(database):
-    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)"
-    statement = f"{numbers} SELECT hex(zeroblob(50000)) FROM n"  # 60 MB; run_sql reads 20
-    shown = CliRunner().invoke(sql_command, [str(database), statement]).stdout
-    plain = json.loads(CliRunner().invoke(sql_command, [str(database), statement, "--json"]).stdout)
-    assert f"of more than {plain['row_count']} rows shown" in shown
-    assert not plain["complete"]
-
-
-def test_sql_command_writes_valid_json_for_every_value(database):
-    sql = "SELECT 9e999, -9e999, 1e308, x'00ff', NULL, 9e999 - 9e999, 'é'"
-    shown = CliRunner().invoke(sql_command, [str(database), sql, "--json"])
-    (row,) = json.loads(shown.stdout, parse_constant=pytest.fail)["rows"]
-    assert row == ["Infinity", "-Infinity", 1e308, {"blob": "00ff"}, None, None, "é"]
-
-
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_sql_command_tells_damage_in_one_sentence(tmp_path, options):
-    database = damaged_inside(tmp_path / "shop.db")
-    shown = CliRunner().invoke(sql_command, [str(database), "SELECT sum(a) FROM t", *options])
-    assert isinstance(shown.exception, InfrastructureError)
-    assert str(shown.exception) == (
-        f"{database}: the database is damaged; get a fresh copy (database disk image is malformed)."
-    )
-
-
-def test_sql_command_writes_what_the_terminal_cannot_show_as_escapes(database):
-    command = [sys.executable, "-m", "text2sql", "sql", str(database), "SELECT 'é日'"]
-    latin = os.environ | {"PYTHONIOENCODING": "latin-1"}
-    done = subprocess.run(command, env=latin, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert "é\\u65e5".encode("latin-1") in done.stdout
-
-
-def test_the_command_line_writes_no_escape_sequence_of_a_database(tmp_path, monkeypatch, capsys):
-    database = tmp_path / "hostile.db"
-    with sqlite3.connect(database) as connection:
-        connection.executescript(
-            "CREATE TABLE t (a); PRAGMA writable_schema = 1; INSERT INTO sqlite_master VALUES "
-            "('table', '\x1b]0;x\x07\x9b2J', 't', 9, 'CREATE TABLE x (');"
-        )
-    connection.close()
-    monkeypatch.setattr("sys.argv", ["text2sql", "sql", str(database), "SELECT 1"])
-    with pytest.raises(SystemExit):
-        main()
-    shown = capsys.readouterr().err
-    assert shown.startswith(f"error: {database}: the database is damaged")
-    assert "\\x1b]0;x\\x07\\x9b2J" in shown and shown.strip().isprintable()
+# --- whole files
 
 
 @pytest.mark.parametrize(
@@ -479,13 +241,6 @@ def test_the_command_line_writes_no_escape_sequence_of_a_database(tmp_path, monk
 )
 def test_question_id_is_a_number_only_where_it_is_written_like_one(key, identity):
     assert question_id(Question(key, "shop", Path("shop.sqlite"), "?")) == identity
-
-
-def test_sql_command_lists_its_exit_statuses():
-    shown = CliRunner().invoke(sql_command, ["--help"]).stdout
-    assert [line.split()[0] for line in shown.splitlines() if line[4:5].isdigit()] == list(
-        "0123456"
-    )
 
 
 def test_published_predictions_score_as_the_official_scripts_say(sandbox, shared_data: Path):

@@ -151,12 +151,17 @@ def test_gold_that_cannot_run_bounds_what_gold_itself_scores(tmp_path: Path) -> 
 
 def test_no_evidence_never_becomes_a_word(tmp_path: Path) -> None:
     make_database(tmp_path / "dev_databases" / "shop" / "shop.sqlite")
-    rows = [question(n, question="How many?", SQL="SELECT COUNT(*) FROM t") for n in range(5)]
-    for row, evidence in zip(rows, (None, "", "  ", float("nan")), strict=False):
-        row["evidence"] = evidence
-    del rows[4]["evidence"]
+    nothing = (None, "", "  ", float("nan"), "nan", "None", " NULL", "<NA>", [None], ["nan"])
+    rows = [
+        question(n, question="How many?", SQL="SELECT COUNT(*) FROM t", evidence=evidence)
+        for n, evidence in enumerate(nothing)
+    ]
+    rows.append(question(len(rows), question="How many?", SQL="SELECT 1"))
+    del rows[-1]["evidence"]
     write(tmp_path / "dev.json", rows)
-    for asked in load_split(tmp_path, "dev").questions:
+    asked_all = load_split(tmp_path, "dev").questions
+    assert len(asked_all) == len(rows)
+    for asked in asked_all:
         assert asked.evidence == ""
         user = opening_messages(asked, AgentSettings())[1]["content"]
         assert user == "How many?"

@@ -134,6 +134,17 @@ def test_gold_in_a_file_is_split_at_the_last_tab(tmp_path: Path, name: str) -> N
     assert load_split(tmp_path, "dev").fingerprint != dataset.fingerprint
 
 
+@pytest.mark.parametrize("held_back", [None, "", float("nan")])
+def test_gold_in_a_file_counts_where_the_questions_hold_theirs_back(
+    tmp_path: Path, held_back: object
+) -> None:
+    folder = gold_beside(tmp_path, "SELECT 1\tfinancial\nSELECT 2\tfinancial\n")
+    write(folder / "dev.json", [question(n, "financial", SQL=held_back) for n in range(2)])
+    assert [q.sql for q in load_split(folder, "dev").questions] == ["SELECT 1", "SELECT 2"]
+    write(folder / "dev.json", [question(n, "financial", SQL=n * "SELECT 3") for n in range(2)])
+    assert [q.sql for q in load_split(folder, "dev").questions] == ["SELECT 3"]
+
+
 @pytest.mark.parametrize(
     "data",
     [

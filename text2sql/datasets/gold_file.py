@@ -9,15 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from text2sql.datasets.folders import entries
-from text2sql.datasets.rows import Field, Row
+from text2sql.datasets.rows import Field, Row, read_rows
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 
+def gold_beside(questions: Path) -> Path | None:
+    """Return the gold file of a questions file that has no SQL; raise as ``read_rows`` does."""
+    return find_gold_file(questions, read_rows(questions))
+
+
 def find_gold_file(questions: Path, rows: Sequence[Row]) -> Path | None:
-    """Return ``<name>_gold.sql`` or ``<name>.sql``, in any case, where no row has a SQL."""
-    if not rows or any(row.has(Field.SQL) for row in rows):
+    """Return ``<name>_gold.sql`` or ``<name>.sql``, in any case, where no row has a SQL.
+
+    A SQL that is null or blank, as in questions whose gold is held back, is none.
+    """
+    if not rows or any(row.gold() for row in rows):
         return None
     beside = {file.name.lower(): file for file in entries(questions.parent) if file.is_file()}
     names = (f"{questions.stem}_gold.sql", f"{questions.stem}.sql")

@@ -33,6 +33,10 @@ class Field(StrEnum):
     SUBSET = "subset"
 
 
+_REMARKS = (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET)
+_NOTHING = ("nan", "none", "null", "<na>")
+"""What pandas and others write as text for a value that is missing."""
+
 _NAMES: Mapping[Field, tuple[str, ...]] = {
     Field.ID: ("questionid", "idx", "qid", "id"),
     Field.DATABASE: ("dbid", "database", "db", "dbname", "databaseid", "databasename"),
@@ -67,12 +71,14 @@ class Row:
     def text(self, field: Field) -> str:
         """Return text; null, NaN and missing are the empty string, never 'None' or 'nan'.
 
-        Half a character (a lone surrogate of UTF-16) is U+FFFD, as no file can hold it.
+        That also where another program wrote these words, in a field that may be missing. Half a
+        character (a lone surrogate of UTF-16) is U+FFFD, as no file can hold it.
         """
         value = self.get(field)
         parts = value if isinstance(value, list) else [value]
         lines = [str(part).strip() for part in parts if not _is_null(part)]
-        return _HALF.sub("\ufffd", "\n".join(lines).strip())
+        text = _HALF.sub("\ufffd", "\n".join(lines).strip())
+        return "" if field in _REMARKS and text.lower() in _NOTHING else text
 
     def gold(self) -> str:
         """Return the gold SQL without BIRD's suffix.

@@ -25,6 +25,11 @@ _LOCAL_HEADER_BYTES = 30
 _DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f:]")
 _ENCRYPTED = 1
+_METHODS = tuple(
+    getattr(zipfile, f"ZIP_{name}", zipfile.ZIP_STORED)  # Python 3.14 reads Zstandard, too
+    for name in ("STORED", "DEFLATED", "BZIP2", "LZMA", "ZSTANDARD")
+)
+_NAMED_METHODS = {9: "Deflate64", 93: "Zstandard", 95: "XZ", 98: "PPMd"}
 _UTF8 = 0x800
 
 
@@ -148,6 +153,9 @@ def _problem(member: zipfile.ZipInfo) -> str:
         return "the name of a device on Windows"
     if member.flag_bits & _ENCRYPTED:
         return "which is encrypted: unpack it yourself and give the folder"
+    if member.compress_type not in _METHODS:
+        method = _NAMED_METHODS.get(member.compress_type, f"method {member.compress_type}")
+        return f"whose compression ({method}) is not read here: unpack it yourself, give the folder"
     return ""
 
 

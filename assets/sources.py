@@ -44,7 +44,7 @@ SCORING = (
 EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
-    *(f"datasets/{name}.py" for name in ("gold_flags", "gold_findings", "gold_casts", "limits")),
+    *(f"datasets/gold_{name}.py" for name in ("casts", "findings", "flags", "limits")),
     *(f"datasets/{name}.py" for name in ("bare_columns", "extremes", "row_numbers")),
 )
 

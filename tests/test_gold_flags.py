@@ -9,7 +9,7 @@ import pytest
 
 from text2sql.datasets.gold_casts import affinity, unknown_casts
 from text2sql.datasets.gold_flags import Flag, GoldFlag, flag_golds
-from text2sql.datasets.limits import Unreadable, cuts_of
+from text2sql.datasets.gold_limits import Unreadable, cuts_of
 from text2sql.judge import run_gold
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox

@@ -14,7 +14,13 @@ from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import Finding, Flag, show
-from text2sql.datasets.limits import AsWritten, Unreadable, add_visible_ctes, column_at, own_terms
+from text2sql.datasets.gold_limits import (
+    AsWritten,
+    Unreadable,
+    add_visible_ctes,
+    column_at,
+    own_terms,
+)
 from text2sql.sandbox import QueryResult, Status
 
 _STATISTICS = (

@@ -9,7 +9,7 @@ from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
-from text2sql.datasets.limits import AsWritten, add_visible_ctes
+from text2sql.datasets.gold_limits import AsWritten, add_visible_ctes
 
 _EXTREME = re.compile(r"\b(?:max|min)\s*\(", re.IGNORECASE)
 _PROBE = """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from text2sql.datasets.limits import MORE, Cut, Key
+from text2sql.datasets.gold_limits import MORE, Cut, Key
 from text2sql.sandbox import QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
 

@@ -23,7 +23,7 @@ from text2sql.datasets.gold_findings import (
     as_text_of,
     findings_of,
 )
-from text2sql.datasets.limits import MORE, MOST, Cut, Unreadable, cuts_of
+from text2sql.datasets.gold_limits import MORE, MOST, Cut, Unreadable, cuts_of
 from text2sql.datasets.row_numbers import numbering_of, tie_breaks
 from text2sql.judge import GoldResult
 from text2sql.questions import Question

@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import Finding, Flag, show
-from text2sql.datasets.limits import AsWritten
+from text2sql.datasets.gold_limits import AsWritten
 from text2sql.sandbox import QueryResult, Status
 
 _NUMBERING = re.compile(r"\brow_number\s*\(", re.IGNORECASE)

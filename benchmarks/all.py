@@ -16,9 +16,10 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import page
+from benchmarks.roots import REPO
 from text2sql.processes import GuardedProcess, last_lines
 
-QUICK = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
+QUICK = REPO / "build" / "benchmarks"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ def measure(folder: Path) -> dict[str, Any]:
         return Evaluated(name, greedy, read_located(drawn, keys, SAMPLES, sql=False))
 
     policies = timed("read", lambda: [read(name) for name in (BASE, TRAINED)])
-    scores = timed("score", lambda: score_policies(asked, *map(_rollouts, policies), SAMPLES))
+    base, trained = map(_rollouts, policies)
+    scores = timed("score", lambda: score_policies(asked, base, trained, SAMPLES))
     details = timed("failures", lambda: details_of("run", asked, scores, policies, folder))
     timed("write", lambda: write_report(folder, details, policies, asked, folder))
     return {

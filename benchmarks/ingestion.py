@@ -77,16 +77,18 @@ def floor(corpus: Path, target: Path) -> tuple[float, float, float]:
     copying = seconds(lambda: shutil.copytree(corpus, target))
     hashing = seconds(lambda: [file_digest(file) for file in layout.databases.values()])
     rows = json.loads(layout.questions.read_text(encoding="utf-8"))
-    gold = seconds(lambda: [run(layout.databases[row["db_id"]], row["SQL"]) for row in rows])
+    asked = [(layout.databases[row["db_id"]], row["SQL"]) for row in rows]
+    gold = seconds(lambda: [run(database, sql) for database, sql in asked])
     shutil.rmtree(target)
     return copying, hashing, gold
 
 
-def run(database: Path, sql: str) -> None:
-    """Run one query as a plain evaluator does."""
+def run(database: Path, sql: str) -> list[Any]:
+    """Run one query as a plain evaluator does; return its rows."""
     connection = sqlite3.connect(database)
-    connection.execute(sql).fetchall()
+    rows = connection.execute(sql).fetchall()
     connection.close()
+    return rows
 
 
 def ingest(corpus: Path, root: Path) -> int:

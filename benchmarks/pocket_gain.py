@@ -76,6 +76,7 @@ def sample(
 
     async def draw() -> list[Rollout]:
         directory = policy_directory(str(policy))
+        assert directory is not None  # no server is measured here
         opened = LocalPolicy(directory, threads=2)
         settings = AgentSettings.for_policy(directory)
         drawn = Sampling(temperature)

@@ -1,6 +1,6 @@
 """Days that are answered as real Dagster runs: one large one, many in a row, some side by side.
 
-``python -m benchmarks.report_days ROOT REPORTING DAY ...`` runs days one after the other.
+``python -m benchmarks.report_days ROOT DAY ...`` runs days one after the other.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks.report_setting import Project
 from benchmarks.rollout_server import RolloutServer
+from benchmarks.roots import REPO
 
 FIRST = date(2026, 3, 2)
 _LOCKED = ("database is locked", "unable to open database", "OperationalError", "deadlock")
@@ -50,12 +51,15 @@ def memory(folder: Path, reporting: str, count: int = 200, votes: int = 8) -> di
     with RolloutServer() as server:
         project.prepare(server.url)
         for name, day in (("first_day", FIRST), ("second_day", FIRST + timedelta(days=1))):
-            seen: list[float] = []
-            asyncio.run(
-                project.answer(server.url, day, lambda _, seen=seen: seen.append(_resident_mb()))
-            )
-            found[name] = _growth(seen)
+            found[name] = _growth(_memory_of(project, server.url, day))
     return found
+
+
+def _memory_of(project: Project, url: str, day: date) -> list[float]:
+    """Answer a day; return the memory after each answer, in MB."""
+    seen: list[float] = []
+    asyncio.run(project.answer(url, day, lambda _: seen.append(_resident_mb())))
+    return seen
 
 
 def _growth(seen: list[float]) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _run_all(project: Project, spans: list[list[date]]) -> list[dict[str, Any]]:
 
 def _start(project: Project, days: list[date]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.report_days", str(project.root)]
-    command += [project.reporting, *(day.isoformat() for day in days)]
+    command += [day.isoformat() for day in days]
     variables = {"TEXT2SQL_ROOT": str(project.root), "TEXT2SQL_REPORTING_URL": project.reporting}
     return subprocess.Popen(
         command,
@@ -118,7 +122,7 @@ def _start(project: Project, days: list[date]) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | variables,
-        cwd=Path(__file__).resolve().parents[1],
+        cwd=REPO,
     )
 
 
@@ -133,7 +137,7 @@ def _ended(child: subprocess.Popen[str]) -> dict[str, Any]:
     return found | json.loads(lines[-1])
 
 
-def _main(root: Path, reporting: str, days: list[str]) -> None:
+def _main(root: Path, days: list[str]) -> None:
     """Run the days; print how long it took, and what Dagster's logs say of locks."""
     from pipelines.home import open_instance
     from pipelines.launch import run_job
@@ -155,4 +159,4 @@ def _main(root: Path, reporting: str, days: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    _main(Path(sys.argv[1]), sys.argv[2:])

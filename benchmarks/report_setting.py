@@ -119,8 +119,8 @@ class Project:
         return self._count(_TWICE)
 
     def _count(self, query: str) -> int:
-        with Database(self.reporting) as database:
-            return len(database.read(sa.text(query)))
+        with Database(self.reporting) as database, database.engine.connect() as connection:
+            return len(connection.execute(sa.text(query)).all())
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing
+from benchmarks.roots import REPO
 
 STORE = "killed.jsonl"
 TOGETHER = 16
@@ -70,7 +71,7 @@ def measure(
 
 def _start(folder: Path, url: str, count: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "benchmarks.rollout_kills", str(folder), url, str(count)]
-    return subprocess.Popen(command, cwd=Path(__file__).resolve().parents[1])
+    return subprocess.Popen(command, cwd=REPO)
 
 
 def _stored(path: Path) -> Counter[str]:

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from pathlib import Path
 from typing import Any
+
+from benchmarks.roots import REPO
 
 GOLD = "SELECT count(*) FROM city"
 SUBMISSIONS = (GOLD, "SELECT 1 WHERE 0", "SELECT nothing FROM city", GOLD)
@@ -172,7 +173,7 @@ class RolloutServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).resolve().parents[1],
+            cwd=REPO,
         )
 
     def __enter__(self) -> RolloutServer:

@@ -1,4 +1,4 @@
-"""Artifact roots of their own for what a benchmark runs."""
+"""Where benchmarks run: in this checkout, on artifact roots of their own."""
 
 from __future__ import annotations
 

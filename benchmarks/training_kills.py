@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import measure_parts
+from benchmarks.roots import REPO
 from text2sql.processes import GuardedProcess
 from text2sql.training.prime_rl.progress import MergedMetrics
 
-REPO = Path(__file__).resolve().parent.parent
 GRACE_SECONDS = 10.0
 ALLOWED_SECONDS = 20.0
 MOMENTS = 50

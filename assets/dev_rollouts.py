@@ -16,18 +16,13 @@ from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
 from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
 from assets.sources import version_for
 from assets.training import read_training
+from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.json_files import write_json
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.scores import BASE, SINGLE_TURN, TRAINED
-
-
-@dg.config_mapping
-def dev_rollouts_config(config: DevRolloutsConfig) -> dict[str, Any]:
-    """Let the asset's config be that of its first step."""
-    return {"plan_dev_rollouts": {"config": config.model_dump()}}
 
 
 @dg.op(
@@ -99,7 +94,7 @@ def collect_dev_rollouts(
     group_name="evaluation",
     description="Rollouts of the base and the trained policy on the dev questions.",
     partitions_def=training_runs,
-    config=dev_rollouts_config,
+    config=config_of_step("plan_dev_rollouts", DevRolloutsConfig),
     ins={
         "gold_results": dg.AssetIn(dagster_type=dg.Nothing),
         "grpo_policy": dg.AssetIn(dagster_type=dg.Nothing),

@@ -38,6 +38,7 @@ from assets.strength import require_strength, reward_strength
 from assets.training_config import GrpoConfig
 from assets.training_ready import require_ready
 from assets.versions import fingerprint
+from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.difficulty import leave_out_weak, rate, select, usable
@@ -50,12 +51,6 @@ from text2sql.rollouts import Rollout
 from text2sql.training.start import find_start
 
 POINTER = "base_rollouts.json"
-
-
-@dg.config_mapping
-def base_rollouts_config(config: BaseRolloutsConfig) -> dict[str, Any]:
-    """Let the asset's config be that of its first step."""
-    return {"plan_base_rollouts": {"config": config.model_dump()}}
 
 
 @dg.op(
@@ -117,7 +112,7 @@ def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Ou
     group_name="difficulty",
     description="Rollouts of the policy that training starts from, the base policy unless "
     "start_from says otherwise, on the training questions.",
-    config=base_rollouts_config,
+    config=config_of_step("plan_base_rollouts", BaseRolloutsConfig),
     ins={"gold_results": dg.AssetIn(dagster_type=dg.Nothing)},
     owners=MODEL_TEAM,
     code_version=version_for("base_rollouts"),

@@ -17,6 +17,7 @@ from assets.failures import told
 from assets.rollout_sets import RolloutSet, tally_rollouts
 from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
 from assets.sources import version_for
+from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.sandbox import SandboxResource
@@ -37,12 +38,6 @@ class HeldOutConfig(EvaluationConfig):
         description="A split of the dataset that neither trains nor chooses a policy "
         "(bird_archive ingests it where its splits name it).",
     )
-
-
-@dg.config_mapping
-def held_out_config(config: HeldOutConfig) -> dict[str, Any]:
-    """Let the asset's config be that of its first step."""
-    return {"plan_held_out": {"config": config.model_dump()}}
 
 
 @dg.op(
@@ -97,7 +92,7 @@ def collect_held_out(
 @dg.graph_asset(
     group_name="evaluation",
     description="Rollouts of the champion and the base on a split that decides nothing.",
-    config=held_out_config,
+    config=config_of_step("plan_held_out", HeldOutConfig),
     ins={
         "gold_results": dg.AssetIn(dagster_type=dg.Nothing),
         "champion_policy": dg.AssetIn(dagster_type=dg.Nothing),

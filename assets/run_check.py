@@ -10,14 +10,12 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from assets.dev_config import DevRolloutsConfig
 from assets.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.evaluating import ScoresConfig
 from assets.trainers import TrlConfig
 from assets.training_config import GrpoConfig
-from resources.forms import Form, refused_value
+from resources.forms import Form, RefusedValue
 from text2sql.errors import Text2SqlError
 
 FORMS: dict[str, type[Form]] = {
@@ -52,10 +50,11 @@ def _mapping(values: Any) -> Mapping[str, Any]:
 
 
 def _filled(asset: str, form: type[Form], values: Mapping[str, Any]) -> Form:
+    given = resolved(values)
     try:
-        return form(**resolved(values))
-    except ValidationError as error:
-        raise Text2SqlError(f"{asset}: {refused_value(error, form)}.") from error
+        return form(**given)
+    except RefusedValue as error:
+        raise Text2SqlError(f"{asset}: {error}") from error
 
 
 def resolved(value: Any) -> Any:

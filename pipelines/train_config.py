@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from pydantic import ValidationError
 
 from assets.run_check import read_forms, resolved
 from assets.trainers import BACKENDS, TrainerConfig, TrlConfig, lasting
 from assets.training_plan import PLAN
 from pipelines.config_errors import refused_config
-from resources.forms import refused_value
+from resources.forms import RefusedValue
 from resources.run_config import part_of, read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.provenance import read_record
@@ -94,10 +93,11 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     known = [name for name in BACKENDS[backend].model_fields if name != "backend"]
     if unknown := [name for name in settings if name not in known]:
         raise Text2SqlError(f"{backend} has no setting '{unknown[0]}': it has {', '.join(known)}.")
+    given = resolved(settings)
     try:
-        return BACKENDS[backend](**resolved(settings))
-    except ValidationError as error:
-        raise Text2SqlError(f"{backend}: {refused_value(error, BACKENDS[backend])}.") from error
+        return BACKENDS[backend](**given)
+    except RefusedValue as error:
+        raise Text2SqlError(f"{backend}: {error}") from error
 
 
 def start_of(config: Mapping[str, Any]) -> str:
@@ -110,9 +110,6 @@ def _validate(config: Mapping[str, Any]) -> None:
 
     try:
         dg.validate_run_config(defs.resolve_job_def("training"), config)
-    except dg.DagsterConfigMappingFunctionError:
-        read_forms(config)  # says which value it is
-        raise
     except dg.DagsterInvalidConfigError as error:
         raise Text2SqlError(
             f"The run config is wrong: {refused_config(error.errors[0].message)}."

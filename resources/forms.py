@@ -9,13 +9,25 @@ import dagster as dg
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from text2sql.errors import Text2SqlError
+
+
+class RefusedValue(dg.Failure, Text2SqlError):
+    """A form has a value that it does not accept; Dagster shows the sentence as it is."""
+
 
 class Form(dg.Config):
-    """Settings whose bounds are part of their descriptions.
+    """Settings whose bounds are part of their descriptions, and refused in a sentence.
 
     Dagster shows a field's description while one types, but not the bounds that pydantic
     enforces once the step has started.
     """
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise RefusedValue(f"{refused_value(error, type(self))}.") from error
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -25,6 +37,17 @@ class Form(dg.Config):
             bounds = f"({accepted(field)})"
             if bounds != "()" and bounds not in (field.description or ""):
                 field.description = f"{field.description or ''} {bounds}".strip()
+
+
+def config_of_step(step: str, form: type[Form]) -> dg.ConfigMapping:
+    """Let a graph asset's config be that of one of its steps, which refuses what is out of bounds.
+
+    Read here, a refused value would be told as a fault of the mapping, before the run begins.
+    """
+    return dg.ConfigMapping(
+        config_fn=lambda values: {step: {"config": values}},
+        config_schema=form.to_config_schema(),
+    )
 
 
 def accepted(field: FieldInfo) -> str:

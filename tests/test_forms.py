@@ -1,14 +1,12 @@
 """Forms of the launchpad say what they accept, and stages fail with a sentence."""
 
-from __future__ import annotations
-
 import dagster as dg
 import pytest
 from pydantic import Field
 
 from assets.failures import StageFailed, told
 from pipelines.definitions import defs
-from resources.forms import Form
+from resources.forms import Form, config_of_step
 from text2sql.errors import InfrastructureError, Text2SqlError
 
 
@@ -79,6 +77,24 @@ def sharded():
     shards()
 
 
+@dg.op
+@told
+def planned(config: Example) -> None:
+    """The first step of a graph asset."""
+
+
+@dg.graph_asset(config=config_of_step("planned", Example))
+def in_steps():
+    """An asset of several steps."""
+    return planned()
+
+
+@dg.asset
+@told
+def in_one(config: Example) -> None:
+    """An asset of one step."""
+
+
 def failure(result: dg.ExecuteInProcessResult) -> str:
     """Return the message of the step that failed."""
     (event,) = result.get_step_failure_events()
@@ -94,6 +110,22 @@ def test_a_stage_fails_with_its_sentence_first():
     assert "StageFailed: The second shard has no questions." in failure(
         sharded.execute_in_process(raise_on_error=False)
     )
+
+
+@pytest.mark.parametrize("asset", [in_steps, in_one], ids=lambda asset: asset.key.to_user_string())
+def test_a_value_out_of_bounds_fails_the_stage_with_a_sentence(asset):
+    config = {"ops": {asset.key.to_user_string(): {"config": {"steps": 0}}}}
+    message = failure(dg.materialize([asset], run_config=config, raise_on_error=False))
+    assert message.endswith("steps is 0: Input should be greater than or equal to 1.\n")
+
+
+@pytest.mark.parametrize("asset", ["base_rollouts", "dev_rollouts", "held_out_rollouts"])
+def test_a_value_out_of_bounds_is_left_to_the_step_of_a_graph_asset(asset):
+    graph = defs.resolve_asset_graph()
+    chosen = dg.define_asset_job("chosen", asset)
+    job = chosen.resolve(asset_graph=graph, resource_defs=defs.resources)
+    config = {"ops": {asset: {"config": {"samples": 0}}}}
+    assert asset in dg.validate_run_config(job, config)["ops"]
 
 
 def test_a_mistake_in_the_code_passes_as_it_is():

@@ -6,8 +6,14 @@ finishes, and ends with the scores. What is there already is not made again.
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from pipelines.program import run_program
+
+if __name__ == "__main__":  # before what follows is imported
+    sys.exit(run_program("pipelines.demo"))
+
+import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +32,6 @@ from assets.training_ready import require_ready
 from pipelines.home import open_instance
 from pipelines.launch import Stage, disk_full, run_job
 from pipelines.partitions import add_training_run, today
-from pipelines.program import run_program
 from pipelines.screen import LABELS, Screen
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
@@ -146,7 +151,3 @@ def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     print(f"reporting tables  {_near(paths['reporting'])}")
     print(f"these numbers     {_near(paths['root'])}/summary.json")
     print("Dagster's UI      make ui")
-
-
-if __name__ == "__main__":
-    sys.exit(run_program(main))

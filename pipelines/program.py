@@ -1,23 +1,31 @@
-"""A program that starts a run and follows it: how it ends."""
+"""How the programs of this package begin and end: ``python -m pipelines.NAME``.
+
+They call ``run_program`` before they import what they need: Dagster takes seconds, in which
+Ctrl-C and what the project's modules refuse are told in a sentence, too.
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable
 
 import click
 
 from text2sql.ending import FAILED, ending_with_its_reader, hold_standard_output, last_words
 from text2sql.errors import Text2SqlError
-from text2sql.stopping import Stopped, stop_on_signals
+from text2sql.stopping import Stopped, end_on_signals, stop_on_signals
+
+STOPPED = "stopped; run it again to go on"
 
 
-def run_program(main: Callable[[list[str]], None]) -> int:
-    """Run a program on its arguments to its end, or until it is stopped; return its exit status."""
-    stop_on_signals()
+def run_program(module: str) -> int:
+    """Run a module's ``main`` on the arguments until it ends or is stopped; return the status."""
+    end_on_signals(STOPPED)
     hold_standard_output()
     try:
         with ending_with_its_reader():
+            main = importlib.import_module(module).main
+            stop_on_signals()
             main(sys.argv[1:])
             sys.stdout.flush()
     except click.exceptions.Exit as left:
@@ -27,7 +35,7 @@ def run_program(main: Callable[[list[str]], None]) -> int:
     except OSError as error:
         return _tell(f"error: {error.filename or 'The output'}: {error.strerror or error}.", FAILED)
     except Stopped as stopped:
-        return _tell("stopped; run it again to go on", stopped.status)
+        return _tell(STOPPED, stopped.status)
     return 0
 
 

@@ -6,8 +6,14 @@ with the name as its partition; whoever is champion stays champion.
 
 from __future__ import annotations
 
-import json
 import sys
+
+from pipelines.program import run_program
+
+if __name__ == "__main__":  # before what follows is imported
+    sys.exit(run_program("pipelines.train"))
+
+import json
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import Any
@@ -23,7 +29,6 @@ from assets.training_ready import require_ready
 from pipelines.home import open_instance
 from pipelines.launch import run_job
 from pipelines.partitions import add_training_run
-from pipelines.program import run_program
 from pipelines.screen import Screen
 from pipelines.train_config import (
     Request,
@@ -116,7 +121,3 @@ def _show(root: ArtifactRoot, name: str) -> None:
     champion = champion_record(root.path).get("training_run")
     if champion not in (None, ADOPTED_RUN, name):
         print(f"the champion  text2sql compare {champion} {name}")
-
-
-if __name__ == "__main__":
-    sys.exit(run_program(main))

@@ -10,17 +10,23 @@ import termios
 from pathlib import Path
 
 import pytest
-from lifecycle_tools import wait_until
+from waiting import wait_until
 
 from pipelines.launch import Stage
 from pipelines.screen import Screen
 
 REPO = Path(__file__).resolve().parent.parent
-PROGRAM = """
+START = "import sys; from pipelines.program import run_program; sys.exit(run_program('written'))"
+WRITTEN = """
 import sys, time
 from pathlib import Path
-from pipelines.program import run_program
 from text2sql.errors import Text2SqlError
+
+if sys.argv[1] == "imports":
+    Path(sys.argv[2]).touch()
+    time.sleep(60)
+if sys.argv[1] == "refuses":
+    raise Text2SqlError("A variable is wrong.")
 
 def main(arguments):
     if arguments[0] == "wrong":
@@ -31,19 +37,25 @@ def main(arguments):
         return
     Path(arguments[1]).touch()
     time.sleep(60)
-
-sys.exit(run_program(main))
 """
 
 
+@pytest.fixture(autouse=True)
+def written(tmp_path, monkeypatch):
+    """Let the programs find the module that they run."""
+    (tmp_path / "written.py").write_text(WRITTEN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
 def program(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, *arguments]
+    return [sys.executable, "-c", START, *arguments]
 
 
 @pytest.mark.parametrize(
     ("end", "status", "told"),
     [
         ("wrong", 1, "error: It is wrong.\n"),
+        ("refuses", 1, "error: A variable is wrong.\n"),
         ("prints > /dev/null", 0, ""),
         ("prints > /dev/full", 1, "error: The output: No space left on device.\n"),
         ("prints >&-", 1, "error: The output: Bad file descriptor.\n"),
@@ -52,7 +64,7 @@ def program(*arguments: str) -> list[str]:
 )
 def test_how_a_program_ends_is_told_in_a_sentence_and_its_status(end, status, told):
     done = subprocess.run(
-        ["bash", "-c", f'"$0" -c "$1" {end}', sys.executable, PROGRAM],
+        ["bash", "-c", f'"$0" -c "$1" {end}', sys.executable, START],
         cwd=REPO,
         capture_output=True,
         text=True,
@@ -62,17 +74,54 @@ def test_how_a_program_ends_is_told_in_a_sentence_and_its_status(end, status, to
     assert (done.returncode, done.stderr) == (status, told)
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_a_stopped_program_says_that_it_can_go_on(tmp_path, twice):
+@pytest.mark.parametrize(
+    ("at", "twice"), [("waits", False), ("waits", True), ("imports", False), ("imports", True)]
+)
+def test_a_stopped_program_says_that_it_can_go_on(tmp_path, at, twice):
     ready = tmp_path / "ready"
-    running = subprocess.Popen(
-        program("waits", str(ready)), cwd=REPO, stderr=subprocess.PIPE, text=True
-    )
+    running = subprocess.Popen(program(at, str(ready)), cwd=REPO, stderr=subprocess.PIPE, text=True)
     assert wait_until(ready.exists)
     for _ in range(1 + twice):
         running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=60)[1] == "stopped; run it again to go on\n"
     assert running.returncode == 130
+
+
+def test_a_signal_before_a_program_is_there_waits_for_it(tmp_path):
+    command = f"""
+import os, signal, sys
+from text2sql.stopping import hold_signals
+hold_signals()
+os.kill(os.getpid(), signal.SIGINT)
+os.execv(sys.executable, {program("imports", str(tmp_path / "ready"))!r})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (130, "stopped; run it again to go on\n")
+    assert not (tmp_path / "ready").exists()
+
+
+@pytest.mark.parametrize("name", ["TEXT2SQL_TIME_ZONE", "TEXT2SQL_TRAINING_GPUS"])
+def test_a_variable_that_makes_no_sense_is_told_in_a_sentence(tmp_path, monkeypatch, name):
+    monkeypatch.setenv(name, "-1")
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.train", '{"name": "july"}'],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {name} is '-1'")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_program_whose_terminal_is_closed_ends_as_stopped(tmp_path):

@@ -14,6 +14,7 @@ from text2sql.champion import ROOT_VARIABLE, local_root
 from text2sql.checkout import CHECKOUT
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
+from text2sql.stopping import hold_signals
 
 
 @click.command()
@@ -76,6 +77,7 @@ def command(
     _require_dagster()
     os.environ[ROOT_VARIABLE] = str(local_root())
     os.chdir(CHECKOUT)
+    hold_signals()  # the program takes them once it can tell them
     os.execv(sys.executable, [sys.executable, "-m", "pipelines.train", json.dumps(request)])
 
 

@@ -58,6 +58,8 @@ def probed(step, model=None):
         (completion({"content": None, "tool_calls": []}, "tool_calls"), "fail", "swallowed"),
         (completion({"content": "So many"}, "length"), "warn", "1024 tokens without a call"),
         (says("There is a table."), "warn", "said 'There is a table.'"),
+        (says([{"type": "text", "text": "Hm."}]), "warn", "said 'Hm.'"),
+        (completion({"function_call": {"name": "run_sql", "arguments": "{}"}}), "ok", "run_sql"),
         (fails(400, '"auto" tool choice requires --enable-auto-tool-choice'), "fail", "cannot"),
         (fails(500, "dead"), "fail", "HTTP 500: dead"),
     ],
@@ -73,6 +75,13 @@ def test_the_probe_tells_what_the_parser_does(step, state, words):
 def test_an_answer_that_is_no_completion():
     with ScriptedServer([completion({})]) as server:
         assert list(check_policy(server.url, None))[-1].state is State.FAIL
+    odd = [[{"id": "c"}], [None], {"id": "c"}]
+    with ScriptedServer([completion({"tool_calls": called}) for called in odd]) as server:
+        for _ in odd:
+            assert "no chat completion" in list(check_policy(server.url, None))[-1].found
+    newer = fails(400, "Use 'max_completion_tokens' instead of 'max_tokens'.")
+    with ScriptedServer([newer, calls(("inspect_schema", {}))]) as server:
+        assert list(check_policy(server.url, None))[-1].state is State.OK
     found = one(check_policy("http://127.0.0.1:9", None))
     assert found.state is State.FAIL and "No policy server answers" in found.found
     with ScriptedServer([], models=("a", "b")) as server:

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import json
 import socket
+import threading
+from dataclasses import replace
 
 import pytest
 from agent_databases import ask, make_database
@@ -297,11 +299,47 @@ def test_wherever_too_long_is_said(step):
         fails(400, "messages[2].tool_calls[0].id: expected a string with maximum length 40"),
         fails(400, "max_tokens must be at most 8192"),
         fails(400, "the conversation must have a user message"),
+        fails(400, "Unsupported value: 'temperature' does not support 0 with this model"),
     ],
 )
 def test_other_refusals_are_not_about_length(step):
     with pytest.raises(InfrastructureError):
         complete(step)
+
+
+def test_what_a_server_wants_written_otherwise_is():
+    """Many are refused at once; each is asked again, and later ones are written so at once."""
+    newer = fails(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+    extra = fails(422, "extra_forbidden: messages.2.reasoning: Extra inputs are not permitted")
+    thought = {"role": "assistant", "content": "a", "reasoning": 'b "max_tokens": 1'}
+
+    def answer(body):
+        if "max_tokens" in body:
+            return newer
+        return extra if any("reasoning" in message for message in body["messages"]) else says("x")
+
+    async def run(url):
+        policy = ServerPolicy(url, "m", retry=replace(QUICK, attempts=3))
+        ask = (policy.complete([*MESSAGES, thought], [], Sampling(max_tokens=9)) for _ in range(8))
+        found = await asyncio.gather(*ask)
+        await policy.complete([*MESSAGES, thought], [], Sampling(max_tokens=9))
+        await policy.close()
+        return [reply.content for reply in found]
+
+    with ScriptedServer(answer) as server:
+        assert asyncio.run(run(server.url)) == ["x"] * 8
+        last = server.requests[-1]
+        assert len(server.requests) <= 25
+    assert last["max_completion_tokens"] == 9
+    assert last["messages"][2] == {"role": "assistant", "content": "a"}
+
+
+def test_a_key_that_a_server_repeats_is_not_told():
+    for status in (200, 400, 500):
+        with pytest.raises(InfrastructureError, match=r"\[key\]") as caught:
+            complete(*[fails(status, "no: Bearer sk-123456789")] * 2, api_key="sk-123456789")
+        assert "sk-1" not in str(caught.value)
+    assert complete(says("is EMPTY"), api_key="EMPTY")[0].content == "is EMPTY"
 
 
 def test_a_limit_on_the_rate_is_waited_out():
@@ -526,9 +564,10 @@ def test_proxies_come_from_the_environment_and_never_for_this_machine(environmen
     environment("no_proxy", "far")
     assert proxy_for("http://far/v1") is None
     environment("no_proxy", "")
-    environment("http_proxy", "socks5://proxy:1")
-    with pytest.raises(Text2SqlError, match="must be an HTTP proxy"):
+    environment("http_proxy", "socks5://user:secret@proxy:1")
+    with pytest.raises(Text2SqlError, match="must be an HTTP proxy") as caught:
         proxy_for("http://far/v1")
+    assert "secret" not in str(caught.value)
 
 
 def test_requests_go_through_the_proxy(environment):
@@ -548,18 +587,46 @@ def test_requests_go_through_the_proxy(environment):
         assert proxy.headers[0]["Host"] == "policy.example"
 
 
+MODELS = json.dumps({"object": "list", "data": [{"id": "org/model"}]}).encode()
+PACKED = gzip.compress(MODELS)
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (b"200 OK\r\nContent-Encoding: gzip\r\n\r\n" + PACKED, ""),
+        (b"200 OK\r\nContent-Encoding: gzip\r\n\r\n" + PACKED[:-9], "No policy server answers"),
+        (b"200 OK\r\nContent-Encoding: gzip\r\n\r\nxx", "No policy server answers"),
+        (
+            b"308 Moved\r\nLocation: https://far/v1/models\r\n\r\n",
+            "HTTP 308: https://far/v1/models",
+        ),
+        (b'200 OK\r\n\r\n{"models": [{"name": "m"}]}', "lists no models"),
+    ],
+)
+def test_lists_of_models(answer, words):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=greet, args=(listening, b"HTTP/1.1 " + answer), daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/#org/model"
+        if not words:
+            assert open_policy(url).info.name == "org/model"
+            return
+        with pytest.raises((Text2SqlError, InfrastructureError), match=words):
+            open_policy(url)
+
+
+def greet(listening, answer):
+    """Answer one connection."""
+    connection, _ = listening.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(answer)
+
+
 @pytest.mark.parametrize("answer", [b"220 mail ready\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>", b""])
 def test_opening_what_is_no_policy_server(answer):
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        import threading
-
-        def greet():
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1000)
-                connection.sendall(answer)
-
-        threading.Thread(target=greet, daemon=True).start()
+        threading.Thread(target=greet, args=(listening, answer), daemon=True).start()
         with pytest.raises(Text2SqlError, match=r"No policy server answers|lists no models"):
             open_policy(f"http://127.0.0.1:{listening.getsockname()[1]}")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import os
 from collections.abc import Iterable
 from typing import Any
 
 from text2sql.doctor.finding import Finding, State
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.policy.base import ContextOverflow
+from text2sql.policy.base import ContextOverflow, Sampling, ToolCall
 from text2sql.policy.calls import parse_calls
 from text2sql.policy.choice import Choice, choose
 from text2sql.policy.connections import Connections, NoAnswer
+from text2sql.policy.dialect import Dialect
 from text2sql.policy.failures import Retryable, completion_in, refusal
 from text2sql.policy.open import (
     API_KEY_VARIABLE,
@@ -22,6 +22,7 @@ from text2sql.policy.open import (
     served_models,
     server_parts,
 )
+from text2sql.policy.replies import calls_in, content_text
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.server import api_root
 from text2sql.prompts import AGENT_INSTRUCTIONS
@@ -80,33 +81,29 @@ def _server(url: str, model: str | None) -> Iterable[Finding]:
 def _probe(url: str, model: str) -> Finding:
     try:
         choice = asyncio.run(_asked(api_root(url), model))["choices"][0]
-        message, finish = choice["message"], str(choice.get("finish_reason"))
-    except (KeyError, IndexError, TypeError) as error:
+        return judged(choice["message"], str(choice.get("finish_reason")), model)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
         found = f"the answer of {model} is no chat completion ({error!r})"
         return Finding("tool calls", State.FAIL, found, "give an OpenAI-compatible server")
     except (NoAnswer, Retryable, ContextOverflow, Text2SqlError) as error:
         mend = FLAGS if "enable-auto-tool-choice" in str(error) else "look into the server's log"
         return Finding("tool calls", State.FAIL, f"{model} cannot be asked: {error}", mend)
-    return judged(message, finish, model)
 
 
 async def _asked(root: str, model: str) -> Any:
-    """Send the one request of the probe; return the chat completion."""
+    """Send the request of the probe; return the chat completion."""
     connections = Connections(os.environ.get(API_KEY_VARIABLE, ""))
-    body = {
-        "model": model,
-        "messages": [
-            {"role": "system", "content": AGENT_INSTRUCTIONS},
-            {"role": "user", "content": _PROBE},
-        ],
-        "tools": TOOL_SCHEMAS,
-        "temperature": 0,
-        "max_tokens": _TOKENS,
-    }
+    messages = [
+        {"role": "system", "content": AGENT_INSTRUCTIONS},
+        {"role": "user", "content": _PROBE},
+    ]
+    dialect, url = Dialect(model), f"{root}/chat/completions"
     try:
-        answer = await connections.post(
-            f"{root}/chat/completions", json.dumps(body).encode(), _SECONDS
-        )
+        body = dialect.body(messages, TOOL_SCHEMAS, Sampling(max_tokens=_TOKENS))
+        answer = await connections.post(url, body, _SECONDS)
+        if dialect.learns(answer, body):
+            body = dialect.body(messages, TOOL_SCHEMAS, Sampling(max_tokens=_TOKENS))
+            answer = await connections.post(url, body, _SECONDS)
     finally:
         await connections.close()
     if not 200 <= answer.status < 300:
@@ -116,8 +113,8 @@ async def _asked(root: str, model: str) -> Any:
 
 def judged(message: dict[str, Any], finish: str, model: str) -> Finding:
     """Say what one answer tells about the server's tool-call parser."""
-    content = str(message.get("content") or "")
-    if calls := message.get("tool_calls"):
+    content = content_text(message.get("content"))
+    if calls := calls_in(message):
         return _called(calls, content, model)
     if parse_calls(content, TOOL_NAMES)[0]:
         found = f"the calls of {model} come back in the content: the server does not parse them"
@@ -135,8 +132,8 @@ def judged(message: dict[str, Any], finish: str, model: str) -> Finding:
     return Finding("tool calls", State.WARN, found, f"choose a model that calls tools, or {FLAGS}")
 
 
-def _called(calls: list[dict[str, Any]], content: str, model: str) -> Finding:
-    names = ", ".join(str(call["function"]["name"]) for call in calls)
+def _called(calls: list[ToolCall], content: str, model: str) -> Finding:
+    names = ", ".join(call.name for call in calls)
     found = f"{model} called {names}, and the server parsed it"
     if "</think>" in content:
         found += "; its thoughts come back in the content"

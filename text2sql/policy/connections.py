@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import http.client
+import io
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 _KEEP_SECONDS = 4.0
 """Idle connections close before uvicorn, which vLLM runs on, hangs up on them after 5 s."""
+
+_SECRET_CHARS = 8  # a shorter key, such as EMPTY, is none, and may be a word of any answer
 
 MOST_BYTES = 64 << 20
 """A longer answer is no chat completion."""
@@ -41,6 +47,7 @@ class Connections:
     """Sends requests from any number of event loops, each with connections of its own."""
 
     def __init__(self, api_key: str) -> None:
+        self._key = api_key.strip()
         self._headers = {"Content-Type": "application/json", **authorization(api_key)}
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
         self._proxies: dict[str, str | None] = {}
@@ -62,7 +69,8 @@ class Connections:
                     url, data=body, proxy=self._proxies[url], allow_redirects=False
                 ) as response,
             ):
-                return _answer(response.status, await _content(response), response.headers)
+                content = await _content(response)
+                return _answer(response.status, content, response.headers, self._key)
         except aiohttp.ServerDisconnectedError as error:
             raise NoAnswer("it hung up") from error
         except aiohttp.ClientResponseError as error:
@@ -71,7 +79,7 @@ class Connections:
         except aiohttp.ClientError as error:
             raise NoAnswer(_reason(error)) from error
         except TimeoutError as error:
-            raise NoAnswer(f"no answer within {seconds:.0f} s") from error
+            raise NoAnswer(f"no answer within {seconds:.3g} s") from error
         except OSError as error:
             raise NoAnswer(_reason(error)) from error
 
@@ -111,8 +119,19 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
     return bytes(content)
 
 
-def _answer(status: int, content: bytes, headers: Any) -> Answer:
+def _answer(status: int, content: bytes, headers: Any, key: str) -> Answer:
+    """Return an answer; one that is no reply does not tell the key, which would be logged."""
+    if len(key) >= _SECRET_CHARS and not (status == 200 and b'"choices"' in content):
+        content = content.replace(key.encode(), b"[key]")
     return Answer(status, content, {name.lower(): value for name, value in headers.items()})
+
+
+def _unpacked(content: bytes, headers: Any) -> bytes:
+    """Undo the compression that a proxy may apply unasked. Raises OSError where it is broken."""
+    if headers.get("Content-Encoding", "").lower() != "gzip":
+        return content
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacking:
+        return unpacking.read(MOST_BYTES)
 
 
 def _reason(error: Exception) -> str:
@@ -127,12 +146,13 @@ def fetch(url: str, api_key: str, seconds: float) -> Answer:
     opener = urllib.request.build_opener(ways, _NoRedirects())
     try:
         with opener.open(urllib.request.Request(url, headers=headers), timeout=seconds) as found:
-            return _answer(found.status, found.read(MOST_BYTES), found.headers)
+            content = _unpacked(found.read(MOST_BYTES), found.headers)
+            return _answer(found.status, content, found.headers, api_key.strip())
     except urllib.error.HTTPError as error:
-        return _answer(error.code, error.read(MOST_BYTES), error.headers)
+        return _answer(error.code, error.read(MOST_BYTES), error.headers, api_key.strip())
     except urllib.error.URLError as error:
         raise NoAnswer(str(error.reason)) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, EOFError, zlib.error, http.client.HTTPException, ValueError) as error:
         raise NoAnswer(_reason(error)) from error
 
 
@@ -171,6 +191,7 @@ def proxy_for(url: str) -> str | None:
     if proxy and "://" not in proxy:
         proxy = f"http://{proxy}"
     if proxy and not proxy.startswith(("http://", "https://")):
+        proxy = re.sub(r"//.*@", "//", proxy)  # its password is not told
         raise Text2SqlError(
             f"The proxy {proxy!r} for {url} cannot be used: it must be an HTTP proxy; set "
             "NO_PROXY to go without."

@@ -32,6 +32,7 @@ _BUSY = re.compile(
     r"throttl|rate[ _-]?limit|\bper (?:second|minute|hour|day)|please wait|overload|again later",
     re.IGNORECASE,
 )
+_NO_TOOLS = re.compile(r"enable-auto-tool-choice|not support (?:tool|function|parameters: \[.tool)")
 _PASSING = frozenset({408, 409, 425, 429})
 _LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
 _READ_BYTES = 20_000
@@ -106,7 +107,7 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
     passing = code >= 500 or code in _PASSING or (code == 400 and _BUSY.search(reason))
     if passing or (proven and code in _LOST):
         return Retryable(f"HTTP {code}: {reason}", retry_after(answer.headers.get("retry-after")))
-    if "enable-auto-tool-choice" in reason:
+    if _NO_TOOLS.search(reason):
         return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
     if code in (401, 403):
         return Text2SqlError(
@@ -128,8 +129,13 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
 
 def overflows(content: bytes) -> bool:
     """Say whether an error answer is about a conversation that is too long."""
-    said = " ".join(_said(content))
+    said = told(content)
     return _OVERFLOW.search(said) is not None and _BUSY.search(said) is None
+
+
+def told(content: bytes) -> str:
+    """Return all that an error answer says: its message, its code and its type."""
+    return " ".join(_said(content))
 
 
 def error_text(content: bytes) -> str:

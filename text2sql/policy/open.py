@@ -124,6 +124,12 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
         raise InfrastructureError(
             f"The policy server at {url} answered HTTP {answer.status}: {reason}."
         )
+    if 300 <= answer.status < 400:
+        place = answer.headers.get("location", "it does not say which")
+        raise Text2SqlError(
+            f"{url} points to another address (HTTP {answer.status}: {place}); give the one that "
+            "answers."
+        )
     models = _models(answer.content)
     if not models:
         raise Text2SqlError(

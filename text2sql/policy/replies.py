@@ -10,10 +10,10 @@ from typing import Any
 
 from text2sql.policy.base import Message, Reply, ToolCall
 from text2sql.policy.calls import new_call_id, parse_calls
+from text2sql.policy.dialect import REASONING
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
-_KEPT = ("reasoning", "reasoning_content", "reasoning_details")
 _GIVEN_UP = ("abort", "error", "insufficient_system_resource", "network_error")
 _CUT = (
     "length",
@@ -41,8 +41,8 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
     try:
         choice = answer["choices"][0]
         message = choice["message"]
-        content = _text(message.get("content"))
-        calls = _distinct([_call(entry) for entry in _entries(message)])
+        content = content_text(message.get("content"))
+        calls = calls_in(message)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise Unusable(f"the answer is no chat completion ({error!r})") from error
     required = {tool["function"]["name"]: _required(tool) for tool in tools}
@@ -54,7 +54,7 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
     used = _count(answer, "completion_tokens")
     broken = not calls or any(not _complete(call, required) for call in calls)
     return Reply(
-        message=history_message(content, calls, {key: message.get(key) for key in _KEPT}),
+        message=history_message(content, calls, {key: message.get(key) for key in REASONING}),
         content=content,
         tool_calls=tuple(calls),
         finish_reason=str(finish),
@@ -85,7 +85,7 @@ def history_message(
     return message
 
 
-def _text(content: Any) -> str:
+def content_text(content: Any) -> str:
     """Return a content as text: None, a string, or a list of parts; thoughts are left out."""
     if content is None or isinstance(content, str):
         return content or ""
@@ -105,10 +105,14 @@ def _count(answer: Mapping[str, Any], name: str) -> int:
     return int(value) if isinstance(value, int | float) and 0 < value <= _MOST_TOKENS else 0
 
 
-def _entries(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return what a message calls, also where it has the older ``function_call``."""
+def calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
+    """Return what a message calls, also where it has the older ``function_call``.
+
+    Raises KeyError, TypeError or AttributeError where its calls have another form.
+    """
     older = message.get("function_call")
-    return message.get("tool_calls") or ([{"function": older}] if older else ())
+    entries = message.get("tool_calls") or ([{"function": older}] if older else ())
+    return _distinct([_call(entry) for entry in entries])
 
 
 def _call(entry: Mapping[str, Any]) -> ToolCall:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 import random
 import re
@@ -18,7 +17,8 @@ from typing import Any
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.connections import Connections, NoAnswer
-from text2sql.policy.failures import Retryable, completion_in, refusal
+from text2sql.policy.dialect import Dialect
+from text2sql.policy.failures import Retryable, completion_in, error_text, refusal
 from text2sql.policy.replies import Unusable, read_reply
 
 _log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class ServerPolicy:
         self.retry = retry or Retry()
         self.requests = 0
         self._connections = Connections(api_key)
+        self._dialect = Dialect(model)
         self._seconds = request_seconds
         self._homes: dict[int, int] = {}
         self._proven = False
@@ -79,15 +80,13 @@ class ServerPolicy:
         Raises ContextOverflow, InfrastructureError after the last retry, and Text2SqlError for
         what no retry mends: a refused key, a model that the server does not have.
         """
-        # Half of a surrogate pair becomes a question mark: no server takes one.
-        payload = self._payload(messages, tools, sampling)
-        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", errors="replace")
         home = self._home(messages)
         deadline = time.monotonic() + self.retry.total_seconds
         free: dict[str, float] = {}
         for attempt in range(self.retry.attempts):
             url = self._in_turn(home + attempt, free)
             try:
+                body = self._dialect.body(messages, tools, sampling)
                 answer = await self._ask(url, body, deadline)
                 reply = read_reply(answer, tools, sampling.max_tokens)
             except (NoAnswer, Retryable, Unusable) as failure:
@@ -103,20 +102,6 @@ class ServerPolicy:
     async def close(self) -> None:
         """Close the connections of this event loop."""
         await self._connections.close()
-
-    def _payload(
-        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
-    ) -> dict[str, Any]:
-        payload: dict[str, Any] = {
-            "model": self.model,
-            "messages": list(messages),
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-        }
-        if tools:
-            payload["tools"] = list(tools)
-        return payload
 
     def _home(self, messages: Sequence[Message]) -> int:
         """Return the server of a conversation, by what it opens with."""
@@ -155,6 +140,8 @@ class ServerPolicy:
         left = min(self._seconds, max(1.0, deadline - time.monotonic()))
         self.requests += 1
         answer = await self._connections.post(f"{url}/chat/completions", body, left)
+        if self._dialect.learns(answer, body):
+            raise Retryable(f"HTTP {answer.status}: {error_text(answer.content)}", after=0.0)
         if not 200 <= answer.status < 300:
             raise refusal(answer, url, self.model, proven=self._proven)
         return completion_in(answer)

@@ -75,8 +75,23 @@ def test_other_questions_and_rules_are_refused(tmp_path):
     found = run(tmp_path, "compare", a, b)
     assert found.returncode == 1
     assert "aa11 (a.json), bb22 (b.json)" in found.stderr
+    content = json.loads((tmp_path / "a.json").read_text())
+    (tmp_path / "b.json").write_text(json.dumps(content | {"gold_sha256": "dd33"}))
+    assert "aa11+dd33 (b.json)" in run(tmp_path, "compare", a, b).stderr
     other = scored(tmp_path / "c.json", "mm", rule="multiset")
     assert "by 'multiset'" in run(tmp_path, "compare", a, other).stderr
+
+
+def test_results_on_other_databases_are_refused(tmp_path):
+    names = [scored(tmp_path / name, "mm") for name in ("a.json", "b.json", "c.json")]
+    contents = ({"x": "1", "y": "2"}, {"x": "1", "y": "3"}, {"z": "4"})
+    for name, digests in zip(names, contents, strict=True):
+        content = json.loads((tmp_path / name).read_text())
+        (tmp_path / name).write_text(json.dumps(content | {"databases_sha256": digests}))
+    found = run(tmp_path, "compare", *names[:2])
+    assert found.returncode == 1
+    assert "different contents of 1 of 2 databases, such as y" in found.stderr
+    assert run(tmp_path, "compare", names[0], names[2]).returncode == 0
 
 
 ONE = {"question_id": 1, "verdict": "match"}

@@ -103,10 +103,11 @@ def test_efficiency_counts_every_question(shop):
     assert found == {"dev/0": {"r_ves": 1.0, "ves": 1.0}, "dev/1": {"r_ves": 0.0, "ves": 0.0}}
 
 
-def evaluate(shop, tmp_path, golds, predictions, *more):
+def evaluate(shop, tmp_path, golds, predictions, *more, difficulties=""):
     """Run the command on questions with these gold queries; return its output and its JSON."""
     rows = [
         {"question_id": n, "db_id": "shop", "question": "?", "SQL": gold, "evidence": ""}
+        | ({"difficulty": difficulties[n]} if difficulties else {})
         for n, gold in enumerate(golds)
     ]
     files = [tmp_path / name for name in ("dev.json", "p.json", "out.json")]
@@ -128,7 +129,6 @@ def part(right: int, count: int) -> dict:
 def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     empty = "SELECT a FROM t WHERE a > 9"
     golds = ["SELECT a FROM t", empty, "SELECT b FROM t"]
-    digest = hashlib.sha256()
     issue = {"id": 2, "reason": "wrong column", "source": "us", "corrected": "SELECT a FROM t"}
     evaluate(shop, tmp_path, golds, golds)
     digest = hashlib.sha256((tmp_path / "dev.json").read_bytes()).hexdigest()
@@ -137,6 +137,11 @@ def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     more = ("--efficiency", 1, "--known-issues", tmp_path / "issues.json")
     shown, written = evaluate(shop, tmp_path, golds, [golds[0], "SELECT 1", golds[2]], *more)
     assert "execution accuracy 66.67% of 3" in shown and "gold without rows" in shown
+    assert "known issues: 1 corrected\n" in shown
+    listing = hashlib.sha256((tmp_path / "issues.json").read_bytes()).hexdigest()
+    assert written["known_issues"] == {"sha256": listing, "corrected": 1, "not used": 0}
+    content = hashlib.sha256((tmp_path / "shop" / "shop.sqlite").read_bytes()).hexdigest()
+    assert written["databases_sha256"] == {"shop": content}
     assert written["by_gold"] == {
         "gold with rows": part(2, 2),
         "gold without rows": part(0, 1),
@@ -158,7 +163,7 @@ def test_evaluate_shows_them(shop, tmp_path):
     golds, predictions = zip(*PAIRS, strict=True)
     shown, written = evaluate(shop, tmp_path, golds, predictions, "--all-rules")
     assert "by multiset               40.00% of 5 [11.76%, 76.93%]" in shown
-    assert "by soft_f1" in shown and "by_gold" not in written
+    assert "by soft_f1" in shown and "by_gold" not in written and "unknown" not in shown
     assert written["rules"]["ordered"] == {
         "value": 0.2,
         "interval": list(wilson(1, 5)),
@@ -167,3 +172,16 @@ def test_evaluate_shows_them(shop, tmp_path):
     }
     low, high = written["rules"]["soft_f1"]["interval"]
     assert 0 <= low < written["rules"]["soft_f1"]["value"] < high <= 1
+
+
+def test_rules_are_shown_by_difficulty_where_the_file_has_some(shop, tmp_path):
+    golds, predictions = zip(*PAIRS, strict=True)
+    more = ("--all-rules", "--efficiency", 1)
+    shown, written = evaluate(shop, tmp_path, golds, predictions, *more, difficulties="aabbb")
+    of = written["rules"]["multiset"]["by_difficulty"]
+    assert of == {
+        "a": {"value": 0.5, "interval": list(wilson(1, 2)), "n": 2},
+        "b": {"value": 1 / 3, "interval": list(wilson(1, 3)), "n": 3},
+    }
+    assert "    b                       33.33% of 3 " in shown
+    assert written["rules"]["r_ves"]["by_difficulty"]["b"]["n"] == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ HELD_OUT = "held_out"
 class Side:
     """One evaluation: what became of each question in each setting.
 
-    ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256.
+    ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256,
+    with that of the file of its gold queries where there is one.
     ``rule`` is how results were compared, ``prompts`` the revision of the prompts, empty where
-    nobody knows.
+    nobody knows. ``databases`` are the sha256 of those that predictions were scored on, by db_id.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Side:
     rule: str
     settings: Mapping[str, Outcomes]
     prompts: str = ""
+    databases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,12 @@ def _from_file(path: Path) -> Side:
         for key, verdict in verdicts
         if verdict is not Verdict.INFRASTRUCTURE
     }
-    rule = str(found.get("rule", ""))
-    return Side(str(path), "predictions", digest, rule, {"execution accuracy": outcomes})
+    rule, databases = str(found.get("rule", "")), found.get("databases_sha256")
+    settings = {"execution accuracy": outcomes}
+    if gold := found.get("gold_sha256"):
+        digest = f"{digest}+{gold}"
+    known = databases if isinstance(databases, dict) else {}
+    return Side(str(path), "predictions", digest, rule, settings, databases=known)
 
 
 def _read_scored(file: Path) -> dict[str, Any]:
@@ -160,7 +166,7 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
     """Compare two evaluations in every setting that both have.
 
     Raises Text2SqlError where they are of different questions, naming both fingerprints, of
-    different rules, or have no setting or question in common.
+    different rules or databases, or have no setting or question in common.
     """
     if first.kind != second.kind:
         raise Text2SqlError(
@@ -173,6 +179,7 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
             f"{first.name} was judged by the rule '{first.rule}', {second.name} by "
             f"'{second.rule}'; evaluate both by one."
         )
+    _require_databases(first, second)
     common = [name for name in first.settings if name in second.settings]
     if not common:
         raise Text2SqlError(f"{first.name} and {second.name} have no setting in common.")
@@ -182,6 +189,18 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
             f"{first.name} and {second.name} have no question with a valid result in common."
         )
     return found
+
+
+def _require_databases(first: Side, second: Side) -> None:
+    """Refuse results of which a database had another content for each."""
+    both = first.databases.keys() & second.databases.keys()
+    other = sorted(name for name in both if first.databases[name] != second.databases[name])
+    if other:
+        raise Text2SqlError(
+            f"{first.name} and {second.name} were scored on different contents of "
+            f"{len(other)} of {len(both)} databases, such as {other[0]} (databases_sha256); "
+            "evaluate both on the same ones."
+        )
 
 
 def _difference(setting: str, before: Outcomes, after: Outcomes) -> Difference:

@@ -21,6 +21,7 @@ from time import time_ns
 from text2sql import __version__
 from text2sql.errors import Text2SqlError
 from text2sql.files import file_digest
+from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, is_repeatable
 from text2sql.sandbox.connection import stamp_of
 
@@ -185,6 +186,31 @@ def _fingerprint(database: Path, sandbox: Sandbox) -> str:
     if views.status is not Status.OK or not all(is_repeatable(str(v)) for (v,) in views.rows):
         return ""
     return file_digest(database)
+
+
+def database_digests(
+    questions: Iterable[Question], sandbox: Sandbox, known: KnownResults | None = None
+) -> dict[str, str]:
+    """Return the sha256 of each database by db_id, read anew only where it is not ``known``.
+
+    Commits that are still in its write-ahead log count as well. Raises Text2SqlError for a file
+    that cannot be read.
+    """
+    files = {question.db_id: question.database for question in questions}
+    try:
+        return {
+            name: (known and known.fingerprint(file, sandbox)) or _content(file)
+            for name, file in files.items()
+        }
+    except OSError as error:
+        raise Text2SqlError(f"{error.filename} cannot be read: {error.strerror}.") from error
+
+
+def _content(database: Path) -> str:
+    log = database.with_name(f"{database.name}-wal")
+    if not log.is_file() or not log.stat().st_size:
+        return file_digest(database)
+    return f"{file_digest(database)}+{file_digest(log)}"
 
 
 def _to_json(result: QueryResult) -> str:

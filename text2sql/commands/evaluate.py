@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
@@ -17,19 +17,21 @@ from text2sql.commands.evaluate_output import (
     print_scores,
     report_failures,
     report_golds,
+    report_issues,
     report_left_out,
 )
+from text2sql.commands.evaluate_result import as_object, listed, rule_parts
 from text2sql.datasets.bird import Record, file_key, read_records
+from text2sql.datasets.gold_file import gold_beside
 from text2sql.datasets.predictions import read_predictions
 from text2sql.efficiency import efficiency_values
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.files import file_digest, require_writable, write_whole
 from text2sql.judge import Rule, Verdict
 from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
-from text2sql.known_results import KnownResults
+from text2sql.known_results import KnownResults, database_digests
 from text2sql.questions import Question
-from text2sql.rule_scores import DEFINITIONS, RuleScore, score_rules
-from text2sql.rules import rule_values
+from text2sql.rules import Values, rule_values
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, score_predictions
 
@@ -111,8 +113,12 @@ def command(
     be as many as its rows. A question without a prediction, or with one that is no text, counts
     as not matched.
 
-    The JSON names the questions file by its sha256: numbers of two different files must not be
-    compared. Results of earlier runs are kept in ~/.cache/text2sql (or below XDG_CACHE_HOME).
+    Questions without SQL have their gold queries in a file beside them, dev_gold.sql for dev.json:
+    one a line, the SQL, a tab, the database.
+
+    The JSON names the questions file, and that of gold, by its sha256: numbers of two different
+    files must not be compared. Results of earlier runs are kept in ~/.cache/text2sql (or below
+    XDG_CACHE_HOME).
 
     \b
     Exit status:
@@ -124,7 +130,8 @@ def command(
     printed = json_path == _STDOUT
     if json_path is not None and not printed:
         require_writable(json_path)
-    records = read_records(questions, databases, "dev")
+    gold = gold_beside(questions)
+    records = read_records(questions, databases, "dev", gold)
     asked = _asked(records, questions, databases)
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
@@ -134,22 +141,25 @@ def command(
         issues = _issues(issues_path, questions, records)
         corrections = None if issues is None else run_corrections(issues, asked, sandbox, limits)
         scores = score_predictions(asked, sql, sandbox, limits, rule, known, corrections)
-        rules = score_rules(rule_values(asked, [sql], sandbox, limits)[0]) if all_rules else {}
+        values = rule_values(asked, [sql], sandbox, limits)[0] if all_rules else {}
+        digests = database_digests(asked, sandbox, known)
     if efficiency:
-        rules |= _efficiency(scores, sql, efficiency, limits)
-    found = {"questions_sha256": file_digest(questions)} | scores.to_dict() | _plain(rules)
-    found |= {"timed_runs": efficiency} if efficiency else {}
+        _add_efficiency(values, scores, sql, efficiency, limits)
+    used = listed(issues_path, issues, corrections)
+    rules = rule_parts(asked, values)
+    found = as_object(questions, gold, digests, scores, rules, efficiency, used)
     text = json.dumps(found, indent=1)
     if json_path is not None and not printed:
         write_whole(json_path, text + "\n")  # first: whoever reads what is printed may leave
     report_left_out(records, sql)
     report_golds(scores)
+    report_issues(used)
     report_failures(scores)
     if printed:
         click.echo(text)
     else:
         print_scores(scores)
-        print_rules(rules)
+        print_rules(rules.all, rules.by_difficulty)
     _require_judged(scores)
 
 
@@ -190,14 +200,19 @@ def _issues(
     return found
 
 
-def _efficiency(
-    scores: PredictionScores, sql: Mapping[str, str], repeats: int, limits: Limits
-) -> dict[str, RuleScore]:
+def _add_efficiency(
+    values: Values,
+    scores: PredictionScores,
+    sql: Mapping[str, str],
+    repeats: int,
+    limits: Limits,
+) -> None:
     """Time what matches, over the questions that could be judged."""
     judged = [one for one in scores.scored if one.verdict is not Verdict.INFRASTRUCTURE]
     matched = {one.question.key for one in judged if one.verdict is Verdict.MATCH}
     asked = [one.question for one in judged]
-    return score_rules(efficiency_values(asked, sql, matched, repeats, limits))
+    for key, row in efficiency_values(asked, sql, matched, repeats, limits).items():
+        values.setdefault(key, {}).update(row)
 
 
 @contextmanager
@@ -214,17 +229,3 @@ def _known_results(wanted: bool) -> Iterator[KnownResults | None]:
     finally:
         if known is not None:
             known.close()
-
-
-def _plain(rules: Mapping[str, RuleScore]) -> dict[str, Any]:
-    """Return the rules as JSON values, each with its definition; nothing without any."""
-    rows = {
-        name: {
-            "value": score.value,
-            "interval": [score.low, score.high],
-            "n": score.n,
-            "definition": DEFINITIONS[name],
-        }
-        for name, score in rules.items()
-    }
-    return {"rules": rows} if rows else {}

@@ -91,6 +91,13 @@ def report_golds(scores: PredictionScores) -> None:
         )
 
 
+def report_issues(used: Mapping[str, Any]) -> None:
+    """Say on standard error how many of the known issues count, by kind, and how many do not."""
+    counts = [f"{count} {kind}" for kind, count in used.items() if kind != "sha256" and count]
+    if used:
+        click.echo(f"known issues: {', '.join(counts) or 'none'}", err=True)
+
+
 def report_failures(scores: PredictionScores) -> None:
     """Say on standard error how the first of the queries that fail does so."""
     failed = [item for item in scores.scored if item.verdict is Verdict.ERROR]
@@ -109,7 +116,8 @@ def print_scores(scores: PredictionScores) -> None:
     if corrected := found.get("corrected"):
         click.echo(f"{_part('corrected', corrected)} (known issues)")
     for title in ("by_gold", "by_difficulty", "by_database"):
-        for name, part in found.get(title, {}).items():
+        parts = found.get(title, {})
+        for name, part in parts.items() if set(parts) != {"unknown"} else ():
             click.echo(_part(neutral(name), part))
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
@@ -130,12 +138,21 @@ def _count(part: Mapping[str, Any]) -> str:
     return f"{part['judged']} judged" if "judged" in part else str(part["count"])
 
 
-def print_rules(rules: Mapping[str, RuleScore]) -> None:
-    """Print what the other rules give, each with its interval."""
+def print_rules(
+    rules: Mapping[str, RuleScore], by_difficulty: Mapping[str, Mapping[str, RuleScore]]
+) -> None:
+    """Print what the other rules give, each with its interval, and of each difficulty."""
     for name, score in rules.items():
         if name != "official":
-            sure = _interval(score.low, score.high)
-            click.echo(f"  {f'by {name}':<24} {_percent(score.value):>7} of {score.n} {sure}")
+            click.echo(_rule(f"by {name}", score))
+            for part, found in by_difficulty.items():
+                if name in found:
+                    click.echo(_rule(f"  {neutral(part)}", found[name]))
+
+
+def _rule(name: str, score: RuleScore) -> str:
+    sure = _interval(score.low, score.high)
+    return f"  {name:<24} {_percent(score.value):>7} of {score.n} {sure}"
 
 
 def _percent(share: float | None) -> str:

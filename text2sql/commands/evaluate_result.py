@@ -1,0 +1,86 @@
+"""What ``text2sql evaluate --json`` writes: scores, and what they were made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from text2sql.files import file_digest
+from text2sql.known_issues import Correction, Issue
+from text2sql.questions import Question
+from text2sql.rule_scores import DEFINITIONS, RuleScore, score_rules
+from text2sql.rules import Values
+from text2sql.scoring import PredictionScores
+
+
+@dataclass(frozen=True)
+class RuleParts:
+    """What the other rules give: over all questions, and by difficulty where the file has some."""
+
+    all: Mapping[str, RuleScore]
+    by_difficulty: Mapping[str, Mapping[str, RuleScore]]
+
+
+def listed(
+    file: Path | None,
+    issues: Mapping[str, Issue] | None,
+    corrections: Mapping[str, Correction] | None,
+) -> dict[str, Any]:
+    """Return a list's sha256, how many of its issues count by kind, and how many are not used.
+
+    ``corrections`` are those of ``issues`` whose question is scored. Nothing without a list.
+    """
+    if file is None or issues is None or corrections is None:
+        return {}
+    kinds = Counter(one.issue.kind for one in corrections.values())
+    unused = {"not used": len(issues) - len(corrections)}
+    return {"sha256": file_digest(file), **kinds, **unused}
+
+
+def rule_parts(asked: Sequence[Question], values: Values) -> RuleParts:
+    """Sum up what each rule gives for each question."""
+    keys: dict[str, list[str]] = {}
+    for question in asked:
+        keys.setdefault(question.difficulty or "unknown", []).append(question.key)
+    parts = {
+        name: score_rules({key: values[key] for key in part if key in values})
+        for name, part in keys.items()
+    }
+    return RuleParts(score_rules(values), parts if set(parts) - {"unknown"} else {})
+
+
+def as_object(
+    questions: Path,
+    gold: Path | None,
+    databases: Mapping[str, str],
+    scores: PredictionScores,
+    rules: RuleParts,
+    timed_runs: int | None,
+    known_issues: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a result as plain JSON values.
+
+    ``gold`` is the file of gold queries where it is not that of the questions, ``databases`` are
+    sha256 by db_id.
+    """
+    found: dict[str, Any] = {"questions_sha256": file_digest(questions)}
+    found |= {"gold_sha256": file_digest(gold)} if gold else {}
+    found |= {"databases_sha256": dict(databases)} | scores.to_dict()
+    if known_issues:
+        found["known_issues"] = dict(known_issues)
+    if rules.all:
+        found["rules"] = {name: _rule(name, rules) for name in rules.all}
+    return found | ({"timed_runs": timed_runs} if timed_runs else {})
+
+
+def _rule(name: str, rules: RuleParts) -> dict[str, Any]:
+    parts = {part: _score(of[name]) for part, of in rules.by_difficulty.items() if name in of}
+    row = _score(rules.all[name]) | {"definition": DEFINITIONS[name]}
+    return row | ({"by_difficulty": parts} if parts else {})
+
+
+def _score(score: RuleScore) -> dict[str, Any]:
+    return {"value": score.value, "interval": [score.low, score.high], "n": score.n}

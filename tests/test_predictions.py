@@ -57,13 +57,20 @@ def verdicts(folder: Path) -> list[str]:
         (RIGHT, "p.json"),
         ("\n".join(RIGHT) + "\n", "p.sql"),
         ("".join(f"{sql}\ts\r\n" for sql in RIGHT), "p.txt"),
+        ("\n".join(RIGHT) + "\n\n \n", "p.sql"),
+        ("\n".join(sql.replace(" ", "\t") + "\ts" for sql in RIGHT), "p.sql"),
+        ("\n".join(sql.replace(" ", "\t") for sql in RIGHT), "p.sql"),
+        ("\n".join(f"{sql}\t----- bird -----\ts" for sql in RIGHT), "p.sql"),
         ([{"question_id": float(n), "sql": sql} for n, sql in enumerate(RIGHT, 10)], "p.json"),
         ({n: {"sql": sql} for n, sql in enumerate(RIGHT, 10)}, "p.json"),
         ([{"id": n, "sql": sql} for n, sql in enumerate(RIGHT, 10) for _ in "ab"], "p.json"),
         ({f"{n:03}.0": sql for n, sql in enumerate(RIGHT, 10)}, "p.json"),
         (dict(enumerate(RIGHT, 10)), "utf-16.json"),
     ],
-    ids=["texts", "Spider's", "databases", "pandas", "objects", "twice", "keys", "PowerShell"],
+    ids=[
+        *("texts", "Spider's", "databases", "blank lines", "tabs and databases", "tabs", "BIRD's"),
+        *("pandas", "objects", "twice", "keys", "PowerShell"),
+    ],
 )
 def test_forms_that_people_have(folder, content, name):
     result = evaluate(folder, content, name)

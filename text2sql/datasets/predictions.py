@@ -14,6 +14,7 @@ from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
+from text2sql.sandbox.statements import BIRD_SEPARATOR
 
 _IDS = ("key", "question_id", "idx", "id")
 _SQL = (
@@ -66,7 +67,7 @@ def read_predictions(
     the questions.
     """
     rows = file_keys if file_keys is not None else [question.key for question in questions]
-    pairs = _read(path, rows)
+    pairs = _read(path, rows, {question.db_id for question in questions})
     if not pairs:
         raise Text2SqlError(f"{path} holds no predictions.")
     names = names_of(path, pairs, rows, questions)
@@ -91,18 +92,30 @@ def read_predictions(
     return Predictions(sql, missing, unknown, no_text, elsewhere)
 
 
-def _read(path: Path, rows: Sequence[str]) -> list[tuple[str, Any]]:
+def _read(path: Path, rows: Sequence[str], databases: Set[str]) -> list[tuple[str, Any]]:
     """Return (id as written, what is predicted) in file order; ``rows`` are keys, for no ids."""
     text = read_text(path, "the predictions")
     if path.suffix.lower() in _LINES and text.lstrip()[:1] not in ("{", "["):
         lines = text.removesuffix("\n").split("\n") if text.strip() else []
-        return _in_order([line.partition("\t")[0] for line in lines], rows, path)
+        while len(lines) > len(rows) and not lines[-1].strip():
+            lines.pop()
+        return _in_order([_of_line(line, databases) for line in lines], rows, path)
     content = _parse(text, path)
     if isinstance(content, list) and _are_texts(content):
         return _in_order(content, rows, path)
     pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
     known = {key.split("/", 1)[-1] for key in rows}
     return [(_identity(identity, known), _predicted(value)) for identity, value in pairs]
+
+
+def _of_line(line: str, databases: Set[str]) -> str:
+    """Return the query of a line, which may end in a tab and one of the databases.
+
+    A query may have tabs of its own, and BIRD's suffix, which is cut where all forms have it.
+    """
+    sql, _, database = line.rstrip().rpartition("\t")
+    ends = database in databases and not sql.endswith(BIRD_SEPARATOR.rstrip())
+    return sql if ends else line
 
 
 def _are_texts(content: Sequence[Any]) -> bool:

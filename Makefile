@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Done. Next: make demo (the whole life of a model, some ten minutes), or $(BIN)/text2sql --help"
 
 demo: $(STAMP)  ## Run the whole life of the model on embedded data: filter, GRPO, evaluation, answers
-	@$(BIN)/python -m pipelines.demo
+	@$(BIN)/python -m pipelines.lifecycle
 
 test: $(STAMP)  ## Run all tests
 	@$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder

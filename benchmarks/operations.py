@@ -21,7 +21,7 @@ from benchmarks.lifecycle_setting import run_config
 from benchmarks.measuring import measure_parts
 from benchmarks.roots import REPO, environment
 from benchmarks.timed_run import timed
-from pipelines.demo import CONFIG as DEMO
+from pipelines.lifecycle import CONFIG as DEMO
 from text2sql.guard import descendants
 
 _LOCKED = ("database is locked", "unable to open database file")
@@ -79,7 +79,7 @@ def overhead(folder: Path, times: int = 1) -> dict[str, Any]:
         script = [sys.executable, "-m", "benchmarks.lifecycle_script", str(root), str(DEMO)]
         rows["script"].append(timed(script, root))
         root = folder / f"dagster-{number}"
-        rows["dagster"].append(timed([sys.executable, "-m", "pipelines.demo"], root))
+        rows["dagster"].append(timed([sys.executable, "-m", "pipelines.lifecycle"], root))
     return {
         "times": times,
         **rows,
@@ -128,7 +128,7 @@ def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
 def _tiny(folder: Path) -> list[str]:
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(run_config(tiny=True)))
-    return [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
+    return [sys.executable, "-m", "pipelines.lifecycle", "--config", str(config)]
 
 
 def _listens(port: int) -> bool:

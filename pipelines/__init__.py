@@ -1,1 +1,1 @@
-"""When and how it runs: definitions, jobs, schedules, the demo and the UI."""
+"""When and how it runs: definitions, jobs, schedules, the whole life in one command and the UI."""

@@ -20,7 +20,8 @@ def refused_config(message: str) -> str:
     if place == "ops" and name in _only_in_lifecycle():
         return (
             f"the job training does not make {name}, it trains on the data that is there; leave "
-            f"{name} out, or run everything with python -m pipelines.demo --run NAME --config FILE"
+            f"{name} out, or run everything with python -m pipelines.lifecycle --run NAME "
+            "--config FILE"
         )
     return f"{place or 'it'} has no '{name}', only {', '.join(top_names(expected))}"
 

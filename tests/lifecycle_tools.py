@@ -52,11 +52,3 @@ def commands(pids: Iterable[int]) -> list[str]:
         with contextlib.suppress(OSError):
             found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
     return found
-
-
-def wait_until(condition, seconds: float = 60.0) -> bool:
-    """Wait for a condition; return whether it came true."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return bool(condition())

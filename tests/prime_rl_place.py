@@ -5,8 +5,9 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from waiting import wait_until
 
 from text2sql.judge import GoldResult
 from text2sql.policy.open import policy_directory
@@ -174,14 +175,6 @@ class Place:
     def is_clear(self) -> bool:
         """Say whether no process and no port of a run is left, within 20 s."""
         return wait_until(lambda: not self.processes() and not self.busy_ports(), 20)
-
-
-def wait_until(condition, seconds: float = 30.0) -> bool:
-    """Wait for a condition; return whether it came true."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def script(path: Path, call: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lifecycle_tools import commands, wait_until
+from lifecycle_tools import commands
+from waiting import wait_until
 
 from assets.own_dataset import own_archive
 from assets.partitions import assets_of, require_training_run

@@ -12,7 +12,7 @@ from resources.paths import CHECKOUT
 
 OWN_DISK = ["unshare", "--map-root-user", "--mount", "sh", "-ec"]
 ON_SMALL_DISK = (
-    'mount -t tmpfs -o size={size} tmpfs "$0"; TEXT2SQL_ROOT="$0" "$1" -m pipelines.demo'
+    'mount -t tmpfs -o size={size} tmpfs "$0"; TEXT2SQL_ROOT="$0" "$1" -m pipelines.lifecycle'
 )
 
 

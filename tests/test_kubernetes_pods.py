@@ -11,7 +11,8 @@ from cluster import Cluster
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from golden_files import is_golden
 from kubernetes_tools import PROFILE, confined, validate
-from lifecycle_tools import CORPUS, answering, wait_until
+from lifecycle_tools import CORPUS, answering
+from waiting import wait_until
 
 from pipelines.definitions import defs
 from pipelines.executors import EXECUTOR_VARIABLE, STEP_PODS

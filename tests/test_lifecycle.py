@@ -11,9 +11,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
-from lifecycle_tools import CORPUS, SIZES, answering, processes_below, wait_until
+from lifecycle_tools import CORPUS, SIZES, answering, processes_below
+from waiting import wait_until
 
-from pipelines import demo
+from pipelines import lifecycle
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.launch import run_job
@@ -76,7 +77,7 @@ def test_killed_run_leaves_nothing_and_its_rollouts_are_not_asked_again(root, tm
         config = lifecycle_config(
             tmp_path, server.url, base_rollouts=sampling, training_prompts=few
         )
-        command = [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
+        command = [sys.executable, "-m", "pipelines.lifecycle", "--config", str(config)]
         with (tmp_path / "first.txt").open("w") as output:
             first = subprocess.Popen(command, cwd=REPO, stdout=output, stderr=output)
         wait_until(lambda: len(server.requests) >= 40 or first.poll() is not None, 300)
@@ -101,7 +102,7 @@ def test_a_run_of_the_command_line_is_cancelled_there_or_in_the_interface(root, 
     """It is not one that failed, which Dagster's daemon might repeat."""
     with answering(root, 0.5, seconds=0.2) as server:
         config = lifecycle_config(tmp_path, server.url)
-        command = [sys.executable, "-m", "pipelines.demo", "--config", str(config)]
+        command = [sys.executable, "-m", "pipelines.lifecycle", "--config", str(config)]
         for number, ends in ((1, signal.SIGTERM), (2, None)):
             running = subprocess.Popen(command, cwd=REPO, stderr=subprocess.PIPE, text=True)
             with open_instance() as instance:
@@ -125,7 +126,7 @@ def test_a_run_of_the_command_line_is_cancelled_there_or_in_the_interface(root, 
 def test_no_policy_server_is_one_sentence(root, tmp_path):
     config = lifecycle_config(tmp_path, "http://127.0.0.1:9/v1")
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.demo", "--config", str(config)],
+        [sys.executable, "-m", "pipelines.lifecycle", "--config", str(config)],
         cwd=REPO,
         capture_output=True,
         text=True,
@@ -190,17 +191,17 @@ def has_pocket_weights() -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(not has_pocket_weights(), reason="the pocket policy's weights are not here")
 def test_whole_life_with_the_pocket_policy(root, tmp_path, capsys):
-    config = yaml.safe_load(demo.CONFIG.read_text())
+    config = yaml.safe_load(lifecycle.CONFIG.read_text())
     trl = {"steps": 2, "groups_per_step": 4, "group_size": 4, "save_every": 1}
     config["ops"] |= {"bird_archive": {"config": {"sizes": SIZES | {"train": 48}}}}
     config["ops"]["grpo_policy"]["config"]["trainer"]["trl"] = trl
     config["ops"]["training_prompts"]["config"] = {"minimum_prompts": 4}
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(config))
-    demo.main(["--config", str(path)])
+    lifecycle.main(["--config", str(path)])
     shown = capsys.readouterr().out
     summary = json.loads((root / "summary.json").read_text())
-    for label in demo.LABELS.values():
+    for label in lifecycle.LABELS.values():
         assert label in shown
     assert "vote@8" in shown and "make ui" in shown
     assert summary["prompts"]["kept"] >= 4
@@ -211,7 +212,7 @@ def test_whole_life_with_the_pocket_policy(root, tmp_path, capsys):
         steps = instance.fetch_observations(dg.AssetKey("grpo_policy"), limit=10).records
         assert {one.asset_observation.metadata["step"].value for one in steps} == {1, 2}
         assert all(run.status is dg.DagsterRunStatus.SUCCESS for run in instance.get_runs())
-    demo.main(["--config", str(path)])
+    lifecycle.main(["--config", str(path)])
     again = capsys.readouterr().out
     assert again.count(" 0 new rollouts") == 2 and "reused" in again
     second = json.loads((root / "summary.json").read_text())

@@ -7,7 +7,8 @@ import subprocess
 import time
 
 import pytest
-from prime_rl_place import REPO, Place, wait_until
+from prime_rl_place import REPO, Place
+from waiting import wait_until
 
 from text2sql.processes import GuardedProcess
 

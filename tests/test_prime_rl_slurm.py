@@ -7,7 +7,8 @@ import sys
 import time
 
 import pytest
-from prime_rl_place import REPO, SLURM, Place, wait_until
+from prime_rl_place import REPO, SLURM, Place
+from waiting import wait_until
 
 from resources.watching import Progress
 from text2sql.errors import Text2SqlError

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from waiting import alive, wait_until
 
 from assets.training_view import read_metrics
 from resources.processes import last_lines
@@ -90,22 +90,6 @@ def train(folder: Path, program: str, stall_seconds: float = 60.0, seen: list | 
         return dg.MaterializeResult(metadata=metadata | {"path": str(folder)})
 
     return dg.materialize([trained], resources={"trainer": TrainerResource(grace_seconds=1)})
-
-
-def alive(pid: int) -> bool:
-    """Say whether a process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def wait_until(condition, seconds: float = 30.0) -> bool:
-    """Wait for a condition; return whether it came true."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def read_pids(folder: Path) -> list[int]:

@@ -13,7 +13,8 @@ import pytest
 import yaml
 from golden_files import is_golden
 from pod_api import PodApi
-from prime_rl_place import REPO, Place, wait_until
+from prime_rl_place import REPO, Place
+from waiting import wait_until
 
 from resources.cluster import TEMPLATE, KubernetesConfig, explained
 from resources.trainer import Program, TrainerResource

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from interface import Interface
-from lifecycle_tools import CORPUS, answering, processes_below, wait_until
+from lifecycle_tools import CORPUS, answering, processes_below
+from waiting import wait_until
 
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from fake_vllm import make_python
+from waiting import alive
 
 from resources.policy import PolicyResource, VllmConfig
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -59,16 +60,9 @@ def living(processes: list[int], seconds: float = 20.0) -> list[int]:
     """Return which processes are still there when all have had time to end."""
     deadline = time.monotonic() + seconds
     left = processes
-    while (left := [pid for pid in left if _alive(pid)]) and time.monotonic() < deadline:
+    while (left := [pid for pid in left if alive(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def die(url: str) -> None:

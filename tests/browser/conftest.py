@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from interface import Interface
-from lifecycle_tools import SIZES, processes_below, wait_until
+from lifecycle_tools import SIZES, processes_below
 from prime_rl_place import Place
+from waiting import wait_until
 
 from browser.screen import SCREENSHOTS, launch_by, materialize_button, picture
 from browser.small_project import PICTURED, SmallProject

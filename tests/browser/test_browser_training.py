@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from lifecycle_tools import wait_until
 from prime_rl_place import FULL, Place
+from waiting import wait_until
 
 from browser.screen import (
     RUN_SECONDS,

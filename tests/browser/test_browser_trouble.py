@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle_tools import commands, processes_below, wait_until
+from lifecycle_tools import commands, processes_below
+from waiting import wait_until
 
 from browser.screen import (
     cancel_by,

@@ -6,7 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from lifecycle_tools import wait_until
+from waiting import wait_until
 
 from browser.screen import picture
 from browser.small_project import SmallProject, instance_of, run_assets

@@ -1,7 +1,8 @@
-"""``python -m pipelines.demo``: the whole life of the model on embedded data, as real runs.
+"""``python -m pipelines.lifecycle``: the whole life of a model, as real runs.
 
 Runs the jobs ``lifecycle`` and ``daily_answers`` one after the other, shows each stage as it
-finishes, and ends with the scores. What is there already is not made again.
+finishes, and ends with the scores. What is there already is not made again. Without ``--config``
+it is the demo, on embedded data.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from pipelines.program import run_program
 
 if __name__ == "__main__":  # before what follows is imported
-    sys.exit(run_program("pipelines.demo"))
+    sys.exit(run_program("pipelines.lifecycle"))
 
 import argparse
 import time
@@ -63,7 +64,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m pipelines.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m pipelines.lifecycle", description=__doc__)
     parser.add_argument("--run", default="demo", help="the training run's name (demo)")
     parser.add_argument("--seed", type=int, default=None, help="the seed of GRPO")
     parser.add_argument("--config", type=Path, default=CONFIG, help="run config of the lifecycle")
@@ -99,7 +100,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
 
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
-    """Return what the demo came to, for programs."""
+    """Return what the run came to, for programs."""
     found = {stage.name: stage for stage in stages}
     prompts = read_if_there(root.path / "prompts" / "about.json")
     training = read_training(root, run)

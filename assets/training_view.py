@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from assets.plots import draw_training, plot, records
-from resources.trainer import Metrics
+from resources.watching import Metrics
 from text2sql.training.prime_rl.progress import kl_alarm
 from text2sql.training.progress import objects_in
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 
 from pipelines.definitions import defs
@@ -18,7 +20,7 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _facts(graph: object, node: object) -> str:
+def _facts(graph: Any, node: Any) -> str:
     """List an asset's parents, partitions, and checks."""
     parents = sorted(parent.to_user_string() for parent in node.parent_keys)
     lines = [f"- group: {node.group_name}"]

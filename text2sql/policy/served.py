@@ -13,7 +13,8 @@ from text2sql.policy.base import Message, Reply, Sampling
 from text2sql.policy.open import API_KEY_VARIABLE
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.server import ServerPolicy, named_revision
-from text2sql.policy.vllm import VllmOptions, VllmServer, served_directory
+from text2sql.policy.vllm import VllmServer, served_directory
+from text2sql.policy.vllm_command import VllmOptions
 
 _WATCH_SECONDS = 1.0
 

@@ -1,7 +1,8 @@
 """Files and folders that are written whole or not at all, and the digest of a file.
 
 What is written lies beside its place, under a name of its own, until it is complete: a reader
-sees the old one or the new one, and a failure leaves the old one and nothing beside it.
+sees the old one or the new one, and a failure leaves the old one and nothing beside it. Only a
+process that is killed leaves its part, ``.NAME.`` and eight digits: nobody reads it, and it may go.
 """
 
 from __future__ import annotations

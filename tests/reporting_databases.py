@@ -62,9 +62,13 @@ def own_postgresql() -> Iterator[PostgreSQL]:
 def _empty_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{request.getfixturevalue('tmp_path') / 'reporting.sqlite'}"
+    return own_schema(request.getfixturevalue("postgresql_server"))
+
+
+def own_schema(server: str) -> str:
+    """Make a schema on a PostgreSQL server; return the URL of sessions that work in it."""
     import psycopg
 
-    server = request.getfixturevalue("postgresql_server")
     name = f"reporting_{uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")

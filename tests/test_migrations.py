@@ -11,9 +11,14 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from reporting_databases import empty_reporting_url, postgresql_server, reporting_url
+from reporting_databases import (
+    empty_reporting_url,
+    own_schema,
+    postgresql_server,
+    reporting_url,
+)
 
-from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.errors import Text2SqlError
 from text2sql.reporting import tables
 from text2sql.reporting.database import Database
 from text2sql.reporting.migrating import NEWEST, VERSION_TABLE, schema_status, upgrade
@@ -182,12 +187,44 @@ def test_an_upgrade_that_fails_changes_nothing(empty_reporting_url):
     make_uncounted(empty_reporting_url)
     with Database(empty_reporting_url) as database, database.writing() as connection:
         connection.exec_driver_sql("CREATE TABLE deliveries(id INTEGER)")
-    with pytest.raises(InfrastructureError, match="deliveries"):
+    with pytest.raises(Text2SqlError, match="'deliveries' that is there has no column day, "):
         upgrade_tables(empty_reporting_url)
     with Database(empty_reporting_url) as database:
         columns = {one["name"] for one in sa.inspect(database.engine).get_columns("questions")}
     assert columns == set(QUESTION)
     assert version(empty_reporting_url) is None
+
+
+def test_somebodys_view_of_latest_answers_is_refused_and_stays(empty_reporting_url):
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        connection.exec_driver_sql("CREATE VIEW latest_answers AS SELECT 42 AS mine")
+    with pytest.raises(Text2SqlError, match="'latest_answers' that is there has no column quest"):
+        upgrade_tables(empty_reporting_url)
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        assert latest_columns(connection) == ["mine"]
+        assert not sa.inspect(connection).has_table("answers")
+
+
+def test_what_others_have_in_the_next_schema_is_in_nobodys_way(postgresql_server):
+    theirs, ours = own_schema(postgresql_server), own_schema(postgresql_server)
+    with Database(theirs) as database, database.writing() as connection:
+        for name in ("questions", "deliveries", "latest_answers"):
+            connection.exec_driver_sql(f"CREATE TABLE {name} AS SELECT 42 AS mine")
+    url = f"{ours},{theirs.rpartition('%3D')[2]}"
+    upgrade_tables(url)
+    with ReportingStore(url) as store:
+        assert QuestionTable(store).read().readable == []
+    with Database(theirs) as database, database.writing() as connection:
+        assert latest_columns(connection) == ["mine"]
+
+
+def test_a_version_that_nobody_made_is_named(reporting_url):
+    with Database(reporting_url) as database:
+        upgrade(database.writer)
+        with database.writing() as connection:
+            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0000'")
+    with pytest.raises(Text2SqlError, match=r"reporting_version is none that a release made.*0000"):
+        upgrade_tables(reporting_url)
 
 
 _UPGRADE = """

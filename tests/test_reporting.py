@@ -7,7 +7,8 @@ import math
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -15,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 from reporting_databases import (
     own_postgresql,
+    own_schema,
     postgresql_server,
     reporting_url,
     save,
@@ -24,7 +26,9 @@ from reporting_databases import (
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting import database, tables, writing
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
+from text2sql.reporting.entries import read_entry
 from text2sql.reporting.expectations import Expectations
+from text2sql.reporting.finding import find_answers
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
@@ -68,6 +72,12 @@ def query(store: ReportingStore, sql: str) -> list:
     """Read with plain SQL, as a BI tool does."""
     with store.engine.connect() as connection:
         return [tuple(row) for row in connection.exec_driver_sql(sql)]
+
+
+def run_sql(store: ReportingStore, sql: str) -> None:
+    """Change the database as its owner does."""
+    with store.writing() as connection:
+        connection.exec_driver_sql(sql)
 
 
 def view_rows(store: ReportingStore, question_id: str = "q1", what: str = "*") -> list:
@@ -147,6 +157,12 @@ def test_long_cells_are_cut_and_marked(store):
         assert connection.scalar(sa.select(tables.answer_rows.c.marks)) == {"t": "cut"}
 
 
+def test_long_blobs_are_cut_and_stay_blobs(store):
+    blobs = [(b"\x00\xff" * 100_000,), (b"\x00\xff",)]
+    stored = store.write_answer(answered(ask(), labels=["b"], rows=blobs))
+    assert store.rows(stored) == [{"b": b"\x00\xff" * 50_000}, {"b": b"\x00\xff"}]
+
+
 def test_columns_with_one_name_keep_their_values(store):
     stored = store.write_answer(answered(ask(), labels=["k", "K", "k_2", ""], rows=[(1, 2, 3, 4)]))
     assert store.rows(stored) == [{"k": 1, "k_2": 2, "k_2_2": 3, "column_4": 4}]
@@ -214,6 +230,22 @@ def test_a_day_begins_in_the_time_zone_of_the_question():
     day = date(2026, 10, 25)
     assert ask(timezone="Europe/Berlin").scheduled_at(day) == datetime(2026, 10, 24, 22, tzinfo=UTC)
     assert ask().scheduled_at(day) == datetime(2026, 10, 25, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("day", [date.min, date.max])
+def test_there_are_no_answers_at_the_ends_of_the_calendar(store, day):
+    assert find_answers(store, day) == []
+
+
+def test_an_answer_whose_question_was_deleted_by_hand_is_found(store):
+    stored = store.write_answer(answered(ask()))
+    if store.engine.dialect.name == "sqlite":  # which does not look at keys unless it is told to
+        with closing(sqlite3.connect(store.engine.url.database)) as connection, connection:
+            connection.execute("DELETE FROM questions WHERE id = 'q1'")
+    else:
+        run_sql(store, "ALTER TABLE answers DROP CONSTRAINT fk_answers_question_id")
+        run_sql(store, "DELETE FROM questions WHERE id = 'q1'")
+    assert find_answers(store, MONDAY.date()) == [stored]
 
 
 # -- one transaction
@@ -371,6 +403,16 @@ def test_the_difference_lists_rows_with_their_multiplicity(store):
     assert store.difference(store.previous(after)) is None
 
 
+def test_columns_of_other_names_do_not_make_another_result(store):
+    store.write_answer(answered(ask(), MONDAY, ["shops"]))
+    after = store.write_answer(answered(ask(), TUESDAY, ["n"], sql="SELECT 1 AS n"))
+    entry = read_entry(store, after)
+    assert (entry.difference.rows.counts, entry.difference.renamed) == ((0, 0, 0), True)
+    assert entry.change == (
+        "the SQL changed since the answer before, the result did not, its columns have other names"
+    )
+
+
 # -- views
 
 
@@ -425,6 +467,23 @@ def test_somebody_who_reads_a_view_for_hours_does_not_hold_up_the_answers(store,
         assert store.rows(stored) == [{"n": 3, "k": 4}]
     store.write_answer(answered(ask(), WEDNESDAY, ["n", "k"], [(5, 6)]))
     assert view_rows(store, what="n, k") == [(5, 6)]
+
+
+def test_a_view_that_somebody_dropped_is_made_again(store):
+    store.write_answer(answered(ask(), MONDAY))
+    run_sql(store, "DROP VIEW answer_q1")
+    store.write_answer(answered(ask(), TUESDAY, rows=[(2,)]))
+    assert view_rows(store, what="n") == [(2,)]
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_what_somebody_else_calls_like_a_view_stays(store, kind):
+    run_sql(store, f"CREATE {kind} answer_new AS SELECT 42 AS mine")
+    save(store, ask("new"))
+    store.write_answer(answered(ask("new"), rows=[(7,)]))
+    assert query(store, "SELECT mine FROM answer_new") == [(42,)]
+    view = QuestionTable(store).get("new").view
+    assert query(store, f'SELECT n FROM "{view}"') == [(7,)]
 
 
 def test_similar_ids_have_views_of_their_own(store):
@@ -537,6 +596,67 @@ def test_a_server_that_goes_down_and_comes_back_loses_nothing(own_postgresql):
         own_postgresql.start()
         store.write_answer(answered(ask(), TUESDAY))
         assert [answer.scheduled_at for answer in store.history("q1")] == [TUESDAY, MONDAY]
+
+
+def test_a_pool_without_a_free_connection_is_named(store):
+    store.engine.pool._timeout = 0.1
+    with ExitStack() as taken:
+        for _ in range(15):
+            taken.enter_context(store.engine.connect())
+        with pytest.raises(InfrastructureError, match=r"reporting database .* QueuePool limit"):
+            store.history("q1")
+    assert store.history("q1") == []
+
+
+@pytest.fixture
+def postgresql_settings(postgresql_server, request):
+    """The URL of tables in a schema of their own, in sessions with a setting."""
+    return f"{own_schema(postgresql_server)}%20-c{request.param}"
+
+
+@pytest.mark.parametrize(
+    "postgresql_settings", ["default_transaction_isolation%3Dserializable"], indirect=True
+)
+def test_writers_do_not_refuse_each_other_whatever_the_isolation(postgresql_settings):
+    upgrade_tables(postgresql_settings)
+    questions = [ask(f"w{i}") for i in range(6)]
+    with ReportingStore(postgresql_settings) as store, ThreadPoolExecutor(6) as threads:
+        save(store, *questions)
+        days = [MONDAY + timedelta(days=i) for i in range(3)]
+        writing = [
+            threads.submit(store.write_answer, answered(question, day))
+            for day in days
+            for question in questions
+        ]
+        assert len([one.result() for one in writing]) == count(store, tables.answers) == 18
+
+
+def test_no_statement_stays_prepared_in_a_session_that_a_pooler_may_give_to_others(
+    postgresql_server,
+):
+    url = own_schema(postgresql_server)
+    upgrade_tables(url)
+    with ReportingStore(url) as store, store.engine.connect() as connection:
+        for _ in range(10):
+            connection.execute(sa.select(tables.answers)).all()
+        assert connection.exec_driver_sql("SELECT * FROM pg_prepared_statements").all() == []
+
+
+def test_a_database_without_an_encoding_holds_every_text(postgresql_server):
+    import psycopg
+
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE plain ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+            " TEMPLATE template0"
+        )
+    url = postgresql_server.replace("/postgres?", "/plain?")
+    upgrade_tables(url)
+    with ReportingStore(url) as store:
+        save(store, ask(question="Größe 💥"))
+        stored = store.write_answer(answered(ask(question="Größe 💥"), rows=[("日本",)]))
+        assert stored.question == "Größe 💥"
+        assert view_rows(store, what="n") == [("日本",)]
 
 
 def test_a_password_is_told_nowhere_in_a_url():

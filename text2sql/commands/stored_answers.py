@@ -68,6 +68,7 @@ def as_audit(entry: Entry) -> dict[str, Any]:
         "result_changed": found.result_changed,
         "data_changed": found.data_changed,
         "complete": found.complete,
+        "renamed": found.renamed,
         "warning": found.warning,
         **_changes(found.rows),
     }  # fmt: skip

@@ -6,14 +6,13 @@ import json
 import logging
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import (
     ArgumentError,
@@ -22,6 +21,7 @@ from sqlalchemy.exc import (
     IntegrityError,
     NoSuchModuleError,
 )
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.values import clean_text
@@ -93,8 +93,8 @@ class Database:
         """
         try:
             yield
-        except (DBAPIError, OverflowError) as error:
-            words = " ".join(str(getattr(error, "orig", error)).split())
+        except (DBAPIError, OverflowError, PoolTimeout) as error:
+            words = " ".join(str(getattr(error, "orig", error.args[0])).split())
             kind = Text2SqlError if _is_about_rows(error) else InfrastructureError
             raise kind(f"reporting database {self.name}: {words}") from error
 
@@ -130,7 +130,14 @@ def open_engine(url: str) -> Engine:
     _log.debug("reporting database %s", shown(parsed))
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
-    return sa.create_engine(parsed, json_serializer=_to_json, pool_pre_ping=True)
+    return sa.create_engine(
+        parsed,
+        json_serializer=_to_json,
+        pool_pre_ping=True,
+        client_encoding="utf8",  # a database without an encoding would give bytes
+        isolation_level="READ COMMITTED",  # under a stricter default writers refuse each other
+        connect_args={"prepare_threshold": None},  # poolers change connections in between
+    )
 
 
 def _parse(url: str) -> URL:
@@ -218,31 +225,3 @@ def wait_for_others(connection: Connection, lock: int) -> None:
     """Let one transaction at a time do what ``lock`` stands for; SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
-
-
-def upsert(
-    connection: Connection,
-    table: sa.Table,
-    row: dict[str, Any],
-    keep: Sequence[str] = (),
-    **changes: sa.ColumnElement[Any],
-) -> None:
-    """Insert one row, or update the row with the same key, the same way on both databases.
-
-    ``keep`` names columns that an existing row keeps; ``changes`` are expressions on the
-    existing row. The key is the table's unique constraint, or its primary key.
-    """
-    insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
-    key = _key(table)
-    update = {name: insert.excluded[name] for name in row if name not in (*key, *keep)}
-    statement = insert.values(row).on_conflict_do_update(
-        index_elements=list(key), set_={**update, **changes}
-    )
-    connection.execute(statement)
-
-
-def _key(table: sa.Table) -> list[str]:
-    for constraint in table.constraints:
-        if isinstance(constraint, sa.UniqueConstraint) and len(constraint.columns) > 1:
-            return [column.name for column in constraint.columns]
-    return [column.name for column in table.primary_key]

@@ -55,7 +55,8 @@ class Difference:
     """What a published answer has against the published one before it.
 
     ``rows`` compares the rows as they are stored; it is not ``complete`` where either answer
-    keeps only a part of them. ``data_changed`` compares the databases' fingerprints.
+    keeps only a part of them. ``data_changed`` compares the databases' fingerprints; ``renamed``
+    says that the columns have other names, which alone do not make it another result.
     """
 
     previous_at: datetime
@@ -64,6 +65,7 @@ class Difference:
     result_changed: bool
     data_changed: bool
     complete: bool
+    renamed: bool = False
 
     @property
     def warning(self) -> str:

@@ -96,6 +96,8 @@ class Entry:
         """What changed since the published answer before."""
         words = _CHANGES[self.answer.change] if self.answer.change else ""
         found = self.difference
+        if found is not None and found.renamed:
+            words = f"{words}, its columns have other names"
         if found is None or not any(found.rows.counts):
             return words
         part = "" if found.complete else ", of the rows that are kept"

@@ -31,6 +31,7 @@ _OVERVIEW_COLUMNS = [
         ("verified", "text"),
         ("change", "text"),
         ("row_count", "integer"),
+        ("rows_kept", "integer"),
         ("error", "text"),
         ("sql", "text"),
         ("scheduled_at", "text"),

@@ -44,16 +44,18 @@ def find_answers(
 ) -> list[StoredAnswer]:
     """Return answers, the latest first: of one day, of one status, or all.
 
-    A day is that of each question's own time zone.
+    A day is that of each question's own time zone; UTC's for a question that was deleted by hand.
     """
     where: list[sa.ColumnElement[bool]] = [] if status is None else [_c.status == status.value]
     if day is None:
         return store.find(*where, most=most)
+    if day in (date.min, date.max):
+        return []  # some zones' beginning of it is outside of the calendar
     midnight = datetime.combine(day, time(), UTC)  # within a day of it every zone's day begins
     around = (midnight - timedelta(days=1), midnight + timedelta(days=1))
     where.append(_c.scheduled_at.between(*around))
     zones = _time_zones(store)
-    found = [a for a in store.find(*where) if _day(a, zones[a.question_id]) == day]
+    found = [a for a in store.find(*where) if _day(a, zones.get(a.question_id, UTC)) == day]
     return found[:most]
 
 

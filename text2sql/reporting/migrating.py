@@ -93,11 +93,17 @@ def _found(connection: Connection) -> str | None:
 def _run_steps(connection: Connection) -> None:
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", "text2sql.reporting:migrations")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:  # a version that no release has made
+        raise Text2SqlError(
+            f"the version in {VERSION_TABLE} is none that a release made: {error}"
+        ) from error
 
 
 def _name(engine: Engine) -> str:

@@ -151,7 +151,7 @@ def _insert(
 ) -> None:
     taken = set(connection.scalars(sa.select(_table.c.view_name)))
     now = datetime.now(UTC)
-    row = question_row(question, free_view_name(question.id, taken))
+    row = question_row(question, free_view_name(connection, question.id, taken))
     about = {"seed": seed, "seed_file": file or None, "created_at": now, "updated_at": now}
     connection.execute(sa.insert(_table).values(row | about))
 

@@ -16,10 +16,11 @@ from text2sql.reporting.answers import (
     AnswerStatus,
     StoredAnswer,
 )
-from text2sql.reporting.database import Database, upsert
+from text2sql.reporting.database import Database
 from text2sql.reporting.diff import Difference, RowChanges, compare_rows
 from text2sql.reporting.migrating import require_current
 from text2sql.reporting.records import candidate_of, stored_answer
+from text2sql.reporting.upserts import upsert
 from text2sql.reporting.values import decode_row
 from text2sql.reporting.writing import write_answer
 
@@ -138,7 +139,7 @@ class ReportingStore(Database):
         before = self.previous(answer)
         if before is None or answer.status != AnswerStatus.ANSWERED:
             return None
-        if (same := answer.digest == before.digest) and answer.columns == before.columns:
+        if same := answer.digest == before.digest:
             rows = RowChanges(unchanged=answer.rows_kept or 0)
         else:
             rows = compare_rows(self.rows(before), self.rows(answer))
@@ -149,6 +150,7 @@ class ReportingStore(Database):
             result_changed=not same,
             data_changed=answer.database_fingerprint != before.database_fingerprint,
             complete=all(one.row_count == one.rows_kept for one in (answer, before)),
+            renamed=[c.label for c in answer.columns] != [c.label for c in before.columns],
         )
 
     # -- runs

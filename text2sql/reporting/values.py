@@ -3,7 +3,8 @@
 A cell becomes a JSON scalar. Where the scalar is not the value itself, a *mark* beside it says
 what it stands for: ``float`` (``"Infinity"``, ``"-Infinity"``, ``"NaN"``), ``integer`` (digits
 as text, beyond 2**53, where JSON readers lose digits), ``blob`` (base64), ``text`` (a NUL or a
-lone surrogate was replaced) and ``cut`` (only the beginning is kept).
+lone surrogate was replaced), ``cut`` (only the beginning of a text is kept) and ``cut_blob``
+(base64 of the beginning of a blob).
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _encode_row(names: Sequence[str], row: Sequence[Any]) -> tuple[Row, Marks | 
 def encode_cell(value: Any) -> tuple[Scalar, str]:
     """Return a value as a JSON scalar and its mark, which is empty for a value stored as it is."""
     if isinstance(value, bytes):
-        mark = "cut" if len(value) > CELL_CHARS else "blob"
+        mark = "cut_blob" if len(value) > CELL_CHARS else "blob"
         return base64.b64encode(value[:CELL_CHARS]).decode("ascii"), mark
     if isinstance(value, float) and not math.isfinite(value):
         return _float_name(value), "float"
@@ -109,8 +110,8 @@ def _float_name(value: float) -> str:
 
 
 def decode_cell(value: Scalar, mark: str) -> Any:
-    """Return the value that ``encode_cell`` was given; text and cut values stay as stored."""
-    if mark == "blob":
+    """Return the value that ``encode_cell`` was given; what was cut or replaced stays so."""
+    if mark in ("blob", "cut_blob"):
         return base64.b64decode(str(value))
     if mark == "float":
         return float(str(value))

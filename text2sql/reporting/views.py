@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from text2sql.reporting import tables
@@ -48,15 +49,20 @@ def view_name(question_id: str) -> str:
     return VIEW_PREFIX + safe_name(question_id)
 
 
-def free_view_name(question_id: str, taken: Collection[str]) -> str:
-    """Return a name for a question's view that no other view and no table has.
+def free_view_name(connection: Connection, question_id: str, taken: Collection[str]) -> str:
+    """Return a name for a question's view that no other view and no table has, whoever made it.
 
     Where the plain name is taken (``a_b`` by ``a-b``) a hash of the id stands behind it.
     """
     name = view_name(question_id)
-    if name not in taken and name not in tables.metadata.tables:
+    if name not in (*taken, *tables.metadata.tables) and not is_there(connection, name):
         return name
     return f"{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
+
+
+def is_there(connection: Connection, name: str) -> bool:
+    """Say whether there is a view or a table of this name."""
+    return sa.inspect(connection).has_table(name)
 
 
 def replace_view(

@@ -15,9 +15,9 @@ from sqlalchemy.exc import DBAPIError
 from text2sql.errors import Text2SqlError
 from text2sql.reporting import tables
 from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Change
-from text2sql.reporting.database import upsert
+from text2sql.reporting.upserts import upsert
 from text2sql.reporting.values import Column
-from text2sql.reporting.views import replace_view
+from text2sql.reporting.views import is_there, replace_view
 
 ERROR_CHARS = 2000
 _VIEW_SECONDS = 10
@@ -174,9 +174,9 @@ def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
 def _refresh_view(connection: Connection, question_id: str) -> None:
     """Give the question's view the columns of the latest published answer.
 
-    PostgreSQL refuses to replace a view that another view reads, and waits as long as somebody
-    reads it: the old one then stays, which reads cells by name, and the log says so. The next
-    answer tries again.
+    A view that somebody dropped is made again. PostgreSQL refuses to replace a view that another
+    view reads, and waits as long as somebody reads it: the old one then stays, which reads cells
+    by name, and the log says so. The next answer tries again.
     """
     columns = connection.scalar(
         sa.select(_answers.c.columns)
@@ -189,7 +189,7 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
     view, current = connection.execute(
         sa.select(table.c.view_name, table.c.view_columns).where(mine)
     ).one()
-    if columns is None or columns == current:
+    if columns is None or (columns == current and is_there(connection, view)):
         return
     shown = [Column(**column) for column in columns]
     try:
@@ -198,7 +198,7 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
             replace_view(connection, view, question_id, shown)
             connection.execute(sa.update(table).where(mine).values(view_columns=columns))
     except DBAPIError as error:
-        _log.warning("view %s keeps its old columns: %s", view, error.orig)
+        _log.warning("view %s is not made anew and stays as it is: %s", view, error.orig)
 
 
 def _wait_at_most(connection: Connection, seconds: float) -> None:

@@ -1,5 +1,7 @@
 """The tables as they were before their versions were counted; what is there is adopted."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -134,25 +136,37 @@ WHERE a.scheduled_at = (
     SELECT max(b.scheduled_at) FROM answers b WHERE b.question_id = a.question_id
 )
 """
+LATEST_COLUMNS = (
+    *("question_id", "view_name", "question", "scheduled_at", "status", "change", "share"),
+    *("row_count", "sql", "policy", "policy_revision", "training_run", "dagster_run_id"),
+    *("error", "updated_at"),
+)
 
 
 def upgrade() -> None:
     """Create what is missing; refuse tables of somebody else that have the same names."""
     connection = op.get_bind()
-    _refuse_strangers(connection)
-    metadata.create_all(connection)
-    if "latest_answers" not in sa.inspect(connection).get_view_names():
+    inspector = sa.inspect(connection)
+    for table in metadata.sorted_tables:
+        if not is_own(inspector, table.name, [column.name for column in table.columns]):
+            table.create(connection, checkfirst=False)
+    if not is_own(inspector, "latest_answers", LATEST_COLUMNS):
         op.execute(LATEST_ANSWERS)
 
 
-def _refuse_strangers(connection: sa.Connection) -> None:
-    inspector = sa.inspect(connection)
-    for table in metadata.sorted_tables:
-        if not inspector.has_table(table.name):
-            continue
-        found = {column["name"] for column in inspector.get_columns(table.name)}
-        if lacking := [column.name for column in table.columns if column.name not in found]:
-            raise Text2SqlError(
-                f"the table {table.name!r} that is there has no column {', '.join(lacking)}: it is"
-                " not one of the reports; give them a database or a schema of their own"
-            )
+def is_own(inspector: sa.Inspector, name: str, columns: Sequence[str]) -> bool:
+    """Say whether a table or view is there already; refuse one of somebody else.
+
+    PostgreSQL makes tables in the first schema of the search path: what others have in the next
+    ones is in nobody's way.
+    """
+    schema = inspector.default_schema_name
+    if not inspector.has_table(name, schema):
+        return False
+    found = {column["name"] for column in inspector.get_columns(name, schema)}
+    if lacking := [column for column in columns if column not in found]:
+        raise Text2SqlError(
+            f"the table or view {name!r} that is there has no column {', '.join(lacking)}: it is"
+            " not one of the reports; give them a database or a schema of their own"
+        )
+    return True

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from text2sql.reporting.migrations.versions.v0001_tables import is_own
+
 revision = "0002"
 down_revision = "0001"
 
@@ -26,6 +28,8 @@ def upgrade() -> None:
 
 def _create_deliveries() -> None:
     instant = sa.DateTime(timezone=True)
+    if is_own(sa.inspect(op.get_bind()), "deliveries", ["day", "channel", "target", "content"]):
+        return
     op.create_table(
         "deliveries",
         sa.Column("day", sa.Text),

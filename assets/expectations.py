@@ -198,7 +198,9 @@ def check_result(
 def describe(outcome: Outcome) -> str:
     """Say what does not hold, for how many rows, and what the first of them is."""
     if outcome.success:
-        return f"All expectations hold for {outcome.extent}."
+        nothing = not outcome.checked and not outcome.what
+        told = f"All expectations hold for {outcome.extent}."
+        return "There was nothing to check." if nothing else told
     text = "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
     if not len(outcome.examples):
         return text
@@ -210,9 +212,8 @@ def describe(outcome: Outcome) -> str:
 def _sentence(failure: Failure) -> str:
     if failure.rows:
         return f"{failure.expectation} ({failure.rows:,} {'row' if failure.rows == 1 else 'rows'})"
-    return (
-        f"{failure.expectation} ({failure.observed})" if failure.observed else failure.expectation
-    )
+    seen = f" ({failure.observed})" if failure.observed else ""
+    return f"{failure.expectation}{seen}"
 
 
 def _record(failure: Failure) -> dg.TableRecord:
@@ -243,5 +244,7 @@ def cell_text(value: Any, most: int = _CELL) -> str:
     """Return a cell's text, at most so long; pandas 3's text columns keep a null as a float."""
     if value is None or value is pd.NA or value != value:
         return ""
-    text = format(value, ".6g") if isinstance(value, float) else str(value)
+    if isinstance(value, float):  # pandas makes whole numbers floats where one is missing
+        value = int(value) if value.is_integer() and abs(value) < 1e15 else format(value, ".6g")
+    text = str(value)
     return text if len(text) <= most else f"{text[:most]}… [{len(text):,} characters]"

@@ -22,6 +22,7 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
         e.ExpectColumnValuesToBeUnique(
             column="key", severity="critical", description="no prompt occurs twice"
         ),
+        _known("key", "every prompt has a key"),
         *_counted("solved", least, most, f"each is solved {least} to {most} times"),
         e.ExpectColumnPairValuesAToBeGreaterThanB(
             column_A="valid",
@@ -35,6 +36,7 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
             severity="critical",
             description="every prompt has its database",
         ),
+        _known("database_found", "every prompt has its database"),
         *_counted("row_count", 1, None, "every prompt has a gold result with rows"),
     ]
     shown = ("key", "db_id", "question", "solved", "valid", "row_count", "database")
@@ -46,7 +48,7 @@ def _counted(column: str, least: int, most: int | None, sentence: str) -> list[A
     """Expect a number within bounds; GX passes over nulls, so they are refused as well."""
     e = great_expectations().expectations
     return [
-        e.ExpectColumnValuesToNotBeNull(column=column, severity="critical", description=sentence),
+        _known(column, sentence),
         e.ExpectColumnValuesToBeBetween(
             column=column,
             min_value=least,
@@ -57,15 +59,18 @@ def _counted(column: str, least: int, most: int | None, sentence: str) -> list[A
     ]
 
 
+def _known(column: str, sentence: str, severity: str = "critical") -> Any:
+    expectation = great_expectations().expectations.ExpectColumnValuesToNotBeNull
+    return expectation(column=column, severity=severity, description=sentence)
+
+
 def check_ratings(frame: pd.DataFrame) -> Outcome:
     """Warn of questions that could not be rated: their rollouts failed for other reasons."""
-    e = great_expectations().expectations
-    expectation = e.ExpectColumnValuesToNotBeInSet(
-        column="kind",
-        value_set=["unknown"],
-        severity="warning",
-        description="every question that was asked has enough valid rollouts",
+    sentence = "every question that was asked has enough valid rollouts"
+    expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet(
+        column="kind", value_set=["unknown"], severity="warning", description=sentence
     )
-    outcome = validate(frame, [expectation], ("key", "solved", "valid", "kind"))
+    known = _known("kind", sentence, "warning")
+    outcome = validate(frame, [expectation, known], ("key", "solved", "valid", "kind"))
     one, several = "1 question that was asked", f"{len(frame):,} questions that were asked"
     return replace(outcome, what=one if len(frame) == 1 else several)

@@ -9,7 +9,17 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from assets.expectations import EXAMPLES, Outcome, check_result, great_expectations, validate
+from assets.answer_checks import check_agreement, check_published
+from assets.expectations import (
+    EXAMPLES,
+    Outcome,
+    check_result,
+    describe,
+    great_expectations,
+    validate,
+)
+from assets.prompt_checks import check_prompts as prompts_of
+from assets.prompt_checks import check_ratings
 from assets.suites import (
     check_databases,
     check_databases_resolve,
@@ -32,6 +42,13 @@ QUESTION = {
 DATABASE = {"split": "dev", "db_id": "shop", "path": "p", "state": "ok", "tables": 2, "rows": 9}
 GOLD = {"key": "dev/1", "db_id": "shop", "status": "ok", "error": "", "row_count": 1, "sql": "s"}
 GOLD |= {"seconds": 0.1}
+PROMPT = {"key": "train/1", "db_id": "shop", "question": "q?", "solved": 3, "valid": 8}
+PROMPT |= {"row_count": 2, "database": "shop.sqlite", "database_found": True}
+RATING = {"key": "train/1", "solved": 3, "valid": 8, "kind": "kept"}
+
+
+def check_prompts(frame: pd.DataFrame) -> Outcome:
+    return prompts_of(frame, minimum=1)
 
 
 def rows(base: dict[str, Any], *changes: dict[str, Any]) -> pd.DataFrame:
@@ -110,6 +127,75 @@ def test_missing_databases_block_beyond_the_allowed_share() -> None:
     assert "1 row" in str(result.description)
 
 
+@pytest.mark.parametrize(("of", "failing"), [(10, 7), (50, 9), (20, 17), (25, 21), (20, 1)])
+def test_the_allowed_share_itself_does_not_block(of: int, failing: int) -> None:
+    frame = rows(GOLD, *[{}] * (of - failing), *[{"status": "error"}] * failing)
+    assert not check_gold_runs(frame, failing / of).blocks
+    assert check_gold_runs(frame, (failing - 0.5) / of).blocks
+
+
+@pytest.mark.parametrize(
+    ("suite", "base", "column"),
+    [
+        (check_databases_resolve, QUESTION, "status"),
+        (check_databases, DATABASE, "state"),
+        (check_databases, DATABASE, "tables"),
+        (check_gold_runs, GOLD, "status"),
+        (check_gold_answers, GOLD, "row_count"),
+        (check_gold_answers, GOLD, "seconds"),
+        (check_prompts, PROMPT, "key"),
+        (check_prompts, PROMPT, "solved"),
+        (check_prompts, PROMPT, "valid"),
+        (check_prompts, PROMPT, "database_found"),
+        (check_prompts, PROMPT, "row_count"),
+        (check_ratings, RATING, "kind"),
+    ],
+)
+def test_a_null_is_never_passed_over(suite: Any, base: dict[str, Any], column: str) -> None:
+    assert suite(rows(base, {}, {})).success
+    outcome = suite(rows(base, {}, {column: None}))
+    assert not outcome.success and len(outcome.examples) == 1
+
+
+ANSWER = {"question": "q", "status": "answered", "share": 0.5, "error": None}
+ANSWER |= {"minimum_share": 0.5, "sql": "SELECT 1", "row_count": 1}
+REFUSED = {"status": "low_agreement", "sql": None, "row_count": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"sql": None}, "a published answer has its SQL"),
+        ({"sql": ""}, "a published answer has its SQL"),
+        ({"row_count": None}, "a published answer has rows"),
+        ({"row_count": 0}, "a published answer has rows"),
+        ({"share": 0.4}, "a published answer reaches its minimum share"),
+        ({"share": None}, "a published answer reaches its minimum share"),
+        ({"share": "half"}, "a published answer reaches its minimum share"),
+        (REFUSED | {"sql": "SELECT 1"}, "what is not published has neither SQL nor rows"),
+        (REFUSED | {"row_count": 2}, "what is not published has neither SQL nor rows"),
+    ],
+)
+def test_what_is_published_is_whole_and_nothing_else_is(
+    change: dict[str, Any], sentence: str
+) -> None:
+    assert check_published(rows(ANSWER, {}, REFUSED)).success
+    outcome = check_published(rows(ANSWER, {}, change, REFUSED))
+    assert outcome.blocks and sentences(outcome) == {sentence}
+    assert outcome.failures[0].rows == len(outcome.examples) == 1
+
+
+def test_a_mean_share_that_is_asked_for_is_enough() -> None:
+    thrice = rows(ANSWER, *[{"share": 0.7}] * 3)
+    assert check_agreement(thrice, 0.7).success
+    assert not check_agreement(thrice, 0.71).success
+
+
+def test_nothing_to_check_is_told() -> None:
+    nothing = check_gold_runs(pd.DataFrame(columns=list(GOLD)))
+    assert check_result("name", nothing).description == "There was nothing to check."
+
+
 def test_every_missing_database_is_among_the_examples() -> None:
     names = [*["first"] * (EXAMPLES + 5), "second"]
     missing = [{"db_id": name, "status": "db_missing"} for name in names]
@@ -145,6 +231,12 @@ def test_gold_that_does_not_run_blocks_beyond_the_allowed_share(status: str) -> 
     outcome = check_gold_runs(frame, 0.5)
     assert not outcome.success and not outcome.blocks
     assert list(outcome.examples["error"]) == ["no such table: Order Details"]
+
+
+def test_whole_numbers_are_shown_as_such_where_one_is_missing() -> None:
+    many = {"seconds": 9.0, "row_count": 1_234_567}
+    outcome = check_gold_answers(rows(GOLD, many, {"status": "error", "row_count": None}))
+    assert "First: dev/0, shop, 9, 1234567, s" in describe(outcome)
 
 
 def test_gold_without_rows_warns() -> None:

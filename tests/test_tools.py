@@ -293,12 +293,11 @@ def test_a_view_that_never_ends_is_described_without_rows(use):
     assert shown == "v(top) view\nits rows are not shown: to read 20 took more than 0.3 s"
 
 
-def test_a_table_may_have_any_name(use):
-    script = 'CREATE TABLE "a```b```c" (x); INSERT INTO "a```b```c" VALUES (7)'
+@pytest.mark.parametrize("name", ["a```b```c", " Order  Details "])
+def test_a_table_may_have_any_name(use, name):
+    script = f'CREATE TABLE "{name}" (x); INSERT INTO "{name}" VALUES (7)'
     shown, _ = use(
-        ("inspect_schema", {"table": "a```b```c"}),
-        ("sample_rows", {"table": "a```b```c"}),
-        script=script,
+        ("inspect_schema", {"table": name}), ("sample_rows", {"table": name}), script=script
     )
     assert "e.g. 7" in shown[0]
     assert shown[1] == "x\n7\n(1 row)"

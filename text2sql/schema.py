@@ -55,7 +55,7 @@ class DatabaseSchema:
     def find(self, name: str) -> Table | None:
         """Find a table by its name in any case, with or without quotes or ``main.``."""
         wanted = name.strip()
-        for candidate in (wanted, _unquoted(wanted)):
+        for candidate in (name, wanted, _unquoted(wanted)):
             for table in self.tables:
                 if table.name.lower() == candidate.lower():
                     return table

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -161,6 +162,26 @@ def test_nothing_in_evaluates_files_steers_the_terminal(tmp_path, database):
     result = CliRunner().invoke(evaluate, [*arguments, "--predictions", str(tmp_path / "p.json")])
     assert result.exit_code == 0, result.output
     assert "\x1b" not in result.output and "\\x1b[31m" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--json", "predictions.json"),
+        ("--json", "dev.json"),
+        ("--export", "predictions.json"),
+        ("--json", "databases/shop/shop.sqlite"),
+        ("--export", "new.json", "--json", "new.json"),
+    ],
+)
+def test_evaluate_never_replaces_what_it_reads(tmp_path, database, options):
+    places = [one if one.startswith("--") else tmp_path / one for one in options]
+    result = evaluated(tmp_path, database, {"9": "SELECT 1"}, *places)
+    assert result.exit_code == 1
+    assert re.search(r"would be (replaced; write to another|written twice)", str(result.exception))
+    assert json.loads((tmp_path / "predictions.json").read_text()) == {"9": "SELECT 1"}
+    assert (tmp_path / "databases" / "shop" / "shop.sqlite").read_bytes() == database.read_bytes()
+    assert not (tmp_path / "new.json").exists()
 
 
 def test_evaluate_finds_an_unwritable_output_before_the_work(tmp_path, database):

@@ -21,6 +21,7 @@ from text2sql.commands.evaluate_output import (
     report_left_out,
 )
 from text2sql.commands.evaluate_result import as_object, listed, rule_parts
+from text2sql.commands.places import require_apart
 from text2sql.datasets.bird import Record, file_key, read_records
 from text2sql.datasets.gold_file import gold_beside
 from text2sql.datasets.predictions import read_predictions
@@ -133,6 +134,8 @@ def command(
     gold = gold_beside(questions)
     records = read_records(questions, databases, "dev", gold)
     asked = _asked(records, questions, databases)
+    read = [questions, gold, predictions, issues_path, *(one.database for one in asked)]
+    require_apart([None if printed else json_path, *export], read)
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
     export_predictions(export, predictions, records)

@@ -12,6 +12,7 @@ import click
 from text2sql.commands.chosen_policy import open_chosen, wrong_usage
 from text2sql.commands.evaluate_export import require_forms, write_predictions
 from text2sql.commands.evaluate_output import report_unusable
+from text2sql.commands.places import require_apart
 from text2sql.commands.predict_output import as_object, as_text, warn
 from text2sql.datasets.bird import Record, read_records
 from text2sql.errors import Text2SqlError
@@ -109,6 +110,8 @@ def command(
     _require_places(out, json_path)
     records = read_records(questions, databases, "dev", needs_gold=False)
     asked = _asked(records, questions, databases)
+    written = [*out, None if json_path == _STDOUT else json_path]
+    require_apart(written, [questions, *(one.database for one in asked)])
     report_unusable(records)
     policy, settings = open_chosen(choose(spec), model, single_turn)
     sampling = Sampling(0.0) if votes == 1 else Sampling(temperature or 1.0)

@@ -53,12 +53,16 @@ class DatabaseSchema:
     descriptions: Descriptions = field(default_factory=Descriptions)
 
     def find(self, name: str) -> Table | None:
-        """Find a table by its name in any case, with or without quotes or ``main.``."""
-        wanted = name.strip()
-        for candidate in (name, wanted, _unquoted(wanted)):
-            for table in self.tables:
-                if table.name.lower() == candidate.lower():
-                    return table
+        """Find a table by its name in any case, with or without quotes or ``main.``.
+
+        Spaces around it are part of its name only where two tables differ in nothing else.
+        """
+        written = name.strip()
+        for wanted in (written.lower(), _unquoted(written).lower()):
+            named = [table for table in self.tables if table.name.lower() == wanted]
+            spaced = [t for t in self.tables if t.name.lower().strip() == wanted.strip()]
+            if found := [*named, *spaced]:
+                return found[0]
         return None
 
     def names_like(self, name: str) -> list[str]:

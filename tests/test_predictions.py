@@ -155,6 +155,8 @@ def test_how_a_query_fails_is_told(folder):
         folder, {"10": "```sql\nSELECT 1\n```", "11": "SELECT nope", "12": "DROP TABLE t"}
     )
     assert "note: 2 predictions fail; the first is dev/10: near" in result.stderr
+    assert "note: 1 predictions have a Markdown fence (```)" in result.stderr
+    assert "note: 1 predictions would change something and are not run; the" in result.stderr
     rows = json.loads((folder / "out.json").read_text())["verdicts"]
     assert [row["verdict"] for row in rows] == ["error", "error", "write", "no_submission"]
     assert rows[1]["error"] == "no such column: nope"
@@ -173,6 +175,13 @@ def test_questions_that_are_left_out_are_told_with_their_reason(folder):
     told = evaluate(folder, {"10": RIGHT[0]}).stderr
     reasons = re.findall(r"left out: 1 questions \((\w+): \S", told)
     assert sorted(reasons) == sorted(reason.value for reason in Reason)
+    assert "theirs); the first is dev/11: db_id 'nowhere' has no database" in told
+
+
+def test_predictions_without_sql_are_counted(folder):
+    told = evaluate(folder, {"10": RIGHT[0], "11": "", "12": None}).stderr
+    assert "missing: 1 questions have no prediction; the first is dev/13" in told
+    assert "empty: 2 predictions hold no SQL; the first is dev/11" in told
 
 
 def test_a_line_that_was_cut_off_is_named(folder):

@@ -157,7 +157,7 @@ def command(
     report_left_out(records, sql)
     report_golds(scores)
     report_issues(used)
-    report_failures(scores)
+    report_failures(scores, sql)
     if printed:
         click.echo(text)
     else:

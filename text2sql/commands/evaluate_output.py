@@ -25,26 +25,38 @@ _REASONS = {
     Reason.BROKEN_TEXT: "a text has half a character, as one cut in the middle has",
 }
 
+_FAILURES = {
+    Verdict.ERROR: "fail",
+    Verdict.WRITE: "would change something and are not run",
+    Verdict.TIMEOUT: "take too long",
+    Verdict.TOO_LARGE: "return too much",
+}
+_FENCE = "```"
+
 
 def report_left_out(records: list[Record], sql: Predictions) -> None:
     """Say on standard error which questions and predictions do not count, and why."""
     report_unusable(records)
-    if sql.missing:
-        first = neutral(sql.missing[0])
-        count = len(sql.missing)
-        click.echo(f"missing: {count} questions have no prediction; the first is {first}", err=True)
-    if sql.unknown:
-        first = neutral(sql.unknown[0])
-        count = len(sql.unknown)
-        click.echo(f"unknown: {count} predictions belong to no question; first: {first}", err=True)
+    empty = [key for key, text in sql.items() if not text.strip()]
+    for name, keys, words in (
+        ("missing", sql.missing, "questions have no prediction"),
+        ("empty", empty, "predictions hold no SQL"),
+        ("unknown", sql.unknown, "predictions belong to no question"),
+    ):
+        if keys:
+            first = neutral(keys[0])
+            click.echo(f"{name}: {len(keys)} {words}; the first is {first}", err=True)
     for warning in _doubts(records, sql):
         click.echo(f"warning: {warning}", err=True)
 
 
 def report_unusable(records: Sequence[Record]) -> None:
     """Say on standard error how many rows of a questions file are left out, and why."""
+    first = {r.reason: r for r in reversed(records)}
     for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
-        click.echo(f"left out: {count} questions ({reason}: {_REASONS[reason]})", err=True)
+        detail = "" if "duplicate" in reason else f": {first[reason].detail}"
+        one, why = neutral(f"{first[reason].question.key}{detail}"), _REASONS[reason]
+        click.echo(f"left out: {count} questions ({reason}: {why}); the first is {one}", err=True)
 
 
 def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
@@ -98,12 +110,20 @@ def report_issues(used: Mapping[str, Any]) -> None:
         click.echo(f"known issues: {', '.join(counts) or 'none'}", err=True)
 
 
-def report_failures(scores: PredictionScores) -> None:
-    """Say on standard error how the first of the queries that fail does so."""
-    failed = [item for item in scores.scored if item.verdict is Verdict.ERROR]
-    if failed:
-        first = neutral(f"{failed[0].question.key}: {failed[0].error}")
-        click.echo(f"note: {len(failed)} predictions fail; the first is {first}", err=True)
+def report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
+    """Say on standard error how the first of the queries that fail, in each way, does so."""
+    for verdict, words in _FAILURES.items():
+        failed = [item for item in scores.scored if item.verdict is verdict]
+        if failed:
+            first = neutral(f"{failed[0].question.key}: {failed[0].error or verdict}")
+            click.echo(f"note: {len(failed)} predictions {words}; the first is {first}", err=True)
+    fenced = sum(_FENCE in sql.get(item.question.key, "") for item in scores.scored)
+    if fenced:
+        click.echo(
+            f"note: {fenced} predictions have a Markdown fence ({_FENCE}), an error to official "
+            "evaluators too; take the query out of it",
+            err=True,
+        )
 
 
 def print_scores(scores: PredictionScores) -> None:

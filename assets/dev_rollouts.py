@@ -12,13 +12,14 @@ from assets.dev_config import DevRolloutsConfig, EvaluationConfig
 from assets.failures import told
 from assets.partitions import training_runs
 from assets.rivals import champion_set
-from assets.rollout_sets import RolloutSet, rollout_set, tally_rollouts
-from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
+from assets.rollout_sets import POINTER, RolloutSet, rollout_set
+from assets.sampling import describe_rollouts, plan_shards, sample_shard, tallied
 from assets.sources import version_for
 from assets.training import read_training
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from text2sql.comparison import EVALUATIONS
 from text2sql.json_files import write_json
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
@@ -81,12 +82,8 @@ def collect_dev_rollouts(
     context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
     """Say what was sampled, and point at it."""
-    found = {}
-    for name, row in sets.items():
-        wanted = RolloutSet.from_dict(row)
-        found[name] = (wanted, tally_rollouts(root.path, wanted))
-        require_valid(found[name][1])
-    write_json(evaluation_folder(root, context.partition_key) / "rollouts.json", sets)
+    found = tallied(root.path, sets)
+    write_json(evaluation_folder(root, context.partition_key) / POINTER, sets)
     return describe_rollouts(root.path, found, shards)
 
 
@@ -112,4 +109,4 @@ def dev_rollouts(gold_results: Any, grpo_policy: Any) -> Any:
 
 def evaluation_folder(root: ArtifactRoot, run: str) -> Path:
     """Return the folder of a training run's evaluation."""
-    return root.folder("evaluation", run)
+    return root.folder(EVALUATIONS, run)

@@ -45,6 +45,7 @@ from text2sql.difficulty import leave_out_weak, rate, select, usable
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_if_there, write_json
 from text2sql.judge import GoldResult
+from text2sql.lineage.data import BIRD
 from text2sql.provenance import code_state
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
@@ -214,6 +215,6 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
             check_ratings(ratings),
         ]
     )
-    dataset = root.folder("bird", about["dataset"])
+    dataset = root.folder(BIRD, about["dataset"])
     (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
     return result

@@ -7,10 +7,11 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from assets.data import load_current, load_golds, load_questions, load_rows
+from assets.data import load_golds, load_questions, load_rows
+from assets.evaluated_sets import champion_rollouts, datasets_of, locate, policy_rollouts
 from assets.known_issues import list_version, load_corrections
-from assets.rivals import CHAMPION, before, write_rivals
-from assets.rollout_sets import RolloutSet
+from assets.rivals import before, write_rivals
+from assets.rollout_sets import POINTER, RolloutSet
 from assets.sources import SAMPLING, SOURCES
 from assets.strength import load_strength
 from assets.versions import code_version, fingerprint
@@ -20,7 +21,7 @@ from resources.sandbox import SandboxResource
 from text2sql.comparison import HELD_OUT
 from text2sql.efficiency import DEFINITIONS as TIMED
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import SAMPLED, PolicyRollouts, outcomes_of, score_policies
+from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
 from text2sql.evaluation_report.files import write_report
 from text2sql.evaluation_report.trace import Grounds
@@ -31,13 +32,9 @@ from text2sql.parts import RULE, Strengths, parts_of
 from text2sql.provenance import code_state, sealed
 from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset
-from text2sql.rollout_places import LocatedRollouts, read_located
 from text2sql.rule_scores import RuleResults, measure_rules
-from text2sql.scores import BASE, SINGLE_TURN, TRAINED, Scores
+from text2sql.scores import BASE, TRAINED, Scores
 from text2sql.submissions import submitted_sql, write_submissions
-
-POINTER = "rollouts.json"
-SETTINGS = ("greedy", SAMPLED, SINGLE_TURN)
 
 
 class ScoresConfig(Form):
@@ -82,9 +79,9 @@ def evaluate(
 ) -> Scores:
     """Score the rollouts that the evaluation's folder points at, and write everything beside it."""
     sets = {name: RolloutSet.from_dict(row) for name, row in _pointer(what.folder).items()}
-    require_dataset(_datasets(root, sets))
-    located = [_located(root, sets, name) for name in (BASE, TRAINED)]
-    policies = [_policy_rollouts(sets, found) for found in located]
+    require_dataset(datasets_of(root, sets))
+    located = [locate(root, sets, name) for name in (BASE, TRAINED)]
+    policies = [policy_rollouts(sets, found) for found in located]
     drawn = sets[f"{TRAINED} sampled"]
     questions = load_questions(root.path, what.split)
     provenance = _provenance(context, what, drawn) | _issues_list(root) | _base(root, what, sets)
@@ -95,7 +92,7 @@ def evaluate(
     write_json(what.folder / "scores.json", scores.to_dict())
     outcomes = outcomes_of(policies[1], drawn.samples)
     write_json(what.folder / "outcomes.json", outcomes)
-    others = [policies[0], *_champion(root, sets)]
+    others = [policies[0], *champion_rollouts(root, sets)]
     rivals = write_rivals(what.folder, sets, others)
     champion = before(root, scores, outcomes["greedy"], rivals)
     details = details_of(what.run, questions, scores, located, root.path, champion, rules)
@@ -124,8 +121,17 @@ class _Known:
     ) -> Scores:
         """Score base and trained policy."""
         base, trained = policies
-        about = (self.strengths, self.corrections, self.empty, self.failing)
-        return score_policies(questions, base, trained, k, provenance, *about)
+        return score_policies(
+            questions,
+            base,
+            trained,
+            k,
+            provenance,
+            strengths=self.strengths,
+            corrections=self.corrections,
+            empty=self.empty,
+            failing=self.failing,
+        )
 
     def grounds(self, questions: list[Question], rules: RuleResults | None) -> Grounds:
         """Return what a line of the report's trace says beside its rollout."""
@@ -161,41 +167,6 @@ def _pointer(folder: Path) -> dict[str, Any]:
         asset = "held_out_rollouts" if folder.parent.name == HELD_OUT else "dev_rollouts"
         raise Text2SqlError(f"There is no {folder / POINTER}: materialize {asset} first.")
     return sets
-
-
-def _datasets(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> dict[str, str]:
-    """Name the dataset of each set of rollouts and the current one: all must be the same."""
-    found = {f"{name} rollouts": drawn.dataset for name, drawn in sets.items()}
-    return found | {"the current dataset": load_current(root.path).fingerprint}
-
-
-def _located(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Evaluated:
-    found = {
-        setting: read_located(
-            (root.path / "rollouts" / one.folder).glob("*.jsonl"),
-            one.keys,
-            one.samples,
-            sql=setting != "sampled",
-        )
-        for setting in SETTINGS
-        if (one := sets.get(f"{name} {setting}"))
-    }
-    return Evaluated(name, *(found.get(s, LocatedRollouts()) for s in SETTINGS))
-
-
-def _policy_rollouts(sets: dict[str, RolloutSet], found: Evaluated) -> PolicyRollouts:
-    about = sets[f"{found.name} greedy"]
-    greedy, sampled, once = (located.rollouts for located in found.sets.values())
-    asked = {s: one.keys for s in SETTINGS if (one := sets.get(f"{found.name} {s}"))}
-    revision, dataset = about.policy_revision, about.dataset
-    return PolicyRollouts(found.name, revision, greedy, sampled, dataset, once, asked)
-
-
-def _champion(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> list[PolicyRollouts]:
-    """Return what the champion did, where it was asked beside the two."""
-    if f"{CHAMPION} greedy" not in sets:
-        return []
-    return [_policy_rollouts(sets, _located(root, sets, CHAMPION))]
 
 
 def _rules(

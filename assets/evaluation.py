@@ -1,6 +1,5 @@
 """The scores of the base and the trained policy on the dev questions, and their report."""
 
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -17,6 +16,7 @@ from assets.strength import reward_strength
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
+from text2sql.comparison import EVALUATIONS
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_if_there, write_json
 from text2sql.scores import DEVELOPMENT, TRAINED, Score, Scores
@@ -87,7 +87,7 @@ def evaluated_run(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) ->
 
 def last_evaluated(root: ArtifactRoot) -> str:
     """Return the training run whose scores are the newest."""
-    scores = root.folder("evaluation").glob("*/scores.json")
+    scores = root.folder(EVALUATIONS).glob("*/scores.json")
     newest = max(scores, key=lambda path: path.stat().st_mtime, default=None)
     if newest is None:
         raise Text2SqlError("No training run has been evaluated: materialize dev_scores first.")
@@ -96,4 +96,4 @@ def last_evaluated(root: ArtifactRoot) -> str:
 
 def read_previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
     """Return what a run's evaluation is held against: who, dataset, low and high; or nothing."""
-    return read_if_there(Path(evaluation_folder(root, run)) / PREVIOUS)
+    return read_if_there(evaluation_folder(root, run) / PREVIOUS)

@@ -11,23 +11,24 @@ from assets.columns import MODEL_TEAM, columns_of
 from assets.data import load_current
 from assets.dev_config import EvaluationConfig
 from assets.dev_rollouts import wanted_sets
-from assets.evaluating import POINTER, Evaluation, ScoresConfig, evaluate, scores_version
+from assets.evaluating import Evaluation, ScoresConfig, evaluate, scores_version
 from assets.evaluation_view import describe_scores
 from assets.failures import told
-from assets.rollout_sets import RolloutSet, tally_rollouts
-from assets.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
+from assets.rollout_sets import POINTER
+from assets.sampling import describe_rollouts, plan_shards, sample_shard, tallied
 from assets.sources import version_for
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
+from text2sql.comparison import HELD_OUT
 from text2sql.errors import Text2SqlError
 from text2sql.held_out import Use, metric, note_use, uses_of
 from text2sql.json_files import read_if_there, write_json
 from text2sql.rollouts import Rollout
 
-FOLDER, CURRENT = "held_out", "current.json"
+CURRENT = "current.json"
 
 
 class HeldOutConfig(EvaluationConfig):
@@ -79,13 +80,9 @@ def collect_held_out(
     context: dg.OpExecutionContext, plan: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
     """Say what was sampled, and point at it."""
-    found = {}
-    for name, row in plan["sets"].items():
-        wanted = RolloutSet.from_dict(row)
-        found[name] = (wanted, tally_rollouts(root.path, wanted))
-        require_valid(found[name][1])
-    write_json(root.folder(FOLDER, plan["folder"]) / POINTER, plan["sets"])
-    write_json(root.folder(FOLDER) / CURRENT, {k: v for k, v in plan.items() if k != "sets"})
+    found = tallied(root.path, plan["sets"])
+    write_json(root.folder(HELD_OUT, plan["folder"]) / POINTER, plan["sets"])
+    write_json(root.folder(HELD_OUT) / CURRENT, {k: v for k, v in plan.items() if k != "sets"})
     return describe_rollouts(root.path, found, shards)
 
 
@@ -127,12 +124,12 @@ def held_out_scores(
     The log of uses says what it is worth: a second look at the split, or a look for another
     policy, stands in the report and in the metadata.
     """
-    plan = read_if_there(root.folder(FOLDER) / CURRENT)
+    plan = read_if_there(root.folder(HELD_OUT) / CURRENT)
     if not plan:
         raise Text2SqlError("Nothing was sampled on a held-out split: see held_out_rollouts.")
     uses = uses_of(root.path, plan["split"], load_current(root.path).fingerprint)
     worth = metric(uses, plan["revision"]) if uses else "figure of a split whose log is gone"
-    folder = Path(root.folder(FOLDER, plan["folder"]))
+    folder = Path(root.folder(HELD_OUT, plan["folder"]))
     what = Evaluation(plan["training_run"], plan["split"], folder, worth)
     scores = evaluate(context, what, config, root, sandbox)
     return dg.MaterializeResult(

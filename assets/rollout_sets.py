@@ -23,6 +23,9 @@ from text2sql.sampling_cost import Estimate, estimate
 if TYPE_CHECKING:
     from text2sql.settings import AgentSettings, Mode
 
+POINTER = "rollouts.json"
+"""The sets of rollouts that an evaluation is of, in its folder."""
+
 
 @dataclass(frozen=True)
 class RolloutSet:

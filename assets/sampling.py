@@ -197,6 +197,18 @@ def require_valid(tally: Tally, least: float = 0.5) -> None:
         )
 
 
+def tallied(
+    root: Path, sets: Mapping[str, Mapping[str, Any]]
+) -> dict[str, tuple[RolloutSet, Tally]]:
+    """Return sets of rollouts with what became of them; raise where one says nothing."""
+    found = {}
+    for name, row in sets.items():
+        wanted = RolloutSet.from_dict(row)
+        found[name] = (wanted, tally_rollouts(root, wanted))
+        require_valid(found[name][1])
+    return found
+
+
 def describe_rollouts(
     root: Path,
     sets: Mapping[str, tuple[RolloutSet, Tally]],

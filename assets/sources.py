@@ -36,7 +36,7 @@ SAMPLING = (
     "resources/policy.py",
 )
 SCORING = (
-    *_assets("evaluating", "rivals"),
+    *_assets("evaluated_sets", "evaluating", "rivals"),
     *_library("evaluation.py", "evaluation_report", "failures", "known_issues.py"),
     *_library("parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"),
     *_library("efficiency.py", "rule_scores.py", "rules.py", "submissions.py"),

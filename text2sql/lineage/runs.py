@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.champion import ADOPTED_RUN
+from text2sql.comparison import EVALUATIONS
 from text2sql.lineage.chain import Link
 from text2sql.lineage.data import dataset_link, filter_link
 from text2sql.policy.places import is_served
@@ -163,5 +164,5 @@ def _data_links(root: Path, record: Record) -> list[Link]:
 def known_runs(root: Path) -> list[str]:
     """Return the training runs that have a folder of any kind below an artifact root."""
     trained = {path.name for path in (root / TRAINING).glob("*") if path.is_dir()}
-    scored = {path.parent.name for path in (root / "evaluation").glob("*/scores.json")}
+    scored = {path.parent.name for path in (root / EVALUATIONS).glob("*/scores.json")}
     return sorted(trained | scored)

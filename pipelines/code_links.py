@@ -28,11 +28,25 @@ def with_code_links(assets: Sequence[Any]) -> Sequence[Any]:
 
     Raises Text2SqlError where ``TEXT2SQL_GIT_URL`` is neither on GitHub nor on GitLab.
     """
-    url = os.environ.get(URL_VARIABLE, "").rstrip("/")
+    url = git_url()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         linked = [_linked(asset) for asset in assets]
         return _on_git_host(linked, url) if url else linked
+
+
+def git_url() -> str:
+    """Return the repository that ``TEXT2SQL_GIT_URL`` names, empty where it is not set.
+
+    Raises Text2SqlError for one that is neither on GitHub nor on GitLab.
+    """
+    url = os.environ.get(URL_VARIABLE, "").rstrip("/")
+    if url and not any(host in url for host in ("github.", "gitlab.")):
+        raise Text2SqlError(
+            f"{URL_VARIABLE} is {url!r}: it must be a repository on GitHub or GitLab, such as "
+            "https://github.com/ORGANISATION/REPOSITORY."
+        )
+    return url
 
 
 def _linked(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
@@ -55,11 +69,6 @@ def _function(node: Any) -> Callable[..., Any]:
 
 
 def _on_git_host(linked: Sequence[Any], url: str) -> Sequence[Any]:
-    if not any(host in url for host in ("github.", "gitlab.")):
-        raise Text2SqlError(
-            f"{URL_VARIABLE} is {url!r}: it must be a repository on GitHub or GitLab, such as "
-            "https://github.com/ORGANISATION/REPOSITORY."
-        )
     return dg.link_code_references_to_git(
         linked,
         git_url=url,

@@ -12,6 +12,7 @@ import dagster as dg
 
 from pipelines.orphans import end_orphaned_runs
 from pipelines.pools import set_pools
+from pipelines.variables import check_variables
 from resources.paths import CHECKOUT, artifact_root
 from text2sql.errors import InfrastructureError, Text2SqlError
 
@@ -53,6 +54,7 @@ def instance_config() -> Path:
 
 def open_instance(root: Path | None = None) -> dg.DagsterInstance:
     """Open Dagster's instance in the prepared home; use it in a ``with`` block."""
+    check_variables()
     prepare_home(root)
     with _told_plainly():
         instance = dg.DagsterInstance.get()

@@ -26,11 +26,11 @@ def set_pools(instance: dg.DagsterInstance) -> None:
     those. Raises Text2SqlError for a variable that is no whole
     number from 1 to 1000.
     """
-    wanted, sampling = os.environ.get(SAMPLING_VARIABLE), sampling_pool()
+    wanted, sampling = sampling_slots(), sampling_pool()
     defaults = {sampling: os.cpu_count() or 1} | {GPU_POOL: 1}
     limits = {pool: slots for pool, slots in defaults.items() if pool not in _chosen(instance)}
     if wanted:
-        limits[sampling] = _slots(wanted)
+        limits[sampling] = wanted
     for pool, slots in limits.items():
         instance.event_log_storage.set_concurrency_slots(pool, slots)
 
@@ -41,7 +41,10 @@ def _chosen(instance: dg.DagsterInstance) -> set[str]:
     return {pool.name for pool in limits if not pool.from_default}
 
 
-def _slots(text: str) -> int:
+def sampling_slots() -> int | None:
+    """Return what ``TEXT2SQL_SAMPLING_SLOTS`` says, None where it is not set."""
+    if not (text := os.environ.get(SAMPLING_VARIABLE)):
+        return None
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1000):
         raise Text2SqlError(
             f"{SAMPLING_VARIABLE} is {text!r}: give how many steps may sample at once, from 1 to "

@@ -38,6 +38,7 @@ from pipelines.train_config import (
     trainer_of,
     training_config,
 )
+from pipelines.variables import check_variables
 from resources.paths import ArtifactRoot
 from text2sql.champion import ADOPTED_RUN, champion_record
 from text2sql.errors import Text2SqlError
@@ -51,6 +52,7 @@ JOB = "training"
 def main(arguments: list[str]) -> None:
     """Check the request, and start the run unless it is only to be shown."""
     request = _request(arguments)
+    check_variables()
     root = ArtifactRoot()
     require_run_name(request.name)
     load_current(root.path)

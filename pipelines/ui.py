@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import runpy
-import signal
 import sys
-import warnings
 
+from pipelines.dagster_program import become_dagster
 from pipelines.home import open_instance
 from resources.paths import CHECKOUT
 from text2sql.errors import Text2SqlError
@@ -18,12 +16,9 @@ def main() -> None:
     """Prepare the home and become ``dagster dev``; further arguments are passed on."""
     with open_instance():
         pass
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(CHECKOUT)
-    warnings.filterwarnings("ignore", message="Function `dev_command` is superseded")
     logging.getLogger("dagster").addFilter(_is_true)
-    sys.argv = ["dagster", "dev", "-w", "workspace.yaml", *sys.argv[1:]]
-    runpy.run_module("dagster", run_name="__main__")
+    become_dagster("dev", "-w", "workspace.yaml", *sys.argv[1:])
 
 
 def _is_true(record: logging.LogRecord) -> bool:

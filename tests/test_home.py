@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,12 +15,16 @@ import dagster as dg
 import pytest
 from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
 
+from assets.partitions import ZONE_VARIABLE
 from assets.pools import POOL_VARIABLE
 from pipelines import pools
+from pipelines.code_links import URL_VARIABLE
+from pipelines.executors import STEPS_VARIABLE
 from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
 from pipelines.launcher import LocalRunLauncher
 from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, is_orphan, owner
 from pipelines.pools import SAMPLING_VARIABLE
+from resources.step_pods import EXECUTOR_VARIABLE, TRAINING_VARIABLE
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parent.parent
@@ -175,12 +180,44 @@ def test_a_run_that_repeats_one_of_the_command_line_belongs_to_who_launched_it(r
         assert instance.get_run_by_id(first.run_id).status is dg.DagsterRunStatus.CANCELED
 
 
-def test_a_wrong_sampling_pool_is_one_sentence(root):
-    named = os.environ | {POOL_VARIABLE: "tpu"}
-    command = [sys.executable, "-m", "pipelines.home"]
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (POOL_VARIABLE, "use sampling or gpu."),
+        (SAMPLING_VARIABLE, "give how many steps may sample at once, from 1 to 1000."),
+        (TRAINING_VARIABLE, "give a number of GPUs."),
+        (STEPS_VARIABLE, "give a whole number from 1 on."),
+        (EXECUTOR_VARIABLE, "use one of processes, kubernetes, in_process."),
+        (URL_VARIABLE, "it must be a repository on GitHub or GitLab"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_told_before_dagster_is_opened(
+    root, monkeypatch, name, told
+):
+    monkeypatch.setenv(name, "-1")
+    with pytest.raises(Text2SqlError, match=f"^{name} is '-1': {re.escape(told)}"):
+        open_instance()
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("program", ["home", "ui", "materialize"])
+def test_a_program_tells_a_wrong_variable_in_a_sentence(root, program):
+    named = os.environ | {ZONE_VARIABLE: "Mars"}
+    command = [sys.executable, "-m", f"pipelines.{program}"]
     done = subprocess.run(command, env=named, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: TEXT2SQL_SAMPLING_POOL is 'tpu': use sampling or gpu.\n"
+    assert done.stderr == (
+        "error: TEXT2SQL_TIME_ZONE is 'Mars', which is no time zone; use a name such as "
+        "Europe/Berlin\n"
+    )
+
+
+def test_assets_are_made_without_dagsters_word_on_its_command(root):
+    command = [sys.executable, "-m", "pipelines.materialize", "--select", "no_such_asset"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "no_such_asset" in done.stderr and "superseded" not in done.stderr
+    assert (root / "dagster_home" / "dagster.yaml").exists()
 
 
 def test_run_of_a_killed_command_is_ended_while_the_daemon_runs(root):

@@ -11,6 +11,7 @@ from typing import get_args
 
 import click
 
+from text2sql.commands.asked import usable
 from text2sql.commands.evaluate_export import export_predictions, require_forms
 from text2sql.commands.evaluate_output import (
     print_rules,
@@ -31,7 +32,6 @@ from text2sql.files import file_digest, require_writable, write_whole
 from text2sql.judge import Rule, Verdict
 from text2sql.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.known_results import KnownResults, database_digests
-from text2sql.questions import Question
 from text2sql.rules import Values, rule_values
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.scoring import PredictionScores, score_predictions
@@ -133,7 +133,7 @@ def command(
         require_writable(json_path)
     gold = gold_beside(questions)
     records = read_records(questions, databases, "dev", gold)
-    asked = _asked(records, questions, databases)
+    asked = usable(records, questions, databases, "scored", "a gold SQL and its database")
     read = [questions, gold, predictions, issues_path, *(one.database for one in asked)]
     require_apart([None if printed else json_path, *export], read)
     keys = [file_key(record.question.key, record.reason) for record in records]
@@ -164,18 +164,6 @@ def command(
         print_scores(scores)
         print_rules(rules.all, rules.by_difficulty)
     _require_judged(scores)
-
-
-def _asked(records: Sequence[Record], questions: Path, databases: Path) -> list[Question]:
-    """Return the questions that can be scored; raise Text2SqlError where there is none."""
-    asked = [record.question for record in records if record.reason is None]
-    if not asked:
-        named = sorted({record.question.db_id for record in records})[:5]
-        raise Text2SqlError(
-            f"No question of {questions} can be scored with {databases}: it needs a gold SQL and "
-            f"its database; the file names {', '.join(named) or 'no databases'}."
-        )
-    return asked
 
 
 def _require_judged(scores: PredictionScores) -> None:

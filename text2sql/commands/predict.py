@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
+from text2sql.commands.asked import usable
 from text2sql.commands.chosen_policy import open_chosen, wrong_usage
 from text2sql.commands.evaluate_export import require_forms, write_predictions
 from text2sql.commands.evaluate_output import report_unusable
 from text2sql.commands.places import require_apart
 from text2sql.commands.predict_output import as_object, as_text, warn
-from text2sql.datasets.bird import Record, read_records
-from text2sql.errors import Text2SqlError
+from text2sql.datasets.bird import read_records
 from text2sql.files import require_writable, write_whole
 from text2sql.policy.base import Policy, Sampling
 from text2sql.policy.choice import choose
@@ -109,7 +109,7 @@ def command(
         raise wrong_usage("--temperature is that of rollouts that vote: give --votes 2 or more.")
     _require_places(out, json_path)
     records = read_records(questions, databases, "dev", needs_gold=False)
-    asked = _asked(records, questions, databases)
+    asked = usable(records, questions, databases, "asked", "a question and its database")
     written = [*out, None if json_path == _STDOUT else json_path]
     require_apart(written, [questions, *(one.database for one in asked)])
     report_unusable(records)
@@ -134,18 +134,6 @@ def _require_places(out: Sequence[Path], json_path: Path | None) -> None:
         require_writable(file)
     if json_path is not None and json_path != _STDOUT:
         require_writable(json_path)
-
-
-def _asked(records: Sequence[Record], questions: Path, databases: Path) -> list[Question]:
-    """Return the questions that can be asked; raise Text2SqlError where there is none."""
-    asked = [record.question for record in records if record.reason is None]
-    if not asked:
-        named = sorted({record.question.db_id for record in records})[:5]
-        raise Text2SqlError(
-            f"No question of {questions} can be asked with {databases}: it needs a question and "
-            f"its database; the file names {', '.join(named) or 'no databases'}."
-        )
-    return asked
 
 
 async def _draw(

@@ -1,0 +1,47 @@
+"""The questions of a file that a command can use, or a sentence that says why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from text2sql.datasets.bird import Record
+from text2sql.datasets.databases import database_files
+from text2sql.datasets.folders import walk
+from text2sql.errors import Text2SqlError
+from text2sql.questions import Question
+
+_DEPTH = 2
+
+
+def usable(
+    records: Sequence[Record], questions: Path, databases: Path, use: str, needed: str
+) -> list[Question]:
+    """Return the questions that can be used; raise Text2SqlError where there is none.
+
+    ``use`` says what for (``scored``), ``needed`` what each must have.
+    """
+    if not records:
+        raise Text2SqlError(f"{questions} holds no questions.")
+    found = [record.question for record in records if record.reason is None]
+    if not found:
+        named = sorted({record.question.db_id for record in records})[:5]
+        raise Text2SqlError(
+            f"No question of {questions} can be {use} with {databases}: it needs {needed}; the "
+            f"file names {', '.join(named)}{_elsewhere(databases)}."
+        )
+    return found
+
+
+def _elsewhere(databases: Path) -> str:
+    """Say where databases lie, where the folder that was named has none but one below it."""
+    with suppress(Text2SqlError):  # a folder that may not be read is no place to point at
+        if database_files(databases):
+            return ""
+        for depth, folder in walk(databases):
+            if depth > _DEPTH:
+                break
+            if depth and (found := database_files(folder)):
+                return f", and {folder} has {', '.join(list(found)[:3])}"
+    return ""

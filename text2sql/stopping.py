@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -15,6 +16,16 @@ _STANDARD_ERROR = 2
 def hold_signals() -> None:
     """Let such signals wait, also over an ``exec``, until ``end_on_signals`` or for ever."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Let such signals wait until the block has been left."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def end_on_signals(sentence: str) -> None:

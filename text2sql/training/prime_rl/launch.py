@@ -8,19 +8,17 @@ and leaves the trained policy as a directory that vLLM serves.
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_if_there
 from text2sql.policy.adapter import RECORD
 from text2sql.settings import AgentSettings
+from text2sql.stopping import Stopped, signals_held, stop_on_signals
 from text2sql.training.prime_rl import group
 from text2sql.training.prime_rl.assemble import assemble
 from text2sql.training.prime_rl.facts import keep_facts, read_facts
@@ -41,10 +39,6 @@ from text2sql.training.usage import misuse
 POLL_SECONDS = 0.5
 STOPPED = 143
 _CRASH_SECONDS = 10.0
-
-
-class Stopped(BaseException):
-    """A signal asked for the end."""
 
 
 def launch(plan: LaunchPlan) -> dict[str, str]:
@@ -117,7 +111,7 @@ def _follow(
         if status != 0:
             raise failure(status, log, files.run_dir)
     finally:
-        with _signals_held():
+        with signals_held():
             if left := group.end_all(grace):
                 _say(f"error: these processes could not be ended: {', '.join(left)}")
         for line in metrics.close():
@@ -150,37 +144,12 @@ def _say(sentence: str) -> None:
     print(sentence, flush=True)
 
 
-def _stop_on_signals() -> None:
-    """Turn the first signal that asks for the end into ``Stopped``; further ones change nothing."""
-
-    def stop(number: int, _frame: object) -> NoReturn:
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
-        raise Stopped(signal.Signals(number).name)
-
-    for each in _SIGNALS:
-        signal.signal(each, stop)
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Let signals wait until the block has been left."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
 def main(arguments: list[str]) -> int:
     """Run the program; a failure that the user can mend is one sentence on stderr."""
     status = misuse(arguments, "text2sql.training.prime_rl.launch", "CONFIG.json")
     if status is not None:
         return status
-    _stop_on_signals()
+    stop_on_signals()
     group.adopt()
     try:
         found = launch(read_plan(Path(arguments[0])))

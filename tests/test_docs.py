@@ -24,6 +24,7 @@ NOT_RUN = {
     "bird-on-gpus.md": {"a GPU": 4, "a network": 1},
     "own-database.md": {"minutes": 3, "a policy server": 2},
     "own-questions.md": {"minutes": 4},
+    "predictions.md": {"a policy server": 1},
     "production.md": {"PostgreSQL": 1, "a cluster": 1},
     "serve.md": {"a GPU": 1, "minutes": 1, "a policy server": 1},
 }

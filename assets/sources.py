@@ -46,6 +46,7 @@ GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
     *(f"datasets/gold_{name}.py" for name in ("casts", "findings", "flags", "limits")),
     *(f"datasets/{name}.py" for name in ("bare_columns", "extremes", "row_numbers")),
+    "datasets/text_numbers.py",
 )
 
 SOURCES: dict[str, tuple[str, ...]] = {

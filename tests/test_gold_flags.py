@@ -25,6 +25,9 @@ INSERT INTO player VALUES
   (5, 'Cem', 5, '1970', '30',  3);
 CREATE TABLE team(id INTEGER, title TEXT, points REAL);
 CREATE TABLE good(price TEXT);
+CREATE TABLE sale(id INTEGER, paid TEXT, part TEXT, sold TEXT, code);
+INSERT INTO sale VALUES (1, '$9.50', '9%', '999', 3), (2, '$10.00', '10 %', '12,000', 'n/a'),
+  (3, '$7', '7%', '5', 12), (4, NULL, NULL, NULL, NULL);
 CREATE TABLE word(id INTEGER, folded TEXT COLLATE NOCASE, trimmed TEXT COLLATE RTRIM, plain TEXT);
 INSERT INTO word VALUES (1, 'Oak', 'oak', 'Oak'), (2, 'oak', 'oak ', 'oak'), (3, 'yew', 'yew', 'y');
 INSERT INTO good VALUES ('100'), ('150'), ('n/a'), ('200');
@@ -102,6 +105,11 @@ DETERMINED = [
     "SELECT id FROM word ORDER BY folded DESC LIMIT 1",
     "SELECT id FROM word ORDER BY LOWER(plain) || id LIMIT 1",
     "SELECT DATE(born), STRFTIME('%Y', born || '-01-01') FROM player",
+    "SELECT id FROM sale WHERE id <> 2 ORDER BY paid DESC LIMIT 1",
+    "SELECT id FROM sale WHERE code IS NOT NULL ORDER BY code LIMIT 2",
+    "SELECT id FROM sale WHERE id < 3 ORDER BY id, code DESC LIMIT 1",
+    "SELECT id FROM sale ORDER BY TYPEOF(code) = 'text', code DESC LIMIT 2",
+    "SELECT MAX(paid) FROM sale WHERE id <> 2",
 ]
 
 
@@ -156,6 +164,11 @@ FLAGGED = [
         Flag.TEXT_SORTED_AS_NUMBER,
         "WITH fast AS (SELECT speed FROM player) SELECT MAX(speed) FROM fast",
     ),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT id FROM sale ORDER BY paid DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT id FROM sale ORDER BY part DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT id FROM sale ORDER BY sold DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT id FROM sale ORDER BY code DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT MAX(sold), COUNT(*) FROM sale"),
     (Flag.BARE_COLUMN, "SELECT name, MAX(score) FROM player"),
     (Flag.BARE_COLUMN, "SELECT MIN(score), id FROM player"),
     (

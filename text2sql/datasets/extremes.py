@@ -10,14 +10,15 @@ from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_limits import AsWritten, add_visible_ctes
+from text2sql.datasets.text_numbers import without_marks
 
 _EXTREME = re.compile(r"\b(?:max|min)\s*\(", re.IGNORECASE)
 _PROBE = """
-SELECT {name}({value}), {name}(CAST({value} AS REAL)), SUM({value} IS NOT NULL AND NOT ({number}))
+SELECT {name}({value}), {name}(CAST({plain} AS REAL)), SUM({value} IS NOT NULL AND NOT ({number}))
 """
 _NUMBER = (
     "typeof({value}) = 'text' AND {value} GLOB '*[0-9]*' "
-    "AND LTRIM({value}, ' +-') NOT GLOB '*[^0-9.]*'"
+    "AND LTRIM(RTRIM({plain}), ' +-') NOT GLOB '*[^0-9.]*'"
 )
 
 
@@ -56,8 +57,10 @@ def _probe(node: exp.Expr) -> str:
     inner = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
     value = inner.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
     name = "MAX" if isinstance(node, exp.Max) else "MIN"
-    number = _NUMBER.format(value=value)
-    columns = parse_one(_PROBE.format(name=name, value=value, number=number), dialect=AsWritten)
+    plain = without_marks(value)
+    number = _NUMBER.format(value=value, plain=plain)
+    text = _PROBE.format(name=name, value=value, plain=plain, number=number)
+    columns = parse_one(text, dialect=AsWritten)
     query.set("expressions", [column.copy() for column in columns.expressions])
     for part in ("distinct", "order", "limit", "offset"):
         query.set(part, None)

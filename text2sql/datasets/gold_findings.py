@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
 from text2sql.datasets.gold_limits import MORE, Cut, Key
+from text2sql.datasets.text_numbers import number_in
 from text2sql.sandbox import QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
-
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\Z")
 
 Row = tuple[Any, ...]
 
@@ -27,8 +25,8 @@ class Flag(StrEnum):
     NULL_SORTS_FIRST = "null_sorts_first"
     """A row that the LIMIT takes is there because its sort key is NULL."""
     TEXT_SORTED_AS_NUMBER = "text_sorted_as_number"
-    """The sort key, or what MIN or MAX look at, is text that reads as numbers, and as numbers
-    other rows come first."""
+    """What is sorted, or MIN or MAX look at, is text that reads as numbers, and as numbers other
+    rows come first; or a text stands before the numbers of its column."""
     UNKNOWN_CAST_TYPE = "unknown_cast_type"
     """A cast names a type that SQLite does not know and takes for another."""
     BARE_COLUMN = "bare_column"
@@ -59,17 +57,15 @@ def findings_of(
     tie = _tie(view)
     if tie is None and cut.outermost and _digest(view.taken) != digest:
         return [(Flag.UNCHECKED, "the query that looks beyond the LIMIT gave other rows")]
-    found = [tie, _null_first(view), _as_text(view, run)]
-    return [finding for finding in found if finding is not None]
+    found = (tie, _null_first(view), _as_text(view, run) or _text_first(view))
+    return list(filter(None, found))
 
 
 def as_text_of(result: QueryResult) -> list[Finding]:
     """Return what the probe of a MIN or MAX says: whether it compared numbers as text."""
     for row in result.rows if result.status is Status.OK and not result.warnings else ():
         text, number, others = row
-        if others or not (isinstance(text, str) and _NUMBER.match(text)):
-            continue
-        if float(text) != number:
+        if not others and number_in(text) not in (None, number):
             detail = f"'{text}' is the extreme as text, {number:g} as a number"
             return [(Flag.TEXT_SORTED_AS_NUMBER, detail)]
     return []
@@ -204,8 +200,7 @@ def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
     text = view.cut.numeric_probe(at) if at is not None else None
     if at is None or text is None or len(view.rows) < 2:
         return None
-    result = run(text)
-    other = _View(view.cut, result)
+    other = _View(view.cut, result := run(text))
     if result.status is not Status.OK or _digest(other.taken) == _digest(view.taken):
         return None
     sorted_as_text, as_number = view.taken_keys()[0][at], _first_number(view, at, other)
@@ -220,7 +215,7 @@ def _numeric_text(view: _View) -> int | None:
     everything = [view.keys(at) for at in range(len(view.rows))]
     for at in range(len(view.cut.keys)):
         values = [keys[at] for keys in everything if keys[at] is not None]
-        if values and all(isinstance(value, str) and _NUMBER.match(value) for value in values):
+        if values and all(number_in(value) is not None for value in values):
             return at
     return None
 
@@ -230,8 +225,19 @@ def _first_number(view: _View, at: int, other: _View) -> float | None:
     column = view.columns[at]
     if column is None or not other.taken:
         return None
-    value = other.rows[view.cut.skip][column]
-    return float(value) if _NUMBER.match(str(value)) else None
+    return number_in(str(other.rows[view.cut.skip][column]))
+
+
+def _text_first(view: _View) -> Finding | None:
+    """Find a text that comes before numbers, as it is more than any number to SQLite."""
+    keys = [view.keys(at)[:1] for at in range(len(view.rows))]
+    taken = keys[: view.cut.skip + view.cut.take]
+    texts = [at for at, key in enumerate(taken) if key and isinstance(key[0], str)]
+    numbers = [at for at, key in enumerate(keys) if key and isinstance(key[0], int | float)]
+    if not (texts and numbers) or texts[0] > numbers[-1] or texts[-1] < view.cut.skip:
+        return None
+    detail = f"{keys[texts[0]][0][:40]!r}, a text, comes before {keys[numbers[-1]][0]:g}, a number"
+    return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
 
 
 def _where(cut: Cut, detail: str) -> str:

@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.generators.sqlite import SQLiteGenerator
 
 from text2sql.datasets.gold_casts import unknown_casts
+from text2sql.datasets.text_numbers import without_marks
 
 MORE = 20
 """Rows that a probe reads beyond the LIMIT."""
@@ -78,7 +79,8 @@ class Cut:
         if term is None:
             return None
         probe, _ = _with_keys(query)
-        ordered.set("this", exp.cast(term.copy(), "DOUBLE"))
+        plain = without_marks(term.sql(AsWritten, comments=False))
+        ordered.set("this", exp.cast(parse_one(plain, dialect=AsWritten), "DOUBLE"))
         return _write(probe, self.skip + self.take)
 
     def collation_probe(self, at: int, text: str) -> str | None:
@@ -219,8 +221,7 @@ def column_at(query: exp.Select, number: int) -> exp.Expr | None:
 def own_terms(query: exp.Select) -> bool:
     """Let an ORDER BY name no column of the result any more; False where it cannot."""
     for ordered in _terms(query):
-        term = _own_term(query, ordered.this)
-        if term is None:
+        if (term := _own_term(query, ordered.this)) is None:
             return False
         ordered.set("this", term.copy())
     return True
@@ -237,8 +238,8 @@ def add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
             seen = [*inside.expressions[: inside.expressions.index(below)], *seen]
         elif with_ is not None and with_ is not below:
             seen = [*with_.expressions, *seen]
-    own = query.args.get("with_")
     if seen:
+        own = query.args.get("with_")
         ctes = [cte.copy() for cte in seen] + (own.expressions if own else [])
         query.set("with_", exp.With(expressions=ctes))
 

@@ -10,7 +10,7 @@ import dagster as dg
 
 from assets.plots import draw_training, plot, records
 from resources.watching import Metrics
-from text2sql.training.prime_rl.progress import kl_alarm
+from text2sql.training.prime_rl.progress import alarm_of
 from text2sql.training.progress import objects_in
 
 SHOWN = (
@@ -28,7 +28,7 @@ def observer(context: dg.AssetExecutionContext) -> Callable[[Metrics], None]:
             for name, value in metrics.items()
             if _is_number(value) or name == "estimated_end"
         }
-        if alarm := kl_alarm(metrics):
+        if alarm := alarm_of(metrics):
             context.log.warning(f"Step {metrics.get('step')}: {alarm}.")
         context.log_event(
             dg.AssetObservation(

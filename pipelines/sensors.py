@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from assets.data import CURRENT, load_current
-from assets.partitions import training_runs
+from assets.partitions import TRAINING_RUN, training_runs
 from pipelines.automation import STARTED_BY, evaluation, retraining
 from pipelines.notify import is_ours, notice_of, tell
 from pipelines.partitions import today
@@ -75,11 +75,13 @@ def finished_training(
     found = instance.fetch_materializations(after, limit=AT_ONCE, ascending=True).records
     if not found:
         return dg.SensorResult(skip_reason="No training has finished since.")
-    new = [record for record in found if not _evaluates_itself(instance, record.run_id)]
+    there = set(instance.get_dynamic_partitions(TRAINING_RUN))  # one may have been deleted since
+    left = [record for record in found if record.partition_key in there]
+    new = [record for record in left if not _evaluates_itself(instance, record.run_id)]
     requests = [_evaluation_of(context, automation, record) for record in new]
     cursor = str(found[-1].storage_id)
     if not requests:
-        reason = f"{len(found)} trainings have finished; their own runs evaluate them."
+        reason = f"{len(left)} trainings have finished; their own runs evaluate them."
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     return dg.SensorResult(run_requests=requests, cursor=cursor)
 

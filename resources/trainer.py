@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from text2sql.errors import Text2SqlError
 from text2sql.guard import descendants
 
 POLL_SECONDS = 0.5
+_KILLED = (
+    " (killed: somebody did, or the kernel for lack of memory, which dmesg says; run it again to "
+    "go on)"
+)
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,8 @@ def _watch(child: GuardedProcess, progress: Progress) -> None:
             raise TrainingFailed(sentence)
     if status != 0:
         lines = last_lines(child.log) or "(it wrote nothing)"
+        why = _KILLED if status in (-signal.SIGKILL, 128 + signal.SIGKILL) else ""
         raise TrainingFailed(
-            f"Training ended with status {status}; its log is {child.log} and ends with:\n{lines}"
+            f"Training ended with status {status}{why}; its log is {child.log} and ends "
+            f"with:\n{lines}"
         )

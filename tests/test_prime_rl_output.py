@@ -14,7 +14,7 @@ from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import progress
 from text2sql.training.prime_rl.assemble import assemble, tensors, verify_weights
 from text2sql.training.prime_rl.failures import failure
-from text2sql.training.prime_rl.progress import MergedMetrics, kl_alarm, shown
+from text2sql.training.prime_rl.progress import MergedMetrics, alarm_of, shown
 from text2sql.training.prime_rl.resume import (
     complete_checkpoint,
     prune_broadcasts,
@@ -78,11 +78,23 @@ def test_what_is_no_number_or_no_row_is_left_out(tmp_path):
         '{"step": 1, "loss/mean": NaN}\n{"step": 1, "lo\n[1]\n{"step": 2, "loss/mean": 1.0}\n{"st'
     )
     (tmp_path / TRAINER).write_text(text)
-    assert list(metrics.close()) == [{"step": 2, "loss": 1.0}]
+    bare, whole = metrics.close()
+    assert (bare, whole) == ({"step": 1, "loss": None}, {"step": 2, "loss": 1.0})
+    assert "ALARM: loss of this step is not a finite number" in shown(bare, 10)
+    written = (tmp_path / "metrics.jsonl").read_text()
+    assert json.loads(written.splitlines()[0]) == bare
+
+
+@pytest.mark.parametrize("seconds", [-5.0, 1e300, 10**400, float("nan"), "60", True])
+def test_times_that_no_step_takes(tmp_path, seconds):
+    metrics = MergedMetrics(tmp_path, tmp_path / "metrics.jsonl", 10)
+    write_rows(tmp_path / TRAINER, [{"step": 1, "loss/mean": 1.0, "time/step": seconds}])
+    (line,) = metrics.close()
+    assert 0 <= line.get("seconds_left", 0) <= 9 * 86_400
 
 
 def test_the_alarm_is_above_its_level_only():
-    assert not kl_alarm({"kl": 0.015}) and not kl_alarm({})
+    assert not alarm_of({"kl": 0.015}) and not alarm_of({}) and not alarm_of({"reward": None})
     assert "ALARM: the KL mismatch is 0.0160" in shown({"step": 3, "kl": 0.016}, 10)
 
 
@@ -95,7 +107,7 @@ def checkpoint(run, step, trainer=True, orchestrator=True):
         folder = run / "checkpoints" / f"step_{step}" / name
         folder.mkdir(parents=True)
         if there:
-            (folder / file).touch()
+            (folder / file).write_bytes(b"x")
 
 
 def weights(run, step, stable=True):
@@ -230,5 +242,29 @@ def test_the_shipped_weights_can_be_read():
 
 
 def test_a_signal_without_a_word_is_a_kill(tmp_path):
-    error = failure(-9, tmp_path / "rl.log", tmp_path)
-    assert (error.exit_code, "ended by signal 9" in str(error)) == (15, True)
+    for status in (-9, 137):
+        error = failure(status, tmp_path / "rl.log", tmp_path)
+        assert (error.exit_code, f"ended with status {status}" in str(error)) == (15, True)
+
+
+@pytest.mark.parametrize(
+    "line, code",
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", 11),
+        ("RuntimeError: CUDA error: out of memory", 11),
+        ("torch.OutOfMemoryError: HIP out of memory.", 11),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate", 11),
+        ("ValueError: Free memory on device (1.2/79.1 GiB) on startup is less than desired", 11),
+        ("OSError: [Errno 98] Address already in use", 18),
+        ("[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000)", 18),
+        ("RuntimeError: The server socket has failed to listen on any local network address: "
+         "EADDRINUSE", 18),
+        ("OSError: [Errno 122] Disk quota exceeded", 14),
+        ("RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:94", 13),
+        ("exited with code 137", 15),
+    ],
+)  # fmt: skip
+def test_causes_as_logs_word_them(tmp_path, line, code):
+    (tmp_path / "rl.log").write_text(f"starting\n{line}\nbye\n")
+    error = failure(1, tmp_path / "rl.log", tmp_path)
+    assert (error.exit_code, line in str(error)) == (code, True)

@@ -161,6 +161,19 @@ def test_what_was_trained_is_evaluated_once_for_each_version(root, instance):
     assert asked(tick("finished_training", instance, start.cursor)) == [("june:v1", "june")]
 
 
+def test_a_training_run_that_was_deleted_keeps_no_other_from_its_evaluation(root, instance):
+    start = tick("finished_training", instance)
+    for name in ("june", "july"):
+        instance.add_dynamic_partitions("training_run", [name])
+        dg.materialize([grpo_policy], instance=instance, partition_key=name)
+    instance.delete_dynamic_partition("training_run", "june")
+    found = tick("finished_training", instance, start.cursor)
+    assert asked(found) == [("july:v1", "july")]
+    instance.delete_dynamic_partition("training_run", "july")
+    gone = tick("finished_training", instance, start.cursor)
+    assert (gone.run_requests, gone.cursor) == ([], found.cursor)
+
+
 def test_an_evaluation_that_is_asked_for_runs_with_the_config_of_the_file(
     root, instance, monkeypatch
 ):

@@ -124,6 +124,11 @@ def test_missing_program_is_one_failure(tmp_path):
         train(tmp_path, "import os, sys; os.execv(sys.executable, [sys.executable, 'nowhere.py'])")
 
 
+def test_a_killed_child_is_told_as_one(tmp_path):
+    with pytest.raises(Text2SqlError, match=r"status 137 \(killed: somebody did, or the kernel"):
+        train(tmp_path, "import os; os.kill(os.getpid(), 9)")
+
+
 def test_stall_ends_the_child(tmp_path):
     with pytest.raises(Text2SqlError, match="no progress for 2 s and was ended; the last step was"):
         train(tmp_path, HANGING, stall_seconds=2)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
@@ -29,8 +30,9 @@ from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 from text2sql.training.config import GrpoRun, read_prompts, read_run
 from text2sql.training.environment import Environment, Recorder
+from text2sql.training.output import last_checkpoint
 from text2sql.training.progress import MetricsFile
-from text2sql.training.trl import _Steps, main, train
+from text2sql.training.trl import _Steps, main, require_finite, train
 
 SETTINGS = {"max_turns": 3, "max_tokens": 12, "output_chars": 500, "output_rows": 2}
 SMALL = {"steps": 2, "groups_per_step": 2, "group_size": 3, "threads": 1, "save_every": 1}
@@ -121,6 +123,27 @@ def test_a_stopped_run_goes_on_from_its_last_complete_checkpoint(
     assert not (run.checkpoints / "checkpoint-9").exists()
     assert same(weights(run.policy), weights(trained.policy))
     assert not same(weights(run.policy), after_one)
+
+
+def test_what_lies_beside_checkpoints_stays(material, tmp_path):
+    run = make_run(material, tmp_path)
+    for name in ("checkpoint-2", "checkpoint-10", "checkpoint-10-copy", "checkpoint-best"):
+        (run.checkpoints / name).mkdir(parents=True)
+    for name in ("checkpoint-2", "checkpoint-10-copy"):
+        (run.checkpoints / name / "COMPLETE").touch()
+    (run.checkpoints / "checkpoint-notes.txt").touch()
+    assert last_checkpoint(run) == str(run.checkpoints / "checkpoint-2")
+    left = {path.name for path in run.checkpoints.iterdir()}
+    assert left == {"checkpoint-2", "checkpoint-10-copy", "checkpoint-best", "checkpoint-notes.txt"}
+
+
+@pytest.mark.parametrize("name", ["loss", "grad_norm"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_step_without_a_finite_number_ends_the_training(name, value):
+    require_finite({"loss": 0.1, "grad_norm": 2.0}, 3)
+    require_finite({"loss": 0.1}, 3)
+    with pytest.raises(Text2SqlError, match=r"of step 3 is (?:nan|inf), no finite number"):
+        require_finite({"loss": 0.1, "grad_norm": 2.0} | {name: value}, 3)
 
 
 def test_a_finished_run_is_kept_unless_it_is_to_start_afresh(trained):

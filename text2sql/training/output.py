@@ -39,11 +39,17 @@ def mark_complete(run: GrpoRun, step: int) -> None:
 
 
 def last_checkpoint(run: GrpoRun) -> str | None:
-    """Return the newest complete checkpoint; remove those that a crash left half-written."""
+    """Return the newest complete checkpoint; remove those that a crash left half-written.
+
+    What else lies beside them, such as a copy of one under another name, stays as it is.
+    """
     complete: dict[int, Path] = {}
     for folder in run.checkpoints.glob("checkpoint-*"):
+        step = folder.name.removeprefix("checkpoint-")
+        if not step.isdecimal() or not folder.is_dir():
+            continue
         if (folder / _COMPLETE).exists():
-            complete[int(folder.name.rpartition("-")[2])] = folder
+            complete[int(step)] = folder
         else:
             shutil.rmtree(folder)
     return str(complete[max(complete)]) if complete else None

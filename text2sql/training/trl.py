@@ -7,6 +7,7 @@ complete checkpoint.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -177,6 +178,17 @@ def _arguments(run: GrpoRun, model: Any) -> Any:
     )
 
 
+def require_finite(logs: dict[str, Any], step: int) -> None:
+    """Refuse to go on, and to save, after a step that spoilt the weights."""
+    for name in ("loss", "grad_norm"):
+        if not math.isfinite(logs.get(name, 0.0)):
+            raise Text2SqlError(
+                f"The {name.replace('_', ' ')} of step {step} is {logs[name]}, no finite number: "
+                "the weights are spoilt and are not saved. Set learning_rate lower; run it again "
+                "to go on from the last checkpoint."
+            )
+
+
 def _progress(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
     """Return the callback that writes a line a step and marks complete checkpoints."""
     from transformers import TrainerCallback
@@ -191,6 +203,7 @@ def _progress(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
             logs = kwargs["logs"]
             if "loss" not in logs or steps.last is None:
                 return
+            require_finite(logs, state.global_step)
             line = {"step": state.global_step, **steps.last.summary()}
             line |= {name: logs[name] for name in ("loss", "entropy", "kl") if name in logs}
             line["seconds"] = time.monotonic() - self.started

@@ -51,8 +51,17 @@ CAUSES = (
     Cause(
         "a GPU is out of memory",
         11,
-        re.compile(r"CUDA out of memory|OutOfMemoryError|No available memory for the cache blocks"),
+        re.compile(
+            r"(?:CUDA|HIP)(?: error:)? out of memory|OutOfMemoryError|_STATUS_ALLOC_FAILED"
+            r"|No available memory for the cache blocks|Free memory on device .* is less than"
+        ),
         "lower sequence_tokens or gpu_memory, or use more GPUs",
+    ),
+    Cause(
+        "a port is taken",
+        18,
+        re.compile(r"[Aa]ddress already in use|EADDRINUSE|Errno 98\b"),
+        "end what holds it (ss -ltnp shows who), or set another; one run fits on a machine",
     ),
     Cause(
         "the environment cannot be imported",
@@ -78,8 +87,8 @@ CAUSES = (
         "a process was killed",
         15,
         re.compile(
-            r"exit code -9\b|exitcode *: *-9\b|Signal 9 \(SIGKILL\)|signal: 9\b"
-            r"|ended as OUT_OF_MEMORY"
+            r"\b(?:code|status) (?:-9|137)\b|exitcode *: *-9\b|Signal 9 \(SIGKILL\)"
+            r"|signal: 9\b|ended as OUT_OF_MEMORY"
         ),
         "somebody did, or the kernel for lack of memory (dmesg says so); run it again to go on",
     ),
@@ -107,8 +116,8 @@ def failure(status: int, log: Path, run_dir: Path) -> PrimeRlFailed:
             if found := cause.pattern.search(text):
                 line = _line(text, found.start())
                 return _failed(cause, f"{line} ({path})")
-    if status == -9:
-        return _failed(KILLED, f"prime-rl ended by signal 9 ({log})")
+    if status in (-9, 137):
+        return _failed(KILLED, f"prime-rl ended with status {status} ({log})")
     end = texts[log].strip()[-1500:]
     return PrimeRlFailed(
         f"prime-rl ended with status {status}; its children's logs are in "

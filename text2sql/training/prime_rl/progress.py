@@ -18,6 +18,8 @@ Row = dict[str, Any]
 KL_ALARM = 0.015
 """Above this divergence between the trainer's and the server's probabilities a run goes wrong."""
 
+_WATCHED = ("loss", "grad_norm", "kl", "entropy")
+
 SETTLE_SECONDS = 2.0
 """The processes append several rows a step: what arrives within this time becomes one line."""
 
@@ -41,6 +43,7 @@ TRAINER_NAMES = {
     "time/step": "seconds",
 }
 _LAST_STEPS = 20
+_LONGEST_STEP = 86_400.0
 
 
 class MergedMetrics:
@@ -87,14 +90,14 @@ class MergedMetrics:
         return more
 
     def _take(self, row: Row, names: dict[str, str]) -> None:
-        found = {name: row[key] for key, name in names.items() if _finite(row.get(key))}
+        found = {name: _number(row[key]) for key, name in names.items() if _is_number(row.get(key))}
         step = row.get("step")
         if not found or not isinstance(step, int):
             return
         self._waiting.setdefault(step, {"step": step}).update(found)
         self._arrived.setdefault(step, time.monotonic())
-        if "seconds" in found:
-            self._waiting[step] |= self._end.estimate(step, found["seconds"])
+        if (seconds := found.get("seconds")) is not None:
+            self._waiting[step] |= self._end.estimate(step, seconds)
 
     def _write(self, settled: float) -> list[Row]:
         now = time.monotonic()
@@ -115,7 +118,7 @@ class _End:
         self._seconds: deque[float] = deque(maxlen=_LAST_STEPS)
 
     def estimate(self, step: int, seconds: float) -> Row:
-        self._seconds.append(seconds)
+        self._seconds.append(min(max(seconds, 0.0), _LONGEST_STEP))  # a clock may have jumped
         left = max(0, self._steps - step) * sum(self._seconds) / len(self._seconds)
         end = datetime.now(UTC) + timedelta(seconds=left)
         return {"seconds_left": round(left, 1), "estimated_end": end.isoformat(timespec="seconds")}
@@ -128,12 +131,17 @@ def shown(line: Row, steps: int) -> str:
         for name, value in line.items()
         if name not in ("step", "seconds_left", "learning_rate")
     )
-    alarm = kl_alarm(line)
+    alarm = alarm_of(line)
     return f"step {line['step']} of {steps}: {numbers}" + (f". {alarm}" if alarm else "")
 
 
-def kl_alarm(line: Row) -> str:
-    """Say that the divergence is above its alarm level; empty where it is not, or not known."""
+def alarm_of(line: Row) -> str:
+    """Say that the divergence is above its alarm level, or that a number is none; else empty."""
+    if spoilt := [name.replace("_", " ") for name in _WATCHED if line.get(name, 0.0) is None]:
+        return (
+            f"ALARM: {' and '.join(spoilt)} of this step is not a finite number: the weights may "
+            "be spoilt; cancel, lower the learning rate, and go on from the last checkpoint"
+        )
     value = line.get("kl")
     if not isinstance(value, int | float) or value <= KL_ALARM:
         return ""
@@ -143,5 +151,10 @@ def kl_alarm(line: Row) -> str:
     )
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: float) -> float | None:
+    """Return a number, None for one that is not finite."""
+    return value if isinstance(value, int) or math.isfinite(value) else None

@@ -21,15 +21,20 @@ def complete_checkpoint(run_dir: Path) -> int | None:
     """Return the highest step whose checkpoint has both halves; None where there is none.
 
     The trainer writes ``.metadata`` after all its shards, the orchestrator renames its
-    ``progress.pt`` into place: either alone is a checkpoint that a crash cut short.
+    ``progress.pt`` into place: either alone, or one that is empty, is a checkpoint that a crash
+    cut short.
     """
     complete = [
         step
         for step, folder in steps_in(run_dir / "checkpoints").items()
-        if (folder / "trainer" / ".metadata").is_file()
-        and (folder / "orchestrator" / "progress.pt").is_file()
+        if _written(folder / "trainer" / ".metadata")
+        and _written(folder / "orchestrator" / "progress.pt")
     ]
     return max(complete, default=None)
+
+
+def _written(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size > 0
 
 
 def stable_weights(run_dir: Path) -> int | None:

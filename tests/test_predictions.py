@@ -104,6 +104,7 @@ def test_what_is_no_text_in_a_list_is_no_query(folder):
         (RIGHT[:3], "p.json", "3 predictions without ids, the questions file 4 rows"),
         ("\n".join([*RIGHT, "SELECT 6"]), "p.sql", "5 predictions without ids"),
         ("", "p.sql", "holds no predictions"),
+        (f'{{"10": {"9" * 5000}}}', "p.json", "value has 5000 digits."),
         ('{"10": "SELECT 1", "10": "SELECT 2"}', "p.json", "two predictions for dev/10"),
     ],
 )
@@ -189,3 +190,17 @@ def test_a_line_that_was_cut_off_is_named(folder):
     found = evaluate(folder, "\n".join(rows)[:-9], "p.jsonl")
     assert found.exit_code == 1
     assert "p.jsonl, line 4 is not JSON: " in str(found.exception)
+
+
+def test_gold_may_stand_in_a_file_of_its_own(folder):
+    rows = json.loads((folder / "dev.json").read_text())
+    (folder / "dev_gold.sql").write_text("".join(f"{row.pop('SQL')}\ts\n" for row in rows))
+    (folder / "dev.json").write_text(json.dumps(rows))
+    assert evaluate(folder, RIGHT).stderr == ""
+    assert verdicts(folder) == ["match", "match", "match", "wrong"]
+    digests = {json.loads((folder / "out.json").read_text())["gold_sha256"]}
+    (folder / "dev_gold.sql").write_text("SELECT 5\ts\n" * 4)
+    evaluate(folder, RIGHT)
+    assert verdicts(folder) == ["wrong", "wrong", "wrong", "match"]
+    digests.add(json.loads((folder / "out.json").read_text())["gold_sha256"])
+    assert len(digests) == 2

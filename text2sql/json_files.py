@@ -55,11 +55,16 @@ def parse_object(content: bytes, place: str, mend: str = "") -> dict[str, Any]:
     try:
         found = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        reason = f"{place} cannot be read as JSON: {error}."
+        reason = f"{place} cannot be read as JSON: {json_fault(error)}."
         raise Text2SqlError(f"{reason} {mend}".rstrip()) from error
     if not isinstance(found, dict):
         raise Text2SqlError(f"{place} must hold one JSON object. {mend}".rstrip())
     return found
+
+
+def json_fault(error: Exception) -> str:
+    """Return why a text is no JSON, without what Python tells programmers to do about it."""
+    return str(error).partition("; use sys.")[0]
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:

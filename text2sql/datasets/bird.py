@@ -171,9 +171,9 @@ def _identity(row: Row) -> str:
     if isinstance(identity, float) and identity.is_integer():
         identity = int(identity)
     if not row.text(Field.ID):
-        found = ", ".join(row.found)
+        found = "it is empty" if row.has(Field.ID) else f"found: {', '.join(row.found)}"
         raise row.error(
-            f"has no '{Field.ID}' (found: {found}), as other rows have; give one to all or to none"
+            f"has no '{Field.ID}' ({found}), as other rows have; give one to all or to none"
         )
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         raise row.error(f"'{Field.ID}' must be text or a whole number, not {identity!r:.80}")

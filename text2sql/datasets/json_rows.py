@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import json_fault
 
 LINES = (".jsonl", ".ndjson")
 _SPACE = re.compile(r"\s*")
@@ -52,7 +53,8 @@ def _parse(text: str, file: Path) -> list[Any]:
         if text.lstrip().startswith("{"):
             return _parse_lines(text, file)
         raise Text2SqlError(
-            f"{file} is not JSON: {error}; give .json or .jsonl, whole and as it was written."
+            f"{file} is not JSON: {json_fault(error)}; give .json or .jsonl, whole and as it was "
+            "written."
         ) from error
     if isinstance(content, dict):
         lists = [value for value in content.values() if isinstance(value, list)]
@@ -76,7 +78,7 @@ def _parse_lines(text: str, file: Path) -> list[Any]:
 
 
 def _no_json(file: Path, number: int, error: Exception) -> Text2SqlError:
-    reason = str(error)
+    reason = json_fault(error)
     if isinstance(error, json.JSONDecodeError):
         reason = f"{error.msg.removesuffix(' starting at')} (column {error.colno})"
     return Text2SqlError(

@@ -12,6 +12,7 @@ from text2sql.datasets.json_rows import kind_of
 from text2sql.datasets.pairing import names_another, names_of
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import Text2SqlError
+from text2sql.json_files import json_fault
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
 from text2sql.sandbox.statements import BIRD_SEPARATOR
@@ -175,8 +176,12 @@ def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:
             found += [json.loads(line, object_pairs_hook=_Object)] if line.strip() else []
         except (ValueError, RecursionError) as error:
             if found:
-                raise Text2SqlError(f"{path}, line {number} is not JSON: {error}.") from error
-            raise Text2SqlError(f"{path} is neither JSON nor JSON Lines: {whole}.") from whole
+                raise Text2SqlError(
+                    f"{path}, line {number} is not JSON: {json_fault(error)}."
+                ) from error
+            raise Text2SqlError(
+                f"{path} is neither JSON nor JSON Lines: {json_fault(whole)}."
+            ) from whole
     return found
 
 

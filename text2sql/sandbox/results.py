@@ -92,9 +92,12 @@ def row_text(row: Sequence[Any]) -> str:
     ``ascii`` tells None, numbers, text and blobs apart and does not depend on Python's
     Unicode tables; the one merge it lacks, 1 == 1.0 == True, is made first.
     """
-    if float not in map(type, row):
+    if _MERGED.isdisjoint(map(type, row)):
         return ascii(list(row))
-    return ascii([int(v) if type(v) is float and _is_int64(v) else v for v in row])
+    return ascii([int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row])
+
+
+_MERGED = frozenset((float, bool))
 
 
 def _is_int64(value: float) -> bool:

@@ -25,7 +25,7 @@ JUDGE = (*_library("judge.py"), *SANDBOX)
 SCHEMA = _library("description_rows.py", "descriptions.py", "render.py", "schema.py")
 AGENT = (
     *_library("agent.py", "prompts.py", "questions.py", "settings.py"),
-    *_library("schema_text.py", "tool_calls.py", "tools.py"),
+    *_library("schema_text.py", "thinking.py", "tool_calls.py", "tools.py"),
     *SCHEMA,
 )
 ROLLOUTS = (*AGENT, *JUDGE, *_library("policy", "rollouts.py", "rollout_store.py"))

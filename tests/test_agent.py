@@ -236,6 +236,8 @@ def test_single_turn_shows_the_schema_and_takes_the_sql(play):
     assert play(says("I cannot."), settings=settings)[0].stop_reason == "no_action"
     assert play(submits(QUERY), settings=settings)[0].sql == QUERY
     assert play(calls(("run_sql", {"sql": QUERY})), settings=settings)[0].sql is None
+    tagged = "<tool_call>\n<function=submit>\n<parameter=sql>\n{}\n</parameter>\n</function>"
+    assert play(says(tagged.format(QUERY)), settings=settings)[0].sql == QUERY
     cut = completion({"content": f"```sql\n{QUERY[:9]}"}, "length")
     assert play(cut, settings=settings)[0].stop_reason == "truncated"
     assert play(OVERFLOW, settings=settings)[0].stop_reason == "context_exceeded"
@@ -244,6 +246,12 @@ def test_single_turn_shows_the_schema_and_takes_the_sql(play):
 @pytest.mark.parametrize(
     "text, sql",
     [
+        ("<think>\n```sql\nSELECT 1\n```", ""),
+        ("<think>a</think>\n<think>\nSELECT 2", ""),
+        ("a</think>\nSELECT 2</think>", ""),
+        ("<thinking>\nSELECT 1\n</thinking>\nSELECT 2", "SELECT 2"),
+        ("```sql\nSELECT '</think>'\n```", "SELECT '</think>'"),
+        ("SELECT 1<|im_end|>", "SELECT 1"),
         ("SELECT 1", "SELECT 1"),
         ("The query is:\nSELECT 1\nFROM t", "SELECT 1\nFROM t"),
         ("```\nSELECT 1\n```", "SELECT 1"),

@@ -10,6 +10,7 @@ from text2sql.policy.base import Message
 from text2sql.questions import Question
 from text2sql.render import Budget
 from text2sql.settings import AgentSettings
+from text2sql.thinking import spoken
 from text2sql.tools import TOOL_SCHEMAS
 
 AGENT_INSTRUCTIONS = """\
@@ -74,7 +75,7 @@ def sql_in(text: str) -> str:
 
     Thinking that the server left in is skipped. Empty when there is none.
     """
-    answer = text.rsplit("</think>", 1)[-1]
+    answer = spoken(text).partition("<|im_end|>")[0]
     fenced = [(tag.lower(), body.strip()) for tag, body in _FENCE.findall(answer)]
     queries = [body for tag, body in fenced if _has_query(tag, body)]
     queries = queries or [one.strip() for one in _ON_A_LINE.findall(answer) if _has_query("", one)]

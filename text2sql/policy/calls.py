@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from text2sql.policy.base import ToolCall
 from text2sql.policy.json_calls import Named, only_call, read_json_calls
+from text2sql.thinking import split_thinking, thinking_until
 
 # A name may be quoted, stand in an attribute, or lack the ">" behind it.
 _NAME = r"""(?:\s*=|\s+name\s*=)\s*["']?([^>\s<"'=]+)["']?(?:\s*>|(?=\s*<|[ \t]*\r?\n))"""
@@ -35,9 +36,6 @@ _FIRST = re.compile(rf"\s*<parameter{_NAME}")
 _NEXT = re.compile(rf"(?:{_VALUE_END}|\n)<parameter{_NAME}")
 _LAST = re.compile(rf"(?:^[ \t]*{_VALUE_END})*{_VALUE_END}\Z", re.MULTILINE)
 _OPENS = re.compile(r"<tool_call>|<function[ =]|<parameter[ =]")
-# Thinking that a server without a reasoning parser left in; its end is never inside a string.
-_THOUGHT = re.compile(r"</think(?:ing)?>(?!['\"%])")
-_THINKING = re.compile(r"^[ \t]*<think(?:ing)?>", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -52,12 +50,12 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
     Values are strings, as written; a tool converts what it needs. Without a call the text
     comes back unchanged. Nothing inside thinking is a call.
     """
-    thought, rest = _split_thinking(text)
+    thought, rest = split_thinking(text)
     calls: list[Named] = []
     kept: list[str] = []
     position = 0
     while start := _OPEN.search(rest, position):
-        passed = _thinking_until(rest, position, start.start())
+        passed = thinking_until(rest, position, start.start())
         found = None if passed else _read(rest, start, tool_names)
         end = found.end if found else passed or start.end()
         kept.append(rest[position : start.start() if found else end])
@@ -74,22 +72,6 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
 def new_call_id() -> str:
     """Return an identifier that is unique in its conversation."""
     return f"call_{uuid.uuid4().hex[:12]}"
-
-
-def _split_thinking(text: str) -> tuple[str, str]:
-    end = _THOUGHT.search(text)
-    if end:
-        return text[: end.end()], text[end.end() :]
-    return (text, "") if _THINKING.match(text.lstrip()) else ("", text)
-
-
-def _thinking_until(text: str, start: int, end: int) -> int:
-    """Return where the thinking ends that was begun before ``end``; 0 where none was."""
-    opened = [match.start() for match in _THINKING.finditer(text[start:end])]
-    if not opened or _THOUGHT.search(text[start:end], opened[-1]):
-        return 0
-    closing = _THOUGHT.search(text, end)
-    return closing.end() if closing else len(text)
 
 
 def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Found | None:

@@ -46,8 +46,7 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise Unusable(f"the answer is no chat completion ({error!r})") from error
     required = {tool["function"]["name"]: _required(tool) for tool in tools}
-    if required:
-        calls, content = _with_content(calls, content, required)
+    calls, content = _with_content(calls, content, required)
     finish = choice.get("finish_reason") or "stop"
     if finish in _GIVEN_UP:
         raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
@@ -178,7 +177,7 @@ def _with_content(
     if calls:
         told = {call.name for call in written} <= {call.name for call in calls}
         return calls, rest if told else content
-    if written and "parser" not in _warned:
+    if written and required and "parser" not in _warned:
         _warned.add("parser")
         _log.warning(
             "The server did not parse tool calls; they are read from the text. "

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -177,6 +180,28 @@ def test_what_cannot_be_replayed_is_named(place):
     place.database.unlink()
     with pytest.raises(Text2SqlError, match="There is no database"):
         run(place, "replay", answer.id)
+
+
+NONSENSE = [
+    ("answers", "share = 'half'", "an answer of 1 (q) makes no sense: share is 'half'"),
+    ("answers", "row_count = 'x'", "an answer of 1 (q) makes no sense: row_count is 'x'"),
+    ("answers", "sql = x'ff'", "an answer of 1 (q) makes no sense: sql is b'\\xff'"),
+    ("answer_rows", "cells = '{}'", "a row of answer 1 (q) makes no sense: cells has no shops"),
+    ("answer_rows", "cells = '[1]'", "a row of answer 1 (q) makes no sense: cells and marks must"),
+    ("answer_rows", "cells = 'x'", "a row of answer 1 (q) makes no sense: Expecting value"),
+    ("answer_rows", """cells = '{"shops": [1]}'""", "makes no sense: the cell shops must be text"),
+    ("answer_rows", """marks = '{"shops": "blob"}'""", "a row of answer 1 (q) makes no sense"),
+    ("candidates", "row_count = 'x'", "a candidate of answer 1 (q) makes no sense: row_count is"),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "told"), NONSENSE)
+def test_what_was_edited_into_nonsense_is_named(place, table, change, told):
+    place.answer(place.question("q", COUNT))
+    with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {change}")
+    with pytest.raises(Text2SqlError, match=re.escape(told)):
+        run(place, "show", 1)
 
 
 # -- export

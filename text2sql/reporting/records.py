@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
 
+from text2sql.reporting import tables
 from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer, Verified
 from text2sql.reporting.expectations import read_expectations
 from text2sql.reporting.questions import ReportQuestion
-from text2sql.reporting.values import Column
+from text2sql.reporting.values import Column, decode_row
+
+_KINDS: tuple[tuple[type, type | tuple[type, ...]], ...] = (
+    (tables.Words, str),
+    (sa.Integer, int),
+    (sa.Float, (int, float)),
+)
 
 
 def question_row(question: ReportQuestion, view: str) -> dict[str, Any]:
@@ -41,8 +49,8 @@ def question_of(row: sa.Row[Any]) -> ReportQuestion:
 
 
 def stored_answer(row: sa.Row[Any]) -> StoredAnswer:
-    """Read a row of the table ``answers``."""
-    values = dict(row._mapping)
+    """Read a row of the table ``answers``; raise ValueError or TypeError for nonsense."""
+    values = _values(row, tables.answers)
     values["status"] = AnswerStatus(values["status"])
     values["change"] = Change(values["change"]) if values["change"] else None
     values["verified"] = Verified(values["verified"]) if values["verified"] else None
@@ -51,9 +59,34 @@ def stored_answer(row: sa.Row[Any]) -> StoredAnswer:
 
 
 def candidate_of(row: sa.Row[Any]) -> AnswerCandidate:
-    """Read a row of the table ``candidates``."""
-    values = dict(row._mapping)
+    """Read a row of the table ``candidates``; raise ValueError for nonsense."""
+    values = _values(row, tables.candidates)
+    values["row_count"] = values["row_count"] or 0
     values["digest"] = values["digest"] or ""
     values["error"] = values["error"] or ""
     del values["answer_id"], values["position"]
     return AnswerCandidate(**values)
+
+
+def result_row(row: sa.Row[Any], columns: Sequence[Column]) -> dict[str, Any]:
+    """Read a row of the table ``answer_rows``; raise ValueError for nonsense."""
+    cells, marks = row.cells, row.marks
+    if not isinstance(cells, dict) or not isinstance(marks, dict | None):
+        raise ValueError("cells and marks must be JSON objects")
+    if lacking := [column.name for column in columns if column.name not in cells]:
+        raise ValueError(f"cells has no {', '.join(lacking)}")
+    for name, cell in cells.items():
+        if isinstance(cell, bool | list | dict):
+            raise ValueError(f"the cell {name} must be text, a number or null")
+    return decode_row(cells, marks)
+
+
+def _values(row: sa.Row[Any], table: sa.Table) -> dict[str, Any]:
+    """Return a row's values; SQLite, which stores any type in any column, may hold nonsense."""
+    values = dict(row._mapping)
+    for column in table.columns:
+        kind = next((kind for type_, kind in _KINDS if isinstance(column.type, type_)), object)
+        value = values[column.name]
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{column.name} is {value!r}")
+    return values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,21 @@ from text2sql.reporting.answers import (
 from text2sql.reporting.database import Database
 from text2sql.reporting.diff import Difference, RowChanges, compare_rows
 from text2sql.reporting.migrating import require_current
-from text2sql.reporting.records import candidate_of, stored_answer
+from text2sql.reporting.records import candidate_of, result_row, stored_answer
 from text2sql.reporting.upserts import upsert
-from text2sql.reporting.values import decode_row
 from text2sql.reporting.writing import write_answer
 
 _answers = tables.answers
 _NAMED = 5  # ids that a message names at most
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Name what was edited by hand into nonsense."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise Text2SqlError(f"{what} makes no sense: {error}") from error
 
 
 class ReportingStore(Database):
@@ -117,13 +127,15 @@ class ReportingStore(Database):
             .order_by(table.c.position)
             .limit(most)
         )
-        return [decode_row(row.cells, row.marks) for row in self.read(query)]
+        with _told(f"a row of answer {answer.id} ({answer.question_id})"):
+            return [result_row(row, answer.columns) for row in self.read(query)]
 
     def candidates(self, answer: StoredAnswer) -> list[AnswerCandidate]:
         """Return the candidates of an answer in the order in which they were sampled."""
         table = tables.candidates
         query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
-        return [candidate_of(row) for row in self.read(query)]
+        with _told(f"a candidate of answer {answer.id} ({answer.question_id})"):
+            return [candidate_of(row) for row in self.read(query)]
 
     def previous(self, answer: StoredAnswer) -> StoredAnswer | None:
         """Return the published answer before this one, or None."""

@@ -30,7 +30,7 @@ def command(first: str, second: str, as_json: bool) -> None:
     \b
     Exit status:
       0  compared
-      1  something to mend: no such run or file, or not the same questions
+      1  something to mend: no such run or file, or not the same questions or databases
       2  wrong usage
     """
     root = local_root()

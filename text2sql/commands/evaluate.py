@@ -117,9 +117,9 @@ def command(
     Questions without SQL have their gold queries in a file beside them, dev_gold.sql for dev.json:
     one a line, the SQL, a tab, the database.
 
-    The JSON names the questions file, and that of gold, by its sha256: numbers of two different
-    files must not be compared. Results of earlier runs are kept in ~/.cache/text2sql (or below
-    XDG_CACHE_HOME).
+    The JSON names the questions file, that of gold and the databases by their sha256: numbers of
+    different ones must not be compared. Results of earlier runs are kept in ~/.cache/text2sql (or
+    below XDG_CACHE_HOME).
 
     \b
     Exit status:

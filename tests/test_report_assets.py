@@ -219,6 +219,15 @@ def test_the_reporting_url_comes_from_config_environment_or_root(tmp_path, monke
     assert ReportingDatabase(url="sqlite:///x").url_below(tmp_path) == "sqlite:///x"
 
 
+def test_reports_are_below_the_root_whatever_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    root = tmp_path / "what? 100%41"
+    with ReportingDatabase().open(root) as store:
+        assert store.latest_answers() == []
+    assert [file.name for file in tmp_path.iterdir()] == ["what? 100%41"]
+    assert (root / "reporting.sqlite").is_file()
+
+
 def test_the_shipped_questions_bring_their_own_database(place):
     result = place.run(report_questions)
     assert checks(result) == {"databases_found": True}

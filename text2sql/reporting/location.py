@@ -15,6 +15,15 @@ def reporting_url(root: Path | None = None) -> str:
 
     That is ``reporting.sqlite`` below the artifact root, the local project's without one given.
     """
-    return (
-        os.environ.get(URL_VARIABLE) or f"sqlite:///{(root or local_root()) / 'reporting.sqlite'}"
-    )
+    file = (root or local_root()) / "reporting.sqlite"
+    return os.environ.get(URL_VARIABLE) or sqlite_url(file)
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of an SQLite file; of a path with ``?`` or ``%``, one that means that path."""
+    path = str(file)
+    if not {"?", "%"} & set(path):
+        return f"sqlite:///{path}"
+    from sqlalchemy.engine import URL
+
+    return URL.create("sqlite", database=path).render_as_string()

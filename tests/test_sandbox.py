@@ -451,6 +451,23 @@ def test_misspelt_quoted_columns_are_told(sandbox, database, sql, misspelt):
     assert sandbox.execute(database, sql, strict_text=True).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("sql", "columns"),
+    [
+        ("SELECT 's' FROM t", ["s"]),
+        ("SELECT DISTINCT 'S' FROM t ORDER BY 'a' DESC", ["S", "a"]),
+        ("SELECT s, count('a'), sum( 'a' ) FROM t GROUP BY 's'", ["a", "s"]),
+        ("SELECT a FROM t WHERE s = 's' OR s IN ('s', 'a')", []),
+        ("SELECT 's' || a, replace(s, 'a', 's'), 'other' FROM t", []),
+        ("SELECT 'other', count('x') FROM t", []),
+    ],
+)
+def test_columns_in_single_quotes_are_told(sandbox, database, sql, columns):
+    result = sandbox.execute(database, sql)
+    assert [w.split("'")[1] for w in result.warnings] == columns
+    assert sandbox.execute(database, sql, strict_text=True).warnings == ()
+
+
 @pytest.mark.parametrize(("left", "told"), [(60, 1), (20, 0)])
 def test_a_late_result_is_not_lost_to_a_look_at_its_names(database, left, told):
     sql = 'SELECT "nope" FROM t'

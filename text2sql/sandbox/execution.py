@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
 
 from text2sql.sandbox.channel import RUNNING, WRITING, Progress
 from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache, replacing
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
-from text2sql.sandbox.misspelt import misspelt
+from text2sql.sandbox.misspelt import doubts_about
 from text2sql.sandbox.results import (
     QueryResult,
     ResultDigest,
@@ -133,11 +134,13 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
         result = _take_in(cursor, _names([column[0] for column in cursor.description or ()]), job)
     finally:
         cursor.close()
-    if result.status is not Status.OK or job.strict_text or '"' not in statement.text:
+    quoted = '"' in statement.text or "'" in statement.text
+    if result.status is not Status.OK or job.strict_text or not quoted:
         return result
     if monotonic() > database.deadline - job.seconds / 2:
         return result  # to compile it once more might take until it is late
-    return _with_warnings(result, misspelt(statement.text, database))
+    doubts = tuple(doubts_about(statement.text, database))
+    return replace(result, warnings=doubts) if doubts else result
 
 
 def _names(columns: list[str]) -> tuple[str, ...]:
@@ -231,8 +234,3 @@ def _unicode_message(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "a column name is not valid UTF-8; name the result columns with AS"
     return f"the statement holds a character that SQLite cannot read: {error}"
-
-
-def _with_warnings(result: QueryResult, names: list[str]) -> QueryResult:
-    warnings = tuple(f'"{name}" is not a column; SQLite read it as text' for name in names)
-    return QueryResult(**(vars(result) | {"warnings": warnings}))

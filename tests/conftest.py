@@ -1,6 +1,7 @@
-"""What tests share: where the real material lies, when it is there."""
+"""What tests share: how they run, the real material where it is there, and a sandbox."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-REPO = Path(__file__).resolve().parent.parent
+from text2sql.sandbox import Sandbox
 
+REPO = Path(__file__).resolve().parent.parent
 
 settings.register_profile("text2sql", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("text2sql")  # a busy machine is slow, and nothing is wrong with the tests
@@ -47,3 +49,10 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("real BIRD and Spider material is not beside this checkout")
     return folder
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox with two workers, for tests that need no other."""
+    with Sandbox(2) as shared:
+        yield shared

@@ -18,17 +18,10 @@ from text2sql.prompts import (
     prompt_revision,
     sql_in,
 )
-from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 
 QUERY = "SELECT count(*) FROM city"
 XML = f"<tool_call>\n<function=submit>\n<parameter=sql>\n{QUERY}\n</parameter>\n</function>\n"
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

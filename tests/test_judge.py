@@ -21,7 +21,7 @@ from text2sql.judge import (
     verdict_of,
 )
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
+from text2sql.sandbox import Limits, QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
 from text2sql.scoring import question_id, score_predictions
 
@@ -31,12 +31,6 @@ INSERT INTO t VALUES (1, '1'), (2, 'b'), (2, 'b'), (3, NULL);
 CREATE TABLE bad (x TEXT);
 INSERT INTO bad VALUES (CAST(x'e9' AS TEXT));
 """
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as shared:
-        yield shared
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +69,9 @@ VALUES = st.one_of(
 ROW = st.tuples(VALUES, VALUES) | st.tuples(VALUES)
 RESULT = st.lists(ROW, max_size=5)
 SIMILAR = st.lists(
-    st.tuples(st.sampled_from([None, 0, 1, 1.0, -0.0, "1", "a", b"a", b"1", 2.0**53, 2**53 + 1])),
+    st.tuples(
+        st.sampled_from([None, 0, 1, True, 1.0, -0.0, "1", "a", b"a", b"1", 2.0**53, 2**53 + 1])
+    ),
     max_size=4,
 )
 

@@ -21,7 +21,6 @@ from text2sql.model_card import render_card
 from text2sql.parts import Strengths
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
-from text2sql.sandbox import Sandbox
 from text2sql.score_table import score_rows
 from text2sql.scores import BASE, TRAINED, Scores
 from text2sql.scoring import score_many, score_predictions
@@ -39,12 +38,6 @@ ISSUES = [
     {"id": "1", "reason": "A tie.", "source": "read by us", "also": [ANN]},
     {"id": 2, "reason": "Best at what?", "source": "read by us"},
 ]
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as shared:
-        yield shared
 
 
 @pytest.fixture(scope="module")

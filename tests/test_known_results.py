@@ -21,12 +21,6 @@ def fine_clock(monkeypatch):
     monkeypatch.setattr(known_results, "_CLOCK_TICK_NS", 0)
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(2) as shared:
-        yield shared
-
-
 @pytest.fixture
 def closed():
     """A sandbox that runs nothing: what it seems to answer was known."""

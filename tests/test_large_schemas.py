@@ -6,19 +6,12 @@ import csv
 import pytest
 from agent_databases import ask, make_database
 
-from text2sql.sandbox import Sandbox
 from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 from text2sql.tools import Tools
 
 CHARS = AgentSettings().output_chars
 HEADER = ["original_column_name", "column_name", "column_description", "data_format"]
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

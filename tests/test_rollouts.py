@@ -19,19 +19,12 @@ from text2sql.judge import run_gold
 from text2sql.policy import Sampling
 from text2sql.policy.server import Retry, ServerPolicy
 from text2sql.rollouts import RolloutStore, collect, sample_rollouts
-from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 
 GOLD = "SELECT count(*) FROM city"
 HOT = Sampling(temperature=1.0)
 QUICK = Retry(attempts=2, first_wait=0.005, longest_wait=0.01)
 HERE = Path(__file__).resolve().parent
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

@@ -47,12 +47,6 @@ ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELEC
 UNINTERRUPTIBLE = "SELECT instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || '1')"
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(2) as shared:
-        yield shared
-
-
 @pytest.fixture
 def database(tmp_path):
     return build(tmp_path / "folder" / "shop.sqlite")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from text2sql.errors import Text2SqlError
-from text2sql.sandbox import Limits, Sandbox, Status
+from text2sql.sandbox import Limits, Status
 from text2sql.sandbox.syscalls import deny_changes
 
 TABLE = "CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);"
@@ -31,12 +31,6 @@ def stale_super_journal(name: bytes = b"/nowhere/x-mj0123456A") -> bytes:
     """A journal that belongs to a transaction over several databases, which is long over."""
     ending = name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big") + JOURNAL[:8]
     return JOURNAL[:8] + b"\xff" * 504 + (0x40000000 // 4096 + 1).to_bytes(4, "big") + ending
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as shared:
-        yield shared
 
 
 def state(folder: Path) -> dict[str, tuple[object, ...]]:

@@ -17,7 +17,6 @@ from text2sql.policy import ContextOverflow, Sampling
 from text2sql.policy.connections import fetch, proxy_for
 from text2sql.policy.open import open_policy
 from text2sql.policy.server import Retry, ServerPolicy
-from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 from text2sql.tool_calls import checked
 from text2sql.tools import TOOL_SCHEMAS
@@ -629,12 +628,6 @@ def test_opening_what_is_no_policy_server(answer):
         threading.Thread(target=greet, args=(listening, answer), daemon=True).start()
         with pytest.raises(Text2SqlError, match=r"No policy server answers|lists no models"):
             open_policy(f"http://127.0.0.1:{listening.getsockname()[1]}")
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture

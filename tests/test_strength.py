@@ -35,12 +35,6 @@ INSERT INTO power VALUES (1, 'fly'), (1, 'swim'), (2, 'fly'), (7, 'fly'), (NULL,
 
 
 @pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(2) as shared:
-        yield shared
-
-
-@pytest.fixture(scope="module")
 def database(tmp_path_factory):
     path = tmp_path_factory.mktemp("strength") / "heroes.sqlite"
     with sqlite3.connect(path) as connection:

@@ -10,16 +10,9 @@ from agent_databases import ask, make_database
 from text2sql.descriptions import read_descriptions
 from text2sql.errors import Text2SqlError
 from text2sql.render import Budget, render_cell
-from text2sql.sandbox import Sandbox
 from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 from text2sql.tools import TOOL_NAMES, TOOL_SCHEMAS, Tools
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(1) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture
@@ -301,6 +294,13 @@ def test_a_table_may_have_any_name(use, name):
     )
     assert "e.g. 7" in shown[0]
     assert shown[1] == "x\n7\n(1 row)"
+
+
+def test_tables_whose_names_sqlite_tells_apart(use):
+    script = 'CREATE TABLE "Ä" (x); CREATE TABLE "ä" (y); CREATE TABLE "ä " (z)'
+    names = ("Ä", "ä", '"ä "', "`ä`")
+    shown, _ = use(*(("sample_rows", {"table": name}) for name in names), script=script)
+    assert [text[0] for text in shown] == ["x", "y", "z", "y"]
 
 
 def test_a_misspelt_quoted_column_is_pointed_out(use):

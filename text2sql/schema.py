@@ -58,11 +58,12 @@ class DatabaseSchema:
         Spaces around it are part of its name only where two tables differ in nothing else.
         """
         written = name.strip()
-        for wanted in (written.lower(), _unquoted(written).lower()):
-            named = [table for table in self.tables if table.name.lower() == wanted]
-            spaced = [t for t in self.tables if t.name.lower().strip() == wanted.strip()]
-            if found := [*named, *spaced]:
-                return found[0]
+        for wanted in (written, _unquoted(written)):
+            named = [table for table in self.tables if table.name.lower() == wanted.lower()]
+            folded = wanted.lower().strip()
+            spaced = [table for table in self.tables if table.name.lower().strip() == folded]
+            if found := named or spaced:  # SQLite tells Ä and ä apart
+                return min(found, key=lambda table: table.name != wanted)
         return None
 
     def names_like(self, name: str) -> list[str]:

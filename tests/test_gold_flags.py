@@ -43,12 +43,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(2) as sandbox:
-        yield sandbox
-
-
 @pytest.fixture
 def flags_of(database: Path, sandbox: Sandbox):
     def run(*queries: str) -> list[GoldFlag]:

@@ -26,6 +26,7 @@ from text2sql.judge import run_gold
 from text2sql.policy.base import PolicyInfo
 from text2sql.policy.local import LocalPolicy, ModelPolicy
 from text2sql.policy.revision import directory_revision
+from text2sql.processes import GuardedProcess
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
 from text2sql.training.config import GrpoRun, read_prompts, read_run
@@ -377,3 +378,17 @@ def children(pid):
     for task in Path(f"/proc/{pid}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
     return found
+
+
+BETWEEN = """
+import subprocess, sys
+program = "from text2sql.training.child import end_with_parent; end_with_parent(); print('done')"
+subprocess.run([sys.executable, "-c", program], check=True)
+"""
+
+
+def test_a_program_in_between_keeps_the_heartbeat_to_itself(tmp_path):
+    log = tmp_path / "log"
+    with GuardedProcess([sys.executable, "-c", BETWEEN], log) as running:
+        assert running.process.wait(60) == 0, log.read_text()
+    assert log.read_text() == "done\n"

@@ -91,9 +91,12 @@ def corrections(listed, dataset, questions, sandbox) -> dict[str, Correction]:
     return run_corrections(issues, questions, sandbox)
 
 
+@pytest.mark.parametrize("form", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("name", ["issues.yaml", "issues.json"])
-def test_a_list_is_read(dataset, tmp_path, name):
-    (found,) = read_issues(write(tmp_path / name, digest_of(dataset), ISSUES, name="heroes"))
+def test_a_list_is_read(dataset, tmp_path, name, form):
+    file = write(tmp_path / name, digest_of(dataset), ISSUES, name="heroes")
+    file.write_text(file.read_text(encoding="utf-8"), form)
+    (found,) = read_issues(file)
     assert (found.name, len(found.questions_sha256)) == ("heroes", 64)
     assert [issue.kind for issue in found.issues] == ["corrected", "second gold", "flagged"]
     assert [issue.golds for issue in found.issues] == [(TALLEST,), (ANN,), ()]
@@ -140,7 +143,7 @@ def test_other_damage_is_named(tmp_path):
         (tmp_path / name).write_text(text)
         with pytest.raises(Text2SqlError, match=sentence):
             read_issues(tmp_path / name)
-    with pytest.raises(Text2SqlError, match="cannot be read"):
+    with pytest.raises(Text2SqlError, match=r"known issues .*nowhere.yaml: No such"):
         read_issues(tmp_path / "nowhere.yaml")
 
 

@@ -66,10 +66,14 @@ def verdicts(folder: Path) -> list[str]:
         ([{"id": n, "sql": sql} for n, sql in enumerate(RIGHT, 10) for _ in "ab"], "p.json"),
         ({f"{n:03}.0": sql for n, sql in enumerate(RIGHT, 10)}, "p.json"),
         (dict(enumerate(RIGHT, 10)), "utf-16.json"),
+        (
+            {"votes": 8, "rows": [{"id": n, "sql": sql} for n, sql in enumerate(RIGHT, 10)]},
+            "p.json",
+        ),
     ],
     ids=[
         *("texts", "Spider's", "databases", "blank lines", "tabs and databases", "tabs", "BIRD's"),
-        *("pandas", "objects", "twice", "keys", "PowerShell"),
+        *("pandas", "objects", "twice", "keys", "PowerShell", "within"),
     ],
 )
 def test_forms_that_people_have(folder, content, name):

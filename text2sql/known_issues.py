@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from text2sql.datasets.text_files import read_text
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.files import file_digest
 from text2sql.judge import GoldResult, Verdict, gold_result
@@ -102,10 +103,7 @@ def read_issues(file: Path) -> list[DatasetIssues]:
 
 
 def _load(file: Path) -> Any:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Text2SqlError(f"The known issues {file} cannot be read: {error}.") from error
+    text = read_text(file, "the known issues")
     form = "JSON" if file.suffix.lower() == ".json" else "YAML"
     try:
         return json.loads(text) if form == "JSON" else _yaml(file, text)

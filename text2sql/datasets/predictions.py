@@ -163,9 +163,18 @@ def _parse(text: str, path: Path) -> list[Any] | _Object:
         return _parse_lines(text, path, whole)
     if isinstance(content, _Object) and isinstance(_sql(content), str):
         return [content]
-    if isinstance(content, list | _Object):
+    if isinstance(content, _Object):
+        lists = [value for value in content.values() if _are_objects(value)]
+        return lists[0] if len(lists) == 1 else content
+    if isinstance(content, list):
         return content
     raise Text2SqlError(f"{path} must hold an object or a list of predictions.")
+
+
+def _are_objects(value: Any) -> bool:
+    return (
+        isinstance(value, list) and all(isinstance(row, _Object) for row in value) and value != []
+    )
 
 
 def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:

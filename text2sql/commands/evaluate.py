@@ -16,10 +16,7 @@ from text2sql.commands.evaluate_export import export_predictions, require_forms
 from text2sql.commands.evaluate_output import (
     print_rules,
     print_scores,
-    report_failures,
-    report_golds,
-    report_issues,
-    report_left_out,
+    report,
 )
 from text2sql.commands.evaluate_result import as_object, listed, rule_parts
 from text2sql.commands.places import require_apart
@@ -128,14 +125,14 @@ def command(
       2  wrong usage
       6  scored, but some questions could not be judged (a worker or a database failed)
     """
-    printed = json_path == _STDOUT
-    if json_path is not None and not printed:
-        require_writable(json_path)
+    out = None if json_path == _STDOUT else json_path
+    if out is not None:
+        require_writable(out)
     gold = gold_beside(questions)
     records = read_records(questions, databases, "dev", gold)
     asked = usable(records, questions, databases, "scored", "a gold SQL and its database")
     read = [questions, gold, predictions, issues_path, *(one.database for one in asked)]
-    require_apart([None if printed else json_path, *export], read)
+    require_apart([out, *export], read)
     keys = [file_key(record.question.key, record.reason) for record in records]
     sql = read_predictions(predictions, asked, keys)
     export_predictions(export, predictions, records)
@@ -152,13 +149,10 @@ def command(
     rules = rule_parts(asked, values)
     found = as_object(questions, gold, digests, scores, rules, efficiency, used)
     text = json.dumps(found, indent=1)
-    if json_path is not None and not printed:
-        write_whole(json_path, text + "\n")  # first: whoever reads what is printed may leave
-    report_left_out(records, sql)
-    report_golds(scores)
-    report_issues(used)
-    report_failures(scores, sql)
-    if printed:
+    if out is not None:
+        write_whole(out, text + "\n")  # first: whoever reads what is printed may leave
+    report(records, sql, scores, used)
+    if json_path == _STDOUT:
         click.echo(text)
     else:
         print_scores(scores)

@@ -34,8 +34,18 @@ _FAILURES = {
 _FENCE = "```"
 
 
-def report_left_out(records: list[Record], sql: Predictions) -> None:
-    """Say on standard error which questions and predictions do not count, and why."""
+def report(
+    records: list[Record], sql: Predictions, scores: PredictionScores, used: Mapping[str, Any]
+) -> None:
+    """Say on standard error what has to be known of the numbers; ``used`` are known issues."""
+    _report_left_out(records, sql)
+    _report_golds(scores)
+    _report_issues(used)
+    _report_failures(scores, sql)
+
+
+def _report_left_out(records: list[Record], sql: Predictions) -> None:
+    """Say which questions and predictions do not count, and why."""
     report_unusable(records)
     empty = [key for key, text in sql.items() if not text.strip()]
     for name, keys, words in (
@@ -81,7 +91,7 @@ def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
         )
 
 
-def report_golds(scores: PredictionScores) -> None:
+def _report_golds(scores: PredictionScores) -> None:
     """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
     ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
     failing = [gold for gold in ran if gold.failing]
@@ -103,14 +113,14 @@ def report_golds(scores: PredictionScores) -> None:
         )
 
 
-def report_issues(used: Mapping[str, Any]) -> None:
+def _report_issues(used: Mapping[str, Any]) -> None:
     """Say on standard error how many of the known issues count, by kind, and how many do not."""
     counts = [f"{count} {kind}" for kind, count in used.items() if kind != "sha256" and count]
     if used:
         click.echo(f"known issues: {', '.join(counts) or 'none'}", err=True)
 
 
-def report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
+def _report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
     """Say on standard error how the first of the queries that fail, in each way, does so."""
     for verdict, words in _FAILURES.items():
         failed = [item for item in scores.scored if item.verdict is verdict]

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,17 @@ def test_the_overview_lists_what_was_refused(place, tmp_path):
     ]
     assert rows[0]["question"] == "'=HYPERLINK(1)"
     assert not (tmp_path / "answer_bad.csv").exists()
+
+
+def test_an_export_says_which_rows_are_missing(place, tmp_path):
+    place.answerer = replace(place.answerer, keep_rows=2)
+    place.answer(place.question("q", "SELECT id FROM shop"), place.question("one", COUNT))
+    _, text = run(place, "export", "--day", DAY, "--to", tmp_path)
+    assert "note: q: the first 2 of 3 rows were kept" in text
+    assert "note: one" not in text
+    rows = list(csv.DictReader((tmp_path / "answers.csv").open(newline="")))
+    kept = [(row["question_id"], row["row_count"], row["rows_kept"]) for row in rows]
+    assert kept == [("one", "1", "1"), ("q", "3", "2")]
 
 
 def test_parquet_keeps_types_and_text_as_they_are(place, tmp_path):

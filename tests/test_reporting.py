@@ -486,6 +486,15 @@ def test_what_somebody_else_calls_like_a_view_stays(store, kind):
     assert query(store, f'SELECT n FROM "{view}"') == [(7,)]
 
 
+def test_a_views_name_is_no_statement_whatever_it_was_edited_to(store):
+    name = """x"; DROP TABLE candidates; --"""
+    run_sql(store, f"UPDATE questions SET view_name = '{name}' WHERE id = 'q1'")
+    store.write_answer(answered(ask()))
+    quoted = name.replace('"', '""')
+    assert query(store, f'SELECT n FROM "{quoted}"') == [(1,)]
+    assert count(store, tables.candidates) == 0
+
+
 def test_similar_ids_have_views_of_their_own(store):
     ids = ["best-shops", "best_shops", "Best-Shops", "x" * 100, "x" * 99, "rows"]
     save(store, *map(ask, ids))

@@ -123,13 +123,15 @@ def export(
     store: ReportingStore, day: datetime, format_: Format, folder: Path, as_json: bool
 ) -> None:
     """Write a day's answers as files: one for each, and one that lists all of them."""
-    from text2sql.reporting.export import export_answers
+    from text2sql.reporting.export import cut_notes, export_answers
     from text2sql.reporting.finding import find_answers
 
     found = find_answers(store, day.date())
     if not found:
         raise Text2SqlError(f"nothing was asked on {day:%Y-%m-%d} in {store.name}")
     files = [str(file) for file in export_answers(store, found, folder, format_)]
+    for note in cut_notes(found):
+        click.echo(f"note: {note}", err=True)
     click.echo(_json({"answers": len(found), "files": files}) if as_json else "\n".join(files))
 
 

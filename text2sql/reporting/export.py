@@ -64,6 +64,16 @@ def export_answers(
     return files
 
 
+def cut_notes(answers: Iterable[StoredAnswer]) -> list[str]:
+    """Say of which answers the tables, and so the files, have only the first rows."""
+    sizes = [(one.question_id, one.rows_kept or 0, one.row_count or 0) for one in answers]
+    return [
+        f"{name}: the first {kept:,} of {of:,} rows were kept"
+        for name, kept, of in sizes
+        if kept < of
+    ]
+
+
 def _overview_row(answer: StoredAnswer) -> dict[str, Any]:
     row = {column.name: getattr(answer, column.name) for column in _OVERVIEW_COLUMNS}
     return row | {"scheduled_at": answer.scheduled_at.isoformat()}

@@ -73,7 +73,7 @@ def replace_view(
     Cells are read by name: a column that a later answer lacks shows as NULL. Of a very wide
     answer the view has the first ``MOST_COLUMNS``.
     """
-    connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{view}"')
+    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {_quoted(view)}")
     connection.exec_driver_sql(
         view_sql(connection.dialect.name, view, question_id, columns[:MOST_COLUMNS])
     )
@@ -82,20 +82,25 @@ def replace_view(
 def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column]) -> str:
     """Return the statement that creates a question's view.
 
-    Names are letters, digits and ``_`` (``values.safe_name``) and the id is checked by
-    ``ReportQuestion``, so nothing here can end a quoted name or a string.
+    Columns are letters, digits and ``_`` (``values.safe_name``), the id is checked by
+    ``ReportQuestion`` and the view's name, which a person may have edited, is quoted: nothing here
+    can end a name or a string.
     """
     shown = [f'{_typed(dialect, column)} AS "{column.name}"' for column in columns]
     taken = [column.name for column in columns]
     for label, source in _ABOUT:
         shown.append(f'a.{source} AS "{free_name(label, taken)}"')
     return (
-        f'CREATE VIEW "{view}" AS SELECT {", ".join(shown)}'
+        f"CREATE VIEW {_quoted(view)} AS SELECT {', '.join(shown)}"
         " FROM answers a JOIN answer_rows r ON r.answer_id = a.id WHERE a.id = ("
         f"SELECT b.id FROM answers b WHERE b.question_id = '{question_id}'"
         " AND b.status = 'answered' ORDER BY b.scheduled_at DESC LIMIT 1)"
         " ORDER BY r.position"
     )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _typed(dialect: str, column: Column) -> str:

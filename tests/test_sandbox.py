@@ -557,6 +557,17 @@ def test_a_database_of_the_future_is_no_mistake_of_a_query(sandbox, database, pl
         sandbox.execute(database, "SELECT a FROM t")
 
 
+@pytest.mark.parametrize("view", ["SELECT group_concat(a ORDRE BY a) FROM t", "SELECT 1_0_x"])
+def test_a_schema_of_the_future_is_told(sandbox, tmp_path, view):
+    script = f"""
+    CREATE TABLE t (a); CREATE VIEW v AS SELECT 1; PRAGMA writable_schema = 1;
+    UPDATE sqlite_master SET sql = 'CREATE VIEW v AS {view}' WHERE name = 'v'
+    """
+    database = build(tmp_path / "new.sqlite", script)
+    with pytest.raises(Text2SqlError, match=r"newer SQLite than .* \(malformed .* \(v\)"):
+        sandbox.execute(database, "SELECT a FROM t")
+
+
 def test_a_path_from_a_folder_that_is_gone(sandbox, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep, time_ns
 
 from text2sql.sandbox.files import odd_file
-from text2sql.sandbox.foreign import no_database
+from text2sql.sandbox.foreign import foreign
 from text2sql.sandbox.limits import MESSAGE_CHARS, SQLITE_LIMITS
 from text2sql.sandbox.locks import is_in_use
 from text2sql.sandbox.statements import is_malformed, pragma_reads
@@ -227,8 +227,8 @@ def _open_database(path: str, seconds: float, pauses: tuple[float, ...] = _PAUSE
         if pauses and _UNUSABLE.get(code & 0xFF) == _READ_ONLY_WAL:  # who closes it removes its log
             sleep(pauses[0])
             return _open_database(path, seconds, pauses[1:])
-        reason = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
-        reason = no_database(path) if code & 0xFF == sqlite3.SQLITE_NOTADB else reason
+        known = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
+        reason = foreign(path, error) or known
         if reason is None:
             raise
         raise UnusableDatabase(f"{path}: {reason} ({str(error)[:MESSAGE_CHARS]}).") from error

@@ -1,6 +1,9 @@
-"""What a file that is no SQLite database may be. Runs inside a worker, which holds no locks."""
+"""What a file may be that this SQLite cannot read. Runs inside a worker, which holds no locks."""
 
 from __future__ import annotations
+
+import re
+import sqlite3
 
 _HEAD = 200  # bytes
 _PACKED = "it is packed{}; unpack it first"
@@ -28,7 +31,25 @@ _INSIDE = (
 _UNKNOWN = "or it is encrypted; name another file, or a copy without encryption"
 
 
-def no_database(path: str) -> str:
+_GRAMMAR = re.compile(
+    r"malformed database schema .*(?:syntax error|unrecognized token|unknown table option)",
+    re.DOTALL,
+)
+
+
+def foreign(path: str, error: sqlite3.Error) -> str:
+    """Say what a file is that is no database, or one of a newer SQLite; nothing for any other."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
+        return _no_database(path)
+    if _GRAMMAR.match(str(error)):
+        return (
+            "its schema is damaged, or written for a newer SQLite than the one here "
+            f"({sqlite3.sqlite_version}): use a newer one, or drop what the message names"
+        )
+    return ""
+
+
+def _no_database(path: str) -> str:
     """Say that a file is no SQLite database, what it looks like, and what to do."""
     try:
         with open(path, "rb") as file:

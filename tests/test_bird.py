@@ -159,6 +159,8 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text("[]")
     with pytest.raises(Text2SqlError, match="dev_databases or dev_database or databases"):
         load_split(tmp_path, "dev")
+    with pytest.raises(Text2SqlError, match=r"dev\.json is a file; give the folder"):
+        read_records(tmp_path / "dev.json", tmp_path / "dev.json", "dev")
 
 
 def test_an_unknown_database_is_reported_with_the_near_match_and_left_out(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ def database_files(folder: Path) -> dict[str, Path]:
 
     BIRD's and Spider's form is ``<db_id>/<db_id>.sqlite``; ``<db_id>.sqlite`` is one too.
     """
+    if folder.is_file():
+        raise Text2SqlError(f"{folder} is a file; give the folder that it lies in, unpacked.")
     if not folder.is_dir():
         raise Text2SqlError(f"There is no folder of databases {folder}; check the path.")
     found: dict[str, Path] = {}

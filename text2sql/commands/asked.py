@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,22 +26,21 @@ def usable(
         raise Text2SqlError(f"{questions} holds no questions.")
     found = [record.question for record in records if record.reason is None]
     if not found:
-        named = sorted({record.question.db_id for record in records})[:5]
+        named = sorted({record.question.db_id for record in records})
         raise Text2SqlError(
             f"No question of {questions} can be {use} with {databases}: it needs {needed}; the "
-            f"file names {', '.join(named)}{_elsewhere(databases)}."
+            f"file names {', '.join(named[:5])}{_below(databases, named)}."
         )
     return found
 
 
-def _elsewhere(databases: Path) -> str:
-    """Say where databases lie, where the folder that was named has none but one below it."""
-    with suppress(Text2SqlError):  # a folder that may not be read is no place to point at
-        if database_files(databases):
-            return ""
-        for depth, folder in walk(databases):
-            if depth > _DEPTH:
-                break
-            if depth and (found := database_files(folder)):
-                return f", and {folder} has {', '.join(list(found)[:3])}"
+def _below(databases: Path, named: Collection[str]) -> str:
+    """Say which folder below the one that was given has databases of these names."""
+    with suppress(Text2SqlError, OSError):  # a folder that may not be read is no place to point at
+        if not database_files(databases):
+            for depth, folder in walk(databases):
+                if depth > _DEPTH:
+                    break
+                if found := database_files(folder).keys() & set(named):
+                    return f", and {folder} has {', '.join(sorted(found)[:3])}"
     return ""

@@ -44,7 +44,7 @@ def bird_submission(questions: Sequence[Question], sql: Mapping[str, str]) -> st
     """Return BIRD's predict_dev.json: position in the questions file to SQL and database.
 
     ``questions`` are all rows of the file in its order, ``sql`` goes by question key. A missing
-    answer is empty, which the evaluator counts as an error.
+    answer is empty, which to the evaluator matches a gold query without rows and nothing else.
     """
     rows = {
         str(place): f"{sql.get(question.key, '')}{BIRD_SEPARATOR}{question.db_id}"

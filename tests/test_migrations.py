@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from click.testing import CliRunner
 from reporting_databases import (
     empty_reporting_url,
     own_schema,
@@ -18,6 +19,7 @@ from reporting_databases import (
     reporting_url,
 )
 
+from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
 from text2sql.reporting import tables
 from text2sql.reporting.database import Database
@@ -145,6 +147,18 @@ def test_the_view_of_latest_answers_only_gains_columns_at_its_end(empty_reportin
 def latest_columns(connection: sa.Connection) -> list[str]:
     found = connection.exec_driver_sql("SELECT * FROM latest_answers")
     return list(found.keys())
+
+
+def test_a_view_of_latest_answers_that_somebody_dropped_is_made_again(reporting_url):
+    with ReportingStore(reporting_url) as store, store.writing() as connection:
+        connection.exec_driver_sql("DROP VIEW latest_answers")
+    status = CliRunner().invoke(cli, ["reporting", "status", "--reporting", reporting_url])
+    assert (status.exit_code, "latest_answers is missing" in status.output) == (3, True)
+    done = CliRunner().invoke(cli, ["reporting", "upgrade", "--reporting", reporting_url])
+    assert "latest_answers is made again" in done.output
+    with Database(reporting_url) as database, database.writing() as connection:
+        assert latest_columns(connection) == list(tables.LATEST_ANSWERS_COLUMNS)
+        assert schema_status(database.engine).complete
 
 
 def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path):

@@ -31,7 +31,7 @@ def status(url: str, as_json: bool) -> None:
     Exit status:
       0  the tables are as this release needs them
       1  they are newer than this release, or something else's
-      3  they are older, or not there: run upgrade
+      3  they are older, lack their view or are not there: run upgrade
       6  the database is down
     """
     from text2sql.reporting.database import Database
@@ -46,10 +46,12 @@ def status(url: str, as_json: bool) -> None:
         found, name = schema_status(database.engine), database.name
     refuse_newer(found, name)
     if as_json:
-        click.echo(json.dumps({"database": name, "found": found.found, "needed": found.needed}))
+        versions = {"found": found.found, "needed": found.needed}
+        click.echo(json.dumps({"database": name, **versions, "complete": found.complete}))
     else:
-        click.echo(f"{name}: version {found.found or 'none'}, needed is {found.needed}")
-    raise SystemExit(0 if found.current else _OLD)
+        lacks = "; the view latest_answers is missing" if found.lacks_view else ""
+        click.echo(f"{name}: version {found.found or 'none'}, needed is {found.needed}{lacks}")
+    raise SystemExit(0 if found.complete else _OLD)
 
 
 @command.command("upgrade")
@@ -67,6 +69,8 @@ def upgrade_(url: str, as_json: bool) -> None:
         before, name = upgrade(database.writer), database.name
     if as_json:
         click.echo(json.dumps({"database": name, "found": before.found, "needed": before.needed}))
+    elif before.lacks_view:
+        click.echo(f"{name}: version {before.needed} already; latest_answers is made again")
     elif before.current:
         click.echo(f"{name}: version {before.needed} already, nothing to do")
     else:

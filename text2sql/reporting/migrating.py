@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.database import shown, wait_for_others
+from text2sql.reporting.tables import LATEST_ANSWERS
 
 NEWEST = "0003"
 """The version that this code works with: the highest number in ``migrations/versions``."""
@@ -19,15 +20,24 @@ _LOCK = 7_418_235_001
 
 @dataclass(frozen=True)
 class SchemaStatus:
-    """Which version the tables have (``found``, None without any) and which the code needs."""
+    """Which version the tables have (``found``, None without any) and which the code needs.
+
+    ``lacks_view`` says that they have it and that somebody dropped the view of latest answers.
+    """
 
     found: str | None
     needed: str = NEWEST
+    lacks_view: bool = False
 
     @property
     def current(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the tables have the version that is needed."""
         return self.found == self.needed
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.current and not self.lacks_view
 
     @property
     def newer(self) -> bool:
@@ -38,20 +48,24 @@ class SchemaStatus:
 def schema_status(engine: Engine) -> SchemaStatus:
     """Read which version the tables have."""
     with engine.connect() as connection:
-        return SchemaStatus(_found(connection))
+        return _status(connection)
 
 
 def upgrade(engine: Engine) -> SchemaStatus:
     """Bring the tables to the newest version in one transaction; return what was found before.
+
+    A view of latest answers that somebody dropped is made again.
 
     ``engine`` is a database's ``writer``. Processes that do it at once wait for each other.
     Raises Text2SqlError for tables of a newer release and for tables of something else.
     """
     with engine.begin() as connection:
         wait_for_others(connection, _LOCK)
-        before = SchemaStatus(_found(connection))
+        before = _status(connection)
         refuse_newer(before, _name(engine))
-        if not before.current:
+        if before.lacks_view:
+            _make_view(connection)
+        elif not before.current:
             _run_steps(connection)
     return before
 
@@ -63,10 +77,10 @@ def require_current(engine: Engine) -> None:
     """
     status = schema_status(engine)
     refuse_newer(status, _name(engine))
-    if status.current:
-        return
-    if engine.dialect.name == "sqlite":
+    if engine.dialect.name == "sqlite" and not status.complete:
         upgrade(engine)
+        return
+    if status.current:
         return
     what = f"has version {status.found}" if status.found else "has no counted version yet"
     raise Text2SqlError(
@@ -84,10 +98,18 @@ def refuse_newer(status: SchemaStatus, name: str) -> None:
         )
 
 
-def _found(connection: Connection) -> str | None:
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.scalar(sa.select(sa.table(VERSION_TABLE, sa.column("version_num"))))
+def _status(connection: Connection) -> SchemaStatus:
+    there = sa.inspect(connection).has_table
+    if not there(VERSION_TABLE):
+        return SchemaStatus(None)
+    found = connection.scalar(sa.select(sa.table(VERSION_TABLE, sa.column("version_num"))))
+    return SchemaStatus(found, lacks_view=found == NEWEST and not there(LATEST_ANSWERS))
+
+
+def _make_view(connection: Connection) -> None:
+    from text2sql.reporting.migrations.versions import v0003_verified
+
+    connection.exec_driver_sql(f"CREATE {v0003_verified.LATEST_ANSWERS}")
 
 
 def _run_steps(connection: Connection) -> None:

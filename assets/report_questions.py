@@ -1,5 +1,6 @@
 """The questions that people want answered every day, in the reporting tables."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.reporting.question_file import read_questions
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion, find_database
+from text2sql.reporting.seeding import ImportReport
 from text2sql.reporting.tables import questions as questions_table
 
 GROUP = "reporting"
@@ -35,7 +37,11 @@ SHOWN = 50
 class ReportQuestionsConfig(Form):
     """Where the questions and their databases come from."""
 
-    file: str = Field(default="", description="A YAML list of questions; empty: the shipped one.")
+    file: str = Field(
+        default="",
+        description="A YAML list of questions; empty: the shipped one, unless the tables hold "
+        "questions of yours alone.",
+    )
     databases: str = Field(
         default="",
         description="The folder of the databases; empty: the shipped questions' own database.",
@@ -60,14 +66,17 @@ def report_questions(
     """The questions as they are in the reporting tables, each with the path of its database.
 
     The file changes what nobody edited by hand. A question whose database is not there is kept
-    as it is written: it alone cannot be answered.
+    as it is written: it alone cannot be answered. Without a file the shipped questions come into
+    empty tables, and are never mixed into those that hold other questions alone.
     """
-    file = Path(config.file).expanduser().resolve() if config.file else shipped_questions()
-    folder = _folder(config.databases, root.path)
-    resolved = [_resolve(question, folder) for question in read_questions(file)]
+    report = ImportReport()
     with reporting.open(root.path) as store:
         table = QuestionTable(store)
-        report = table.import_file(file, [question for question, _ in resolved])
+        file = _file(config.file, table.files())
+        folder = _folder(config.databases, root.path, file)
+        resolved = [_resolve(question, folder) for question in _questions(file, table)]
+        if file is not None:
+            report = table.import_file(file, [question for question, _ in resolved])
         enabled, target = table.read(enabled_only=True).readable, store.name
     for note in report.notes():
         context.log.warning(note)
@@ -77,7 +86,7 @@ def report_questions(
     )
     return dg.MaterializeResult(
         metadata={
-            "file": dg.MetadataValue.path(file),
+            "file": dg.MetadataValue.path(file) if file else "none: the tables' own questions",
             "questions": records([_question_row(question) for question in enabled[:SHOWN]]),
             "enabled": len(enabled),
             "added": len(report.added),
@@ -97,10 +106,26 @@ def shipped_questions() -> Path:
     return Path(text2sql.__file__).parent / "datasets" / "pocket" / "report_questions.yaml"
 
 
-def _folder(databases: str, root: Path) -> Path:
+def _file(named: str, files: set[str]) -> Path | None:
+    """Return the file to import, or None where the tables hold questions, and none shipped."""
+    if named:
+        return Path(named).expanduser().resolve()
+    shipped = shipped_questions()
+    mixed = not files or any(Path(file).parts[-3:] == shipped.parts[-3:] for file in files)
+    return shipped if mixed else None
+
+
+def _questions(file: Path | None, table: QuestionTable) -> Sequence[ReportQuestion]:
+    """Return the questions of the file, or those that the tables hold."""
+    return table.read(enabled_only=True).readable if file is None else read_questions(file)
+
+
+def _folder(databases: str, root: Path, file: Path | None) -> Path:
     """Return the folder of the databases: the one that was named, or the shipped questions'."""
     if databases:
         return Path(databases).expanduser().resolve()
+    if file is None:
+        return root / REPORT_DATABASES
     return generate_business_databases(root / REPORT_DATABASES)
 
 

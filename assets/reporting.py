@@ -88,7 +88,7 @@ def report_answers(
     two runs of a day the second waits for the first.
     """
     end_with_parent()
-    day = context.partition_key
+    day = _day(context)
     champion = read_champion(root)
     with reporting.open(root.path) as store, sandbox.open() as box:
         questions, unreadable = _due(context, config, store)
@@ -106,6 +106,14 @@ def report_answers(
         context.log.info(f"delivery: {delivered.description}")
     _raise_if_all_failed(outcomes)
     return describe_day(outcomes, unreadable, mine, config, page, delivered, champion)
+
+
+def _day(context: dg.AssetExecutionContext) -> str:
+    if not context.has_partition_key:
+        raise Text2SqlError(
+            "This run has no day: choose one as the partition; text2sql answers run answers today."
+        )
+    return context.partition_key
 
 
 def _due(

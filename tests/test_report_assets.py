@@ -180,6 +180,8 @@ def test_a_day_on_which_everything_fails_fails_the_run(place):
 def test_without_champion_questions_or_the_promoted_weights_nothing_is_asked(place):
     with pytest.raises(Text2SqlError, match="materialize report_questions first"):
         place.answer()
+    with pytest.raises(Text2SqlError, match="This run has no day"):
+        place.answer(day=None)
     place.ask(shops=COUNT)
     place.load()
     place.promote("0123456789abcdef")
@@ -235,3 +237,21 @@ def test_the_shipped_questions_bring_their_own_database(place):
     assert databases == {place.root / "report_databases" / "store_chain" / "store_chain.sqlite"}
     assert all(database.is_file() for database in databases)
     assert len(place.query("SELECT id FROM questions")) >= 3
+    place.change("DELETE FROM questions WHERE id <> 'revenue'")
+    place.run(report_questions)  # they follow the shipped file from then on
+    assert len(place.query("SELECT id FROM questions")) >= 3
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_the_shipped_questions_are_not_mixed_into_questions_of_ones_own(place, by_hand):
+    place.ask(shops=COUNT)
+    place.load()
+    if by_hand:
+        place.change("UPDATE questions SET seed = NULL, seed_file = NULL")
+    result = place.run(report_questions)
+    assert checks(result) == {"databases_found": True}
+    assert metadata(result, "report_questions")["file"] == "none: the tables' own questions"
+    assert place.query("SELECT id FROM questions") == [("shops",)]
+    assert not (place.root / "report_databases").exists()
+    (place.databases / "shop.sqlite").unlink()
+    assert checks(place.run(report_questions)) == {"databases_found": False}

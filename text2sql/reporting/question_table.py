@@ -82,16 +82,24 @@ class QuestionTable:
         except (ValueError, TypeError) as error:
             raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
         if not rows:
-            raise Text2SqlError(f"there is no question {id!r} in {self._store.name}")
+            raise _unknown([id], self._store)
         question = question_of(rows[0])
         edited = edited_fields(question, rows[0].seed)
         return QuestionDetails(question, rows[0].view_name, rows[0].seed_file, edited)
+
+    def files(self) -> set[str]:
+        """Return the files that questions came from; ``""`` stands for those made by hand."""
+        rows = self._store.read(sa.select(_table.c.seed_file).distinct())
+        return {file or "" for (file,) in rows}
 
     def add(self, question: ReportQuestion) -> None:
         """Add a question; raise Text2SqlError where its id is taken."""
         with self._changing() as connection:
             if question.id in _ids(connection):
-                raise Text2SqlError(f"there is a question {question.id!r} already: edit it")
+                raise Text2SqlError(
+                    f"there is a question {question.id!r} already:"
+                    " change it with text2sql questions edit"
+                )
             _insert(connection, question)
 
     def edit(self, id: str, **changes: Any) -> ReportQuestion:
@@ -106,9 +114,7 @@ class QuestionTable:
         with self._changing() as connection:
             known = _ids(connection)
             if unknown := [id for id in ids if id not in known]:
-                raise Text2SqlError(
-                    f"there is no question {', '.join(map(repr, unknown))} in {self._store.name}"
-                )
+                raise _unknown(unknown, self._store)
             values = {"enabled": enabled, "updated_at": datetime.now(UTC)}
             connection.execute(sa.update(_table).where(_table.c.id.in_(ids)).values(values))
 
@@ -140,6 +146,13 @@ class QuestionTable:
         with self._store.writing() as connection:
             wait_for_others(connection, _LOCK)
             yield connection
+
+
+def _unknown(ids: Sequence[str], store: ReportingStore) -> Text2SqlError:
+    return Text2SqlError(
+        f"there is no question {', '.join(map(repr, ids))} in {store.name};"
+        " text2sql questions list shows all"
+    )
 
 
 def _ids(connection: Connection) -> set[str]:

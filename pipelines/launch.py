@@ -18,7 +18,7 @@ import dagster as dg
 from dagster import DagsterEventType as Event
 
 from assets.partitions import PARTITION_TAG
-from pipelines.orphans import OWNER_TAG, owner
+from pipelines.orphans import OWNER_TAG, free_pools, owner
 from resources.paths import CHECKOUT
 from resources.processes import GuardedProcess, last_lines
 from text2sql.errors import Text2SqlError
@@ -200,6 +200,7 @@ def _cancel(instance: dg.DagsterInstance, launch: str, process: GuardedProcess) 
     for run in _launched(instance, launch):
         if not run.is_finished:
             instance.report_run_canceled(run)
+    free_pools(instance)
 
 
 def _launched(instance: dg.DagsterInstance, launch: str) -> Sequence[dg.DagsterRun]:

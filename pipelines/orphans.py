@@ -33,7 +33,20 @@ def end_orphaned_runs(instance: dg.DagsterInstance) -> None:
     for run in instance.get_runs(dg.RunsFilter(statuses=unfinished)):
         if is_orphan(run):
             instance.report_run_failed(run, "The process that executed this run is gone.")
-            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    free_pools(instance)
+
+
+def free_pools(instance: dg.DagsterInstance) -> None:
+    """Free what ended runs still hold of the pools: the next run would wait for it for ever.
+
+    A step that had to be killed does not give its place back. Dagster's daemon sees to it, but
+    the command line works without one.
+    """
+    storage = instance.event_log_storage
+    for run_id in storage.get_concurrency_run_ids():
+        run = instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            storage.free_concurrency_slots_for_run(run_id)
 
 
 def is_orphan(run: dg.DagsterRun) -> bool:

@@ -135,6 +135,19 @@ def nothing():
     """A job without steps."""
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_a_cancelled_run_holds_of_a_pool_is_free_for_the_next(root, ended):
+    """A step that had to be killed has not given its place back."""
+    with open_instance() as instance:
+        run = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
+        instance.event_log_storage.claim_concurrency_slot("gpu", run.run_id, "grpo_policy")
+        if ended:
+            instance.report_run_canceled(run)
+    with open_instance() as instance:
+        held = instance.event_log_storage.get_concurrency_info("gpu")
+        assert held.active_slot_count == (0 if ended else 1)
+
+
 def test_orphaned_run_is_ended_and_others_are_left(root, tmp_path):
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(tmp_path / "alive"))

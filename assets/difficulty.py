@@ -26,7 +26,7 @@ from assets.prompt_files import (
     write_prompts,
 )
 from assets.rollout_sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
-from assets.run_check import read_forms
+from assets.run_check import read_forms, require_questions
 from assets.sampling import (
     describe_rollouts,
     plan_shards,
@@ -38,7 +38,7 @@ from assets.strength import require_strength, reward_strength
 from assets.training_config import GrpoConfig
 from assets.training_ready import require_ready
 from assets.versions import fingerprint
-from resources.forms import config_of_step
+from resources.forms import Form, config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.difficulty import leave_out_weak, rate, select, usable
@@ -67,10 +67,11 @@ def plan_base_rollouts(
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
     """Find out which rollouts are missing, say what they cost, and divide them into shards."""
     require_training_run(context)
-    _require_trainable(context, root)
+    forms = _require_trainable(context, root)
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
     questions = questions[: config.max_questions or None]
+    require_questions(forms, len(questions))
     dataset, start = own_current(context, root.path), find_start(root.path, config.start_from)
     wanted = rollout_set(
         policy,
@@ -90,12 +91,16 @@ def plan_base_rollouts(
     yield from plan_shards(root.path, [wanted], config, policy)
 
 
-def _require_trainable(context: dg.OpExecutionContext, root: ArtifactRoot) -> None:
-    """Refuse a run whose later stages would be refused, before anything is sampled for them."""
+def _require_trainable(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, Form]:
+    """Refuse a run whose later stages would be refused, before anything is sampled for them.
+
+    Returns the forms of those stages.
+    """
     config = context.run.run_config
     forms = read_forms(config, {key.to_user_string() for key in assets_of(context)})
     if isinstance(grpo := forms.get("grpo_policy"), GrpoConfig):
         require_ready(root.path, training_run_of(context) or "", config, grpo.trainer)
+    return forms
 
 
 @dg.op

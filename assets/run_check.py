@@ -7,7 +7,7 @@ that stage starts, which for the evaluation is after the training.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from assets.dev_config import DevRolloutsConfig
@@ -40,8 +40,19 @@ def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> di
         if name in assets
     }
     _check_filter(forms.get("base_rollouts"), forms.get("training_prompts"))
-    _check_steps(*(forms.get(n) for n in ("base_rollouts", "training_prompts", "grpo_policy")))
+    drawn = forms.get("base_rollouts")
+    if isinstance(drawn, BaseRolloutsConfig) and drawn.max_questions:
+        asked = f"base_rollouts asks only {drawn.max_questions} questions (max_questions)"
+        _require_enough(forms, drawn.max_questions, asked)
     return forms
+
+
+def require_questions(forms: Mapping[str, Form], count: int) -> None:
+    """Refuse a training that needs more prompts than there are questions to filter.
+
+    ``forms`` are those of the assets that the run makes. Raises Text2SqlError.
+    """
+    _require_enough(forms, count, f"only {count} training questions can be asked")
 
 
 def _mapping(values: Any) -> Mapping[str, Any]:
@@ -89,22 +100,23 @@ def _check_filter(drawn: Form | None, kept: Form | None) -> None:
         )
 
 
-def _check_steps(drawn: Form | None, kept: Form | None, grpo: Form | None) -> None:
-    """Refuse a training that needs more prompts than there can be."""
-    if not isinstance(drawn, BaseRolloutsConfig) or not isinstance(grpo, GrpoConfig):
+def _require_enough(forms: Mapping[str, Form], count: int, asked: str) -> None:
+    for asset, setting, needed in _needed(forms):
+        if count < needed:
+            raise Text2SqlError(
+                f"{asset} needs {needed} prompts ({setting}), and {asked}: set {setting} lower, "
+                "or ask more."
+            )
+
+
+def _needed(forms: Mapping[str, Form]) -> Iterator[tuple[str, str, int]]:
+    """Yield the assets that need prompts, the setting that says so, and how many."""
+    kept, grpo = forms.get("training_prompts"), forms.get("grpo_policy")
+    if not isinstance(grpo, GrpoConfig):
         return
     if isinstance(kept, TrainingPromptsConfig):
-        _require_enough(drawn, "training_prompts", "minimum_prompts", kept.minimum_prompts)
-    trainer = grpo.trainer
-    if isinstance(trainer, TrlConfig):
-        _require_enough(drawn, "grpo_policy", "groups_per_step", trainer.groups_per_step)
+        yield "training_prompts", "minimum_prompts", kept.minimum_prompts
+    if isinstance(trainer := grpo.trainer, TrlConfig):
+        yield "grpo_policy", "groups_per_step", trainer.groups_per_step
     else:
-        _require_enough(drawn, "grpo_policy", "prompts_per_step", trainer.prompts_per_step)
-
-
-def _require_enough(drawn: BaseRolloutsConfig, asset: str, setting: str, needed: int) -> None:
-    if drawn.max_questions and drawn.max_questions < needed:
-        raise Text2SqlError(
-            f"{asset} needs {needed} prompts ({setting}), and base_rollouts asks only "
-            f"{drawn.max_questions} questions (max_questions): set one of them otherwise."
-        )
+        yield "grpo_policy", "prompts_per_step", trainer.prompts_per_step

@@ -9,12 +9,13 @@ from typing import Any
 
 from assets.trainers import PrimeRlSlurmConfig, TrainerConfig, TrlConfig
 from resources.step_pods import EXECUTOR_VARIABLE
+from text2sql.training.prime_rl.installed import check_environment
 from text2sql.training.prime_rl.preflight import require_gpus, require_prime_rl
 from text2sql.training.start import training_record
 
 
 def require_ready(root: Path, run: str, config: Mapping[str, Any], trainer: TrainerConfig) -> None:
-    """Refuse a training that prime-rl's checkout or GPUs are missing for on this machine.
+    """Refuse a training that prime-rl, its environment or GPUs are missing for on this machine.
 
     The filter comes before the training and may take hours; everything else is looked at when
     the training starts. Nothing is asked of a run that was trained before, and where training
@@ -22,9 +23,10 @@ def require_ready(root: Path, run: str, config: Mapping[str, Any], trainer: Trai
     """
     if isinstance(trainer, TrlConfig) or _elsewhere(config) or training_record(root, run):
         return
-    require_prime_rl()
-    if not isinstance(trainer, PrimeRlSlurmConfig):
+    directory = require_prime_rl()
+    if not isinstance(trainer, PrimeRlSlurmConfig):  # its job installs the environment itself
         require_gpus(trainer)
+        check_environment(directory)
 
 
 def _elsewhere(config: Mapping[str, Any]) -> bool:

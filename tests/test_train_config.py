@@ -10,7 +10,7 @@ from prime_rl_place import Place
 
 from assets.difficulty_config import BaseRolloutsConfig
 from assets.rollout_sets import RolloutSet
-from assets.run_check import read_forms
+from assets.run_check import read_forms, require_questions
 from assets.sampling import plan_shards
 from assets.training import GrpoConfig
 from assets.training_ready import require_ready
@@ -153,6 +153,14 @@ def test_a_filter_alone_may_look_at_few_questions():
         read_forms(few)
 
 
+def test_a_training_needs_as_many_questions_as_prompts():
+    given = {"ops": {"grpo_policy": {"config": {"trainer": {"prime_rl": {}}}}}}
+    require_questions(read_forms(given), 32)
+    with pytest.raises(Text2SqlError, match=r"needs 32 prompts \(prompts_per_step\), and only 20 "):
+        require_questions(read_forms(given), 20)
+    require_questions(read_forms(given, ["base_rollouts", "training_prompts"]), 1)
+
+
 def test_every_setting_that_is_not_the_default_is_told():
     config = training_config(Request("july", {"engine_port": "8200"}, backend="prime_rl"))
     assert describe(trainer_of(config)).endswith("engine_port 8200")
@@ -177,8 +185,12 @@ def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
     for backend in ("prime_rl", "prime_rl_slurm"):
         with pytest.raises(Text2SqlError, match="PRIME_RL_DIR is not set"):
             ready(backend)
-    enter(Place(tmp_path, gpus=2), monkeypatch)
+    place = Place(tmp_path, gpus=2)
+    enter(place, monkeypatch)
     ready("prime_rl_lora")
+    (place.site / "text2sql_env.py").write_text("import pruned")
+    with pytest.raises(Text2SqlError, match=r"import text2sql_env .*: in .*, run uv pip install"):
+        ready("prime_rl_lora")
     ready("prime_rl_slurm")
     with pytest.raises(Text2SqlError, match="8 GPUs are asked for and 2 can be seen"):
         ready("prime_rl")

@@ -17,8 +17,9 @@ class Step:
     """What one request gets.
 
     ``drop`` closes the connection without an answer, ``raw`` sends these bytes instead of an
-    answer and closes it; ``wait`` seconds pass first, ``drip`` seconds after each byte of the
-    body; with ``meet`` the answer waits until as many requests as the barrier asks for are there.
+    answer and closes it, after ``hold`` seconds; ``wait`` seconds pass first, ``drip`` seconds
+    after each byte of the body; with ``meet`` the answer waits until as many requests as the
+    barrier asks for are there.
     """
 
     body: bytes = b""
@@ -28,6 +29,7 @@ class Step:
     raw: bytes | None = None
     wait: float = 0.0
     drip: float = 0.0
+    hold: float = 0.0
     meet: threading.Barrier | None = None
 
 
@@ -167,6 +169,7 @@ def _handler(owner: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             owner.count(-1)
             if step.drop or step.raw is not None:
                 self.connection.sendall(step.raw or b"")
+                time.sleep(step.hold)
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return

@@ -217,6 +217,13 @@ def test_what_else_a_stream_may_hold():
     assert json.loads(reply.tool_calls[0].arguments) == json.loads(ONE)
 
 
+def test_a_stream_that_stays_open_behind_its_end():
+    body = streamed({"content": "fine"}).body
+    head = HEAD.replace(b"json", b"event-stream") + b"Content-Length: %d\r\n\r\n"
+    left_open = Step(raw=head % (len(body) + 1) + body, hold=3)
+    assert complete(left_open, seconds=2)[0].content == "fine"
+
+
 def test_a_streamed_call_that_was_cut_is_cut():
     deltas = [part(ONE[:12], 0, "run_sql", id="a")]
     reply, _ = complete(streamed(*deltas, finish="length"))

@@ -211,6 +211,30 @@ def test_mistakes_come_back_as_text(use, name, arguments, expected):
     assert tools.log[0].status != "ok"
 
 
+@pytest.mark.parametrize("name", ["inspect_schema", "sample_rows"])
+def test_arguments_that_a_tool_does_not_take_are_told(use, name):
+    plain = one(use, name, {"table": "city"})
+    note = one(use, name, {"table": "city", "Table": "team", "rows": 9}).removeprefix(plain)
+    assert note.startswith(f"\nnote: {name} takes table")
+    assert note.endswith("; not used: Table, rows")
+    assert one(use, name, {"table": "city", "dummy": "", "x": None, "y": {}}) == plain
+
+
+def test_a_note_stays_within_the_budget(use):
+    rows = ",".join(["('" + "x" * 90 + "')"] * 5)
+    script = f"CREATE TABLE t(a); INSERT INTO t VALUES {rows}"
+    unknown = {f"{number}{'wanted' * 9}": 1 for number in range(9)}
+    call = ("sample_rows", {"table": "t", "limit": 5} | unknown)
+    for chars, told in ((500, False), (2000, True)):
+        (text,), _ = use(call, script=script, settings=AgentSettings(output_chars=chars))
+        assert (len(text) <= chars, "note:" in text) == (True, told)
+
+
+def test_an_overview_says_that_another_name_was_meant(use):
+    text = one(use, "inspect_schema", '{"table_name": "city"}')
+    assert text.endswith("\nnote: inspect_schema takes table; not used: table_name")
+
+
 @pytest.mark.parametrize(
     "limit, rows",
     [("2", 2), ("2.0", 2), (2, 2), ("null", 3), ("None", 3), (None, 3), ("", 3), ("1e9", 50)],

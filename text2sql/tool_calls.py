@@ -87,6 +87,15 @@ def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def ignored(name: str, arguments: str | dict[str, Any]) -> str:
+    """Say which arguments of a call say something that its tool does not take; else empty."""
+    parameters = _PARAMETERS[name]["properties"]
+    values = _as_object(name, arguments)
+    unknown = [short(key) for key, value in values.items() if key not in parameters and value]
+    takes = ", ".join(parameters)
+    return f"\nnote: {name} takes {takes}; not used: {', '.join(unknown[:5])}" if unknown else ""
+
+
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
     values: Any = arguments
     try:

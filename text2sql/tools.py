@@ -21,6 +21,7 @@ from text2sql.tool_calls import (
     TOOL_SCHEMAS,
     Mistake,
     checked,
+    ignored,
     is_null,
     row_limit,
     short,
@@ -82,15 +83,20 @@ class Tools:
         try:
             values = checked(name, arguments)
             if name == "inspect_schema":
-                return "ok", await self._inspect_schema(values.get("table"))
+                text = await self._inspect_schema(values.get("table"))
+                return "ok", self._noted(text, ignored(name, arguments))
             if name == "sample_rows":
-                return await self._sample_rows(values["table"], values.get("limit"))
+                status, text = await self._sample_rows(values["table"], values.get("limit"))
+                return status, self._noted(text, ignored(name, arguments))
             if name == "run_sql":
                 return await self._run_sql(values["sql"])
         except Mistake as mistake:
             return "error", f"error: {mistake}"
         self.submitted = values["sql"]
         return "ok", "submitted"
+
+    def _noted(self, text: str, note: str) -> str:
+        return text + note if len(text) + len(note) <= self._settings.output_chars else text
 
     async def _inspect_schema(self, name: str | None) -> str:
         schema = await self._describe()

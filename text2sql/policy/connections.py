@@ -116,6 +116,8 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
         content += part
         if len(content) > MOST_BYTES:
             raise NoAnswer(f"the answer is longer than {MOST_BYTES >> 20} MB")
+        if content[-40:].rstrip().endswith(b"data: [DONE]"):
+            break  # some servers leave a stream open behind its end
     return bytes(content)
 
 

@@ -183,6 +183,16 @@ def test_questions_that_are_left_out_are_told_with_their_reason(folder):
     assert "theirs); the first is dev/11: db_id 'nowhere' has no database" in told
 
 
+def test_what_does_not_count_is_in_the_result_too(folder):
+    rows = json.loads((folder / "dev.json").read_text())
+    (folder / "dev.json").write_text(json.dumps([*rows, rows[0], rows[1] | {"db_id": "x"}]))
+    shown = evaluate(folder, {"10": RIGHT[0], "99": RIGHT[0]}).stdout
+    assert "\n  left out 2 of 6 rows: duplicate_row 1, duplicate_id 1\n" in shown
+    found = json.loads((folder / "out.json").read_text())
+    assert (found["rows"], found["left_out"]) == (6, {"duplicate_row": 1, "duplicate_id": 1})
+    assert (found["without_prediction"], found["unknown_predictions"]) == (3, 1)
+
+
 def test_predictions_without_sql_are_counted(folder):
     told = evaluate(folder, {"10": RIGHT[0], "11": "", "12": None}).stderr
     assert "missing: 1 questions have no prediction; the first is dev/13" in told

@@ -18,7 +18,7 @@ from text2sql.commands.evaluate_output import (
     print_scores,
     report,
 )
-from text2sql.commands.evaluate_result import as_object, listed, rule_parts
+from text2sql.commands.evaluate_result import as_object, listed, pairing, rule_parts
 from text2sql.commands.places import require_apart
 from text2sql.datasets.bird import Record, file_key, read_records
 from text2sql.datasets.gold_file import gold_beside
@@ -146,8 +146,8 @@ def command(
     if efficiency:
         _add_efficiency(values, scores, sql, efficiency, limits)
     used = listed(issues_path, issues, corrections)
-    rules = rule_parts(asked, values)
-    found = as_object(questions, gold, digests, scores, rules, efficiency, used)
+    rules, paired = rule_parts(asked, values), pairing(records, sql)
+    found = as_object(questions, gold, paired, digests, scores, rules, efficiency, used)
     text = json.dumps(found, indent=1)
     if out is not None:
         write_whole(out, text + "\n")  # first: whoever reads what is printed may leave
@@ -155,7 +155,7 @@ def command(
     if json_path == _STDOUT:
         click.echo(text)
     else:
-        print_scores(scores)
+        print_scores(scores, paired)
         print_rules(rules.all, rules.by_difficulty)
     _require_judged(scores)
 

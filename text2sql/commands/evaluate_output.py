@@ -136,8 +136,8 @@ def _report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
         )
 
 
-def print_scores(scores: PredictionScores) -> None:
-    """Print accuracies and verdicts."""
+def print_scores(scores: PredictionScores, paired: Mapping[str, Any]) -> None:
+    """Print accuracies and verdicts, and how many rows of the questions file are left out."""
     found = scores.to_dict()
     total = _percent(accuracy(scores.scored))
     low, high = scores.interval
@@ -151,6 +151,9 @@ def print_scores(scores: PredictionScores) -> None:
             click.echo(_part(neutral(name), part))
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
+    if left_out := paired["left_out"]:
+        why = ", ".join(f"{reason} {count}" for reason, count in left_out.items())
+        click.echo(f"  left out {sum(left_out.values())} of {paired['rows']} rows: {why}")
 
 
 def _part(name: str, part: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from text2sql.datasets.bird import Record
+from text2sql.datasets.predictions import Predictions
 from text2sql.files import file_digest
 from text2sql.known_issues import Correction, Issue
 from text2sql.questions import Question
@@ -52,9 +54,21 @@ def rule_parts(asked: Sequence[Question], values: Values) -> RuleParts:
     return RuleParts(score_rules(values), parts if set(parts) - {"unknown"} else {})
 
 
+def pairing(records: Sequence[Record], sql: Predictions) -> dict[str, Any]:
+    """Return how many rows the questions file has, and what of both files does not count."""
+    left_out = Counter(one.reason.value for one in records if one.reason is not None)
+    return {
+        "rows": len(records),
+        "left_out": dict(left_out),
+        "without_prediction": len(sql.missing),
+        "unknown_predictions": len(sql.unknown),
+    }
+
+
 def as_object(
     questions: Path,
     gold: Path | None,
+    paired: Mapping[str, Any],
     databases: Mapping[str, str],
     scores: PredictionScores,
     rules: RuleParts,
@@ -63,12 +77,12 @@ def as_object(
 ) -> dict[str, Any]:
     """Return a result as plain JSON values.
 
-    ``gold`` is the file of gold queries where it is not that of the questions, ``databases`` are
-    sha256 by db_id.
+    ``gold`` is the file of gold queries where it is not that of the questions, ``paired`` what
+    ``pairing`` says, ``databases`` are sha256 by db_id.
     """
     found: dict[str, Any] = {"questions_sha256": file_digest(questions)}
     found |= {"gold_sha256": file_digest(gold)} if gold else {}
-    found |= {"databases_sha256": dict(databases)} | scores.to_dict()
+    found |= {"databases_sha256": dict(databases), **paired, **scores.to_dict()}
     if known_issues:
         found["known_issues"] = dict(known_issues)
     if rules.all:

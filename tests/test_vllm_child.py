@@ -20,6 +20,7 @@ from resources.policy import PolicyResource, VllmConfig
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy import vllm_log, vllm_python
 from text2sql.policy.base import Sampling
+from text2sql.policy.gpu import visible_gpus
 from text2sql.policy.open import policy_directory, trained_settings
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.served import serve_policy, served_revision
@@ -167,6 +168,30 @@ def test_only_the_gpus_that_will_be_used_are_looked_at(tmp_path, gpus, monkeypat
         ready_python(VllmOptions(python, data_parallel_size=2))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert ready_python(VllmOptions(python, gpu_memory=0.25))
+
+
+def test_a_gpu_that_is_named_twice_hides_all(gpus, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,0")
+    assert visible_gpus() == []
+
+
+def test_names_with_commas(gpus):
+    gpus.write_text(
+        """#!/bin/sh
+case "$1" in
+*gpu=*) echo '0, GPU-aaa, NVIDIA, Special, 100000, 500';;
+*) echo 'GPU-aaa, 4711, python -m serve, --devices=0,1, 99000';;
+esac
+"""
+    )
+    (gpu,) = visible_gpus()
+    assert (gpu.name, gpu.total, gpu.free) == ("NVIDIA, Special", 100_000, 500)
+    (holder,) = gpu.holders
+    assert (holder.pid, holder.name, holder.mib) == (
+        "4711",
+        "python -m serve, --devices=0, 1",
+        99_000,
+    )
 
 
 def test_an_nvidia_smi_that_fails_is_told(tmp_path, gpus):

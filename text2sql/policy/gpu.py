@@ -49,6 +49,8 @@ def visible_gpus() -> list[Gpu]:
         gpu = _named(entry, gpus)
         if gpu is None:  # as CUDA does: what follows a wrong entry is hidden too
             break
+        if gpu in found:  # and all, where one is named twice
+            return []
         found.append(gpu)
     return found
 
@@ -142,7 +144,13 @@ def _query(question: str) -> list[list[str]]:
         raise Text2SqlError(f"nvidia-smi fails with status {answer.returncode}: {said[:300]}")
     columns = question.count(",") + 1
     rows = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
-    return [row for row in rows if len(row) == columns]
+    return [_named_whole(row, columns) for row in rows if len(row) >= columns]
+
+
+def _named_whole(row: list[str], columns: int) -> list[str]:
+    """Put together a name, in the third column, that has commas in it."""
+    end = len(row) - columns + 3
+    return [*row[:2], ", ".join(row[2:end]), *row[end:]]
 
 
 def _mib(text: str) -> int | None:

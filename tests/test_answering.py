@@ -54,6 +54,28 @@ def test_a_published_answer_is_not_asked_again_unless_forced(place):
     assert (forced.attempts, place.replies.asked["ask q"]) == (2, 8)
 
 
+@pytest.mark.parametrize(
+    ("edited", "status"),
+    [
+        ({"question": "ask it otherwise"}, "answered"),
+        ({"evidence": "all of them"}, "answered"),
+        ({"verified_sql": COUNT}, "answered"),
+        ({"verified_sql": "SELECT 4"}, "refuted"),
+        ({"expectations": Expectations(least_rows=2)}, "refuted"),
+        ({"minimum_share": 0.9}, "low_agreement"),
+    ],
+)
+def test_a_question_that_was_edited_since_is_asked_again(place, edited, status):
+    submitted = (COUNT, COUNT, COUNT, "SELECT 4")
+    place.answer(place.question("q", *submitted, minimum_share=0.5))
+    again = place.question("q", *submitted, **{"minimum_share": 0.5} | edited)
+    [answer] = place.answer(again)
+    assert (place.reused, answer.status, answer.attempts) == ([False], status, 2)
+    if status == "answered":
+        place.answer(again)
+        assert place.reused == [True]
+
+
 def test_one_failing_question_does_not_stop_the_others(place):
     """The third of five meets a broken server; a second run asks for that one only."""
     questions = [place.question(f"q{i}", COUNT) for i in range(5)]

@@ -156,6 +156,22 @@ def test_a_replay_tells_sql_that_runs_no_more(place):
     assert "does not run any more: no such column: city" in text
 
 
+def test_a_replay_holds_an_answer_against_what_is_known_by_now(place):
+    [answer] = place.answer(place.question("q", COUNT))
+    assert replayed(place, answer.id)[1]["verified_now"] is None
+    place.question("q", COUNT, verified_sql="SELECT count(id) FROM shop")
+    code, found = replayed(place, answer.id)
+    assert (code, found["verified_now"], found["refuted"]) == (0, "match", False)
+    place.question("q", COUNT, verified_sql="SELECT count(city) FROM shop")
+    code, text = run(place, "replay", answer.id)
+    assert code == 3
+    assert "verified    differs from the verified SQL's result now" in text
+    assert "The verified SQL refutes what was published" in text
+    place.question("q", COUNT, verified_sql="SELECT gone FROM shop")
+    code, found = replayed(place, answer.id)
+    assert (code, found["verified_now"], found["refuted"]) == (0, "error", False)
+
+
 def test_a_replay_runs_read_only(place):
     [answer] = place.answer(place.question("q", COUNT))
     before = place.database.read_bytes()

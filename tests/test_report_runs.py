@@ -103,6 +103,30 @@ def test_an_answer_is_traced_to_the_run_and_the_code_that_gave_it(place, monkeyp
     assert "nothing is known of this training run" in problem and done.exit_code == 3
 
 
+def test_a_day_is_answered_from_the_command_line(place, tmp_path):
+    """As the schedule does it: a real run in processes of its own, then again with nothing new."""
+    place.ask(shops=COUNT)
+    place.load()
+    place.change("UPDATE questions SET seed = NULL, seed_file = NULL")  # made by hand
+    command = [sys.executable, "-m", "text2sql", "answers", "run", "--day", DAY]
+    path = os.pathsep.join([str(Path(__file__).parent.parent)])
+    environment = os.environ | {"TEXT2SQL_ROOT": str(place.root), "PYTHONPATH": path}
+    options = {"capture_output": True, "text": True, "cwd": tmp_path, "env": environment}
+    done = subprocess.run([*command, "--json"], **options, check=True)
+    found = json.loads(done.stdout)
+    assert [(one["question_id"], one["status"]) for one in found["answers"]] == [
+        ("shops", "answered")
+    ]
+    assert place.query("SELECT shops FROM answer_shops") == [(2,)]
+    assert place.query("SELECT id, day, asked FROM runs") == [(found["dagster_run"], DAY, 1)]
+    assert Path(found["page"]).is_file()
+    place.file.unlink()
+    (place.root / "champion.json").unlink()
+    refused = subprocess.run(command, **options, check=False)
+    assert refused.returncode == 1
+    assert "There is no champion" in refused.stderr and refused.stderr.count("\n") == 1
+
+
 _OTHER_RUN = """
 import sys
 from pathlib import Path

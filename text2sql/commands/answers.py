@@ -1,30 +1,56 @@
-"""``text2sql answers``: what was answered, why it can be trusted, and whether it still holds."""
+"""``text2sql answers``: answering a day, what was answered, and whether it still holds."""
 
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from text2sql.commands.reporting_tables import with_store
+from text2sql.champion import champion_record, local_root
+from text2sql.commands.dagster_program import go_on_as
+from text2sql.commands.reporting_tables import with_store, with_url
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.location import URL_VARIABLE
 
 if TYPE_CHECKING:
     from text2sql.reporting.export import Format
     from text2sql.reporting.store import ReportingStore
 
 _STATUSES = ("answered", "no_consensus", "low_agreement", "refuted", "error")
-_DAY = click.DateTime(["%Y-%m-%d"])
+
+
+class _Day(click.DateTime):
+    """A day, at its midnight."""
+
+    def __init__(self) -> None:
+        super().__init__(["%Y-%m-%d"])
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Name the form as people do."""
+        return "YYYY-MM-DD"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Read a day."""
+        try:
+            return datetime.strptime(value, self.formats[0])
+        except ValueError:
+            self.fail(f"{value!r} is no day; write it as in 2026-03-31.", param, ctx)
+
+
+_DAY = _Day()
 _CHANGED = 3
 """The exit status of a replay that gave something else."""
 
 
 @click.group()
 def command() -> None:
-    """See what was answered, why it can be trusted, and whether it still holds.
+    """Answer a day; see what was answered, why it can be trusted, and whether it still holds.
 
     The answers are those in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
     reporting.sqlite below the artifact root.
@@ -58,6 +84,43 @@ def list_(
 
 
 @command.command()
+@click.option("--day", type=_DAY, help="The day; default: today.")
+@click.option("--group", default="", help="Only this schedule group's, on whatever day.")
+@click.option("--force", is_flag=True, help="Ask again what is already answered.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@with_url
+def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) -> None:
+    """Answer the questions of a day now, as the schedule does.
+
+    It is the job "daily_answers" with the day as its partition; the UI shows it like any other.
+    What is answered already is not asked again, unless the question was edited since. The
+    reporting tables are those of the other commands; the champion answers.
+
+    \b
+    Exit status:
+      0  done: the answers say themselves which are not to be trusted
+      1  something to mend: no champion, no questions, a failed run
+      2  wrong usage
+    """
+    from text2sql.reporting.database import sqlite_file
+
+    if not champion_record(local_root()):
+        raise Text2SqlError(
+            f"There is no champion below {local_root()} that could answer: train one (make demo), "
+            "or make a served model champion with text2sql champion adopt."
+        )
+    file = sqlite_file(url)
+    os.environ[URL_VARIABLE] = url if file is None else f"sqlite:///{file.resolve()}"
+    request = {
+        "day": f"{day:%Y-%m-%d}" if day else "",
+        "group": group,
+        "force": force,
+        "as_json": as_json,
+    }
+    go_on_as("pipelines.answers", request, "Scheduled answers")
+
+
+@command.command()
 @click.argument("number", metavar="ID", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
@@ -85,14 +148,16 @@ def show(store: ReportingStore, number: int, as_json: bool) -> None:
 def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) -> None:
     """Run the SQL of an answer again, and that of its candidates, and compare.
 
-    It runs in the sandbox, read-only, on the database as it is now.
+    It runs in the sandbox, read-only, on the database as it is now. Verified SQL that the
+    question has by now runs, too, and is compared.
 
     \b
     Exit status:
       0  everything gives what it gave then
       1  there is no such answer, or its database is gone
       2  wrong usage
-      3  something gives another result, or does not run any more
+      3  something gives another result or does not run any more, or what was
+         published differs from the question's verified SQL's result
       6  a worker or the reporting database failed
     """
     from text2sql.commands import stored_answers as show
@@ -104,7 +169,7 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
     with Sandbox(workers=1) as sandbox:
         found = replay_answer(store, answer, sandbox, timeout)
     click.echo(_json(show.replay_object(found)) if as_json else show.replay_text(found))
-    raise SystemExit(0 if found.reproduced else _CHANGED)
+    raise SystemExit(0 if found.reproduced and not found.refuted else _CHANGED)
 
 
 @command.command()

@@ -10,7 +10,7 @@ from typing import Any
 from text2sql.commands.answer_output import format_table
 from text2sql.plain import plain_value
 from text2sql.render import neutral
-from text2sql.reporting.answers import AnswerStatus, StoredAnswer
+from text2sql.reporting.answers import AnswerStatus, StoredAnswer, Verified
 from text2sql.reporting.entries import Entry
 from text2sql.reporting.replay import Replay
 
@@ -156,6 +156,8 @@ def replay_object(found: Replay) -> dict[str, Any]:
         "winner_now": found.ballot.sql or None,
         "latest_answer": latest.id if latest else None,
         "latest_sql": latest.sql if latest else None,
+        "verified_now": found.verified,
+        "refuted": found.refuted,
     }
 
 
@@ -173,12 +175,24 @@ def replay_text(found: Replay) -> str:
         f"vote        {found.ballot.votes} of {answer.candidates} candidates agree now, "
         f"{answer.votes} did then",
         f"SQL         {_sql_since(found)}",
+        *([f"verified    {_VERIFIED[found.verified]}"] if found.verified else []),
         "",
         "Everything came out as it did then."
         if found.reproduced
         else "Something came out otherwise than then (exit status 3).",
     ]
+    if found.refuted:
+        lines.append(
+            "The verified SQL refutes what was published (exit status 3): answer its day again."
+        )
     return "\n".join(lines)
+
+
+_VERIFIED = {
+    Verified.MATCH: "equals the verified SQL's result now",
+    Verified.DIFFERS: "differs from the verified SQL's result now",
+    Verified.ERROR: "the verified SQL does not run, so that it says nothing",
+}
 
 
 def _rerun(found: Replay) -> str:

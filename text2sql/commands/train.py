@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import sys
 from pathlib import Path
 
 import click
 
-from text2sql.champion import ROOT_VARIABLE, local_root
-from text2sql.checkout import CHECKOUT
+from text2sql.commands.dagster_program import go_on_as
 from text2sql.datasets.text_files import read_text
-from text2sql.errors import Text2SqlError
-from text2sql.stopping import hold_signals
 
 
 @click.command()
@@ -74,11 +67,7 @@ def command(
         "dry_run": dry_run,
         "as_json": as_json,
     }
-    _require_dagster()
-    os.environ[ROOT_VARIABLE] = str(local_root())
-    os.chdir(CHECKOUT)
-    hold_signals()  # the program takes them once it can tell them
-    os.execv(sys.executable, [sys.executable, "-m", "pipelines.train", json.dumps(request)])
+    go_on_as("pipelines.train", request, "Training runs")
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -86,16 +75,3 @@ def _split(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise click.BadParameter(f"{text!r} is no SETTING=VALUE.", param_hint="--set")
     return name.strip(), value.strip()
-
-
-def _require_dagster() -> None:
-    """Refuse where the Dagster project or what it needs is not here."""
-    if not (CHECKOUT / "pipelines" / "train.py").is_file():
-        raise Text2SqlError(
-            "Training runs are started in a checkout of the project: this is the library alone."
-        )
-    if importlib.util.find_spec("dagster") is None:
-        raise Text2SqlError(
-            "Training runs need Dagster: install text2sql-lifecycle[pipelines,local], or run "
-            "make setup."
-        )

@@ -15,6 +15,7 @@ from text2sql.reporting.answers import Answer, AnswerStatus, StoredAnswer
 from text2sql.reporting.attempt import Answerer, Attempt
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
+from text2sql.reporting.values import clean_text
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +41,8 @@ async def answer_day(
 ) -> list[Outcome]:
     """Answer every question for the day and store each answer as soon as it is there.
 
-    A question that has a published answer for the day is not asked again, unless ``force``.
+    A question that has a published answer for the day is not asked again, unless ``force``, or
+    what is asked, or what is known of the answer, was edited since.
     A question that fails is stored with status ``error`` and does not stop the others. One whose
     stored answer makes no sense, or whose answer the database cannot hold, stays as it is:
     Text2SqlError names it once the others are answered. Only a failure of the reporting database
@@ -78,7 +80,7 @@ async def _answer_or_reuse(
 ) -> Outcome:
     scheduled_at = question.scheduled_at(day)
     before = await asyncio.to_thread(store.answer, question.id, scheduled_at)
-    if before and before.status == AnswerStatus.ANSWERED and not force:
+    if before and not force and _settles(before, question):
         return Outcome(question, before, reused=True)
     attempt = before.attempts + 1 if before else 1
     answer = await answer_question(
@@ -86,6 +88,19 @@ async def _answer_or_reuse(
     )
     stored = await asyncio.to_thread(store.write_answer, answer)
     return Outcome(question, stored, reused=False)
+
+
+def _settles(answer: StoredAnswer, question: ReportQuestion) -> bool:
+    """Say whether an answer was published for the question as it is asked and judged now."""
+    kept = ("question", "evidence", "database", "verified_sql")
+    same = all(_stored(getattr(question, name)) == getattr(answer, name) for name in kept)
+    expected = question.expectations.to_dict() == (answer.expectations or {})
+    enough = answer.share is None or answer.share >= question.minimum_share
+    return answer.status == AnswerStatus.ANSWERED and same and expected and enough
+
+
+def _stored(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
 
 
 async def answer_question(

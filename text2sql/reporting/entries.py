@@ -19,7 +19,7 @@ from text2sql.reporting.store import ReportingStore
 MOST_ROWS = 40
 """Rows of an answer, and of each kind of change, that an entry keeps: a report shows no more."""
 _REFUSED = {
-    AnswerStatus.NO_CONSENSUS: "no candidate query returned rows",
+    AnswerStatus.NO_CONSENSUS: "there is nothing to vote on",
     AnswerStatus.LOW_AGREEMENT: "the candidate queries agree too little",
     AnswerStatus.REFUTED: "the candidates' result is refuted",
     AnswerStatus.ERROR: "something failed",

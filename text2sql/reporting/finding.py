@@ -28,6 +28,13 @@ def answer_of(store: ReportingStore, number: int) -> StoredAnswer:
     return found[0]
 
 
+def verified_sql_of(store: ReportingStore, question_id: str) -> str | None:
+    """Return the verified SQL that a question has now, None where it has none or is gone."""
+    column = questions.c.verified_sql
+    rows = store.read(sa.select(column).where(questions.c.id == question_id))
+    return rows[0][0] if rows else None
+
+
 def latest_published(store: ReportingStore, question_id: str) -> StoredAnswer | None:
     """Return the latest published answer of a question, or None."""
     found = store.find(

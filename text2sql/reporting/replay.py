@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.errors import InfrastructureError
-from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, StoredAnswer
+from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, StoredAnswer, Verified
 from text2sql.reporting.diff import RowChanges, compare_rows
-from text2sql.reporting.finding import latest_published
+from text2sql.reporting.finding import latest_published, verified_sql_of
 from text2sql.reporting.fingerprint import database_fingerprint
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import decode_row, result_table
-from text2sql.sandbox import Limits, Sandbox, Status, check_database
+from text2sql.sandbox import Limits, Sandbox, Status, check_database, clean_sql
 from text2sql.voting import Candidate, Vote, vote
 
 _COUNTED_ROWS = 1_000_000
@@ -26,7 +26,8 @@ class Replay:
     ``error`` says why the published SQL did not run; ``rows`` compares its result with the
     stored one, of which ``complete`` tells whether all rows are kept. ``candidates_changed``
     of ``candidates_run`` gave another result. ``latest`` is the question's latest published
-    answer where that is another one.
+    answer where that is another one. ``verified`` compares what was agreed on with the verified
+    SQL that the question has now; None where there is none, or nothing to compare.
     """
 
     answer: StoredAnswer
@@ -39,6 +40,12 @@ class Replay:
     candidates_changed: int
     ballot: Vote
     latest: StoredAnswer | None
+    verified: Verified | None = None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether it was published and the verified SQL gives something else now."""
+        return self.verified == Verified.DIFFERS and self.answer.status == AnswerStatus.ANSWERED
 
     @property
     def data_changed(self) -> bool:
@@ -84,7 +91,28 @@ def replay_answer(
         _count_changed(candidates, ran),
         vote([one for one in ran if one is not None]),
         latest if latest and latest.id != answer.id else None,
+        _compare_with_verified(
+            verified_sql_of(store, answer.question_id),
+            [now.digest for then, now in zip(candidates, ran, strict=True) if then.chosen and now],
+            database,
+            sandbox,
+            limits,
+        ),
     )
+
+
+def _compare_with_verified(
+    sql: str | None, agreed: Sequence[str], database: Path, sandbox: Sandbox, limits: Limits
+) -> Verified | None:
+    """Run verified SQL, and compare its result with those of the candidates that won."""
+    if sql is None or not agreed:
+        return None
+    result = sandbox.execute(database, clean_sql(sql), limits)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(result.error)
+    if result.status is not Status.OK:
+        return Verified.ERROR
+    return Verified.MATCH if result.digest == agreed[0] else Verified.DIFFERS
 
 
 def _run(

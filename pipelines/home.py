@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"
 """Names another dagster.yaml than the checkout's, such as deploy/postgres/dagster.yaml."""
+_UNSET = re.compile(r'environment variable "(\w+)" which is not set')
 OURS = [dg.AssetKey(name) for name in ("champion_policy", "bird_archive", "report_questions")]
 """Assets that an instance of this project knows soon: where one can begin."""
 
@@ -89,13 +91,21 @@ def _told_plainly() -> Iterator[None]:
     try:
         yield
     except dg.DagsterInvalidConfigError as error:
-        reason = " ".join(error.errors[0].message.split())
-        raise Text2SqlError(f"{instance_config()} makes no sense: {reason}") from error
+        raise Text2SqlError(_mistake(error)) from error
     except Exception as error:
         if type(error).__name__ != "DagsterPostgresException":
             raise
         reason = str(getattr(error.__cause__, "orig", error)).splitlines()[0]
         raise InfrastructureError(f"Dagster's database cannot be reached: {reason}.") from error
+
+
+def _mistake(error: dg.DagsterInvalidConfigError) -> str:
+    """Say what is wrong with the instance's dagster.yaml."""
+    messages = [" ".join(one.message.split()) for one in error.errors]
+    if unset := sorted({name for text in messages for name in _UNSET.findall(text)}):
+        names = ", ".join(unset)
+        return f"{instance_config()} needs environment variables that are not set: {names}."
+    return f"{instance_config()} makes no sense: {messages[0]}"
 
 
 def main() -> None:

@@ -31,14 +31,6 @@ REPO = Path(__file__).resolve().parent.parent
 LOG = logging.getLogger("test")
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """An artifact root of its own."""
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    return tmp_path / "root"
-
-
 def limits(instance: dg.DagsterInstance) -> dict[str, int]:
     """Return the pools that have a limit."""
     return {pool.name: pool.limit for pool in instance.event_log_storage.get_pool_limits()}
@@ -79,6 +71,18 @@ def test_another_configuration_of_the_instance_is_used_where_it_is_named(root, m
     monkeypatch.setenv(CONFIG_VARIABLE, "no/such.yaml")
     with pytest.raises(Text2SqlError, match=r"TEXT2SQL_DAGSTER_YAML names .*no/such.yaml"):
         prepare_home()
+
+
+def test_variables_that_a_configuration_lacks_are_named(root, monkeypatch):
+    monkeypatch.setenv(CONFIG_VARIABLE, "deploy/postgres/dagster.yaml")
+    for name in ("HOST", "PORT", "DB", "USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"DAGSTER_PG_{name}", raising=False)
+    monkeypatch.setenv("DAGSTER_PG_HOST", "db")
+    with pytest.raises(Text2SqlError) as raised:
+        open_instance()
+    sentence = "needs environment variables that are not set: DAGSTER_PG_"
+    assert sentence in str(raised.value)
+    assert str(raised.value).endswith("DAGSTER_PG_USERNAME.")
 
 
 def test_root_that_cannot_be_written(tmp_path, monkeypatch):

@@ -440,6 +440,21 @@ def test_a_log_is_read_from_where_its_server_began(tmp_path):
     assert "(it wrote nothing)" in vllm_log.failure(tmp_path / "none")
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "",
+        "(APIServer pid=1) ",
+        "ERROR 11-30 10:00:00 [core.py:700] ",
+        "(EngineCore_DP0 pid=12) ERROR 11-30 10:00:00 [core.py:700] ",
+    ],
+)
+def test_the_first_error_is_found_behind_every_prefix(tmp_path, prefix):
+    log = tmp_path / "log"
+    log.write_text(f"INFO fine\n{prefix}ValueError: no room\nRuntimeError: it failed\n")
+    assert vllm_log.failure(log).startswith("The first error is: ValueError: no room. ")
+
+
 def test_a_full_disk_is_named_first(tmp_path):
     log = tmp_path / "vllm.log"
     log.write_text("ValueError: x\nOSError: [Errno 28] No space left on device: 'cache'\n")

@@ -13,7 +13,9 @@ _END_CHARS = 1500
 _LEAST_FREE_MB = 5.0
 _NO_SPACE = "No space left on device"
 _CAUSE = re.compile(
-    r"^(?:\([^)]*\) ERROR \S+ \S+ \[[^\]]*\] )?((?:\w+\.)*\w*(?:Error|Exception): .{1,300})", re.M
+    r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?"
+    r"((?:\w+\.)*\w*(?:Error|Exception): .{1,300})",
+    re.M,
 )
 
 

@@ -94,6 +94,17 @@ def test_results_on_other_databases_are_refused(tmp_path):
     assert run(tmp_path, "compare", names[0], names[2]).returncode == 0
 
 
+def test_results_under_other_conditions_are_compared_with_a_note(tmp_path):
+    a, b = scored(tmp_path / "a.json", "mw"), scored(tmp_path / "b.json", "mm")
+    for name, seconds in ((a, 30.0), (b, 1.0)):
+        content = json.loads((tmp_path / name).read_text())
+        content |= {"timeout_seconds": seconds, "sqlite_version": "3.40.1"}
+        (tmp_path / name).write_text(json.dumps(content))
+    found = run(tmp_path, "compare", a, b)
+    assert found.returncode == 0
+    assert found.stderr == "note: A was scored with timeout_seconds 30.0, B with 1.0.\n"
+
+
 ONE = {"question_id": 1, "verdict": "match"}
 SPOILT = ["{", "[]", "{}", verdicts({}), '{"verdicts": [], "questions_sha256": ""}']
 SPOILT += [verdicts(ONE | {"verdict": None}), verdicts(ONE, ONE), '{"verdicts": ["x"]}']

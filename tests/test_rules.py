@@ -142,6 +142,8 @@ def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     assert written["known_issues"] == {"sha256": listing, "corrected": 1, "not used": 0}
     content = hashlib.sha256((tmp_path / "shop" / "shop.sqlite").read_bytes()).hexdigest()
     assert written["databases_sha256"] == {"shop": content}
+    assert written["sqlite_version"] == sqlite3.sqlite_version
+    assert written["timeout_seconds"] == 30
     assert written["by_gold"] == {
         "gold with rows": part(2, 2),
         "gold without rows": part(0, 1),

@@ -19,6 +19,8 @@ EVALUATIONS = "evaluation"
 """The folder below the artifact root with a folder for each training run."""
 HELD_OUT = "held_out"
 """The folder below the artifact root with a folder for each evaluation on a held-out split."""
+CONDITIONS = ("timeout_seconds", "sqlite_version", "text2sql_version")
+"""What a verdict may depend on beside the questions, the databases and the rule."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Side:
     ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256,
     with that of the file of its gold queries where there is one.
     ``rule`` is how results were compared, ``prompts`` the revision of the prompts, empty where
-    nobody knows. ``databases`` are the sha256 of those that predictions were scored on, by db_id.
+    nobody knows. ``databases`` are the sha256 of those that predictions were scored on, by db_id,
+    ``conditions`` what else their verdicts may depend on.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Side:
     settings: Mapping[str, Outcomes]
     prompts: str = ""
     databases: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -152,8 +156,9 @@ def _from_file(path: Path) -> Side:
     settings = {"execution accuracy": outcomes}
     if gold := found.get("gold_sha256"):
         digest = f"{digest}+{gold}"
+    conditions = {name: found[name] for name in CONDITIONS if name in found}
     known = databases if isinstance(databases, dict) else {}
-    return Side(str(path), "predictions", digest, rule, settings, databases=known)
+    return Side(str(path), "predictions", digest, rule, settings, "", known, conditions)
 
 
 def _read_scored(file: Path) -> dict[str, Any]:

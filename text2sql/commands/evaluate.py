@@ -18,7 +18,7 @@ from text2sql.commands.evaluate_output import (
     print_scores,
     report,
 )
-from text2sql.commands.evaluate_result import as_object, listed, pairing, rule_parts
+from text2sql.commands.evaluate_result import as_object, conditions, listed, pairing, rule_parts
 from text2sql.commands.places import require_apart
 from text2sql.datasets.bird import Record, file_key, read_records
 from text2sql.datasets.gold_file import gold_beside
@@ -147,7 +147,8 @@ def command(
         _add_efficiency(values, scores, sql, efficiency, limits)
     used = listed(issues_path, issues, corrections)
     rules, paired = rule_parts(asked, values), pairing(records, sql)
-    found = as_object(questions, gold, paired, digests, scores, rules, efficiency, used)
+    about = paired | conditions(limits)
+    found = as_object(questions, gold, about, digests, scores, rules, efficiency, used)
     text = json.dumps(found, indent=1)
     if out is not None:
         write_whole(out, text + "\n")  # first: whoever reads what is printed may leave

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from text2sql import __version__
 from text2sql.datasets.bird import Record
 from text2sql.datasets.predictions import Predictions
 from text2sql.files import file_digest
@@ -15,6 +17,7 @@ from text2sql.known_issues import Correction, Issue
 from text2sql.questions import Question
 from text2sql.rule_scores import DEFINITIONS, RuleScore, score_rules
 from text2sql.rules import Values
+from text2sql.sandbox import Limits
 from text2sql.scoring import PredictionScores
 
 
@@ -65,10 +68,19 @@ def pairing(records: Sequence[Record], sql: Predictions) -> dict[str, Any]:
     }
 
 
+def conditions(limits: Limits) -> dict[str, Any]:
+    """Return what else a verdict may depend on: the time limit, SQLite, and this package."""
+    return {
+        "timeout_seconds": limits.seconds,
+        "sqlite_version": sqlite3.sqlite_version,
+        "text2sql_version": __version__,
+    }
+
+
 def as_object(
     questions: Path,
     gold: Path | None,
-    paired: Mapping[str, Any],
+    about: Mapping[str, Any],
     databases: Mapping[str, str],
     scores: PredictionScores,
     rules: RuleParts,
@@ -77,12 +89,12 @@ def as_object(
 ) -> dict[str, Any]:
     """Return a result as plain JSON values.
 
-    ``gold`` is the file of gold queries where it is not that of the questions, ``paired`` what
-    ``pairing`` says, ``databases`` are sha256 by db_id.
+    ``gold`` is the file of gold queries where it is not that of the questions, ``about`` what
+    ``pairing`` and ``conditions`` say, ``databases`` are sha256 by db_id.
     """
     found: dict[str, Any] = {"questions_sha256": file_digest(questions)}
     found |= {"gold_sha256": file_digest(gold)} if gold else {}
-    found |= {"databases_sha256": dict(databases), **paired, **scores.to_dict()}
+    found |= {"databases_sha256": dict(databases), **about, **scores.to_dict()}
     if known_issues:
         found["known_issues"] = dict(known_issues)
     if rules.all:

@@ -202,6 +202,7 @@ def test_what_is_expected_of_an_answer_is_compared():
     assert broken(fine, ["n"], [(1,)]) == ["its columns are n, expected are count"]
     assert broken(fine, ["count"], [(1,)], 6) == ["it has 6 rows, expected are at most 5"]
     assert broken(fine, ["count"], [(None,)]) == ["it has no value, expected is at least one"]
+    assert broken(fine, ["count"], [(None,)], 2) == [], "a row that is not kept may have one"
     assert len(broken(Expectations(("a", "b"), 2), ["b", "a"], [(1, 2)])) == 2
     assert not Expectations()
     assert Expectations().to_dict() == {}

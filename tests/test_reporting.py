@@ -29,6 +29,7 @@ from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Ch
 from text2sql.reporting.entries import read_entry
 from text2sql.reporting.expectations import Expectations
 from text2sql.reporting.finding import find_answers
+from text2sql.reporting.page import render_page
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
 from text2sql.reporting.store import ReportingStore
@@ -413,6 +414,13 @@ def test_columns_of_other_names_do_not_make_another_result(store):
     )
 
 
+def test_a_change_in_the_last_digit_is_seen(store):
+    store.write_answer(answered(ask(), MONDAY, ["x"], [(0.6,)]))
+    after = store.write_answer(answered(ask(), TUESDAY, ["x"], [(0.6000000000000001,)]))
+    page = render_page("2026-03-03", [read_entry(store, after)])
+    assert ">0.6000000000000001<" in page
+
+
 # -- views
 
 
@@ -677,10 +685,18 @@ def test_a_password_is_told_nowhere_in_a_url():
         database.Database("postgresql://me:se@cret@h/d")
 
 
+def test_blanks_around_a_url_are_no_part_of_it(tmp_path):
+    with ReportingStore(f" sqlite:///{tmp_path / 'r.sqlite'}\n"):
+        pass
+    assert "r.sqlite" in [file.name for file in tmp_path.iterdir()]
+
+
 BAD_URLS = ("mysql://h/d", "nonsense", "sqlite://", "", "sqlite:///:memory:", "postgresql://h:x/d")
+BAD_URLS += ("sqlite+pysqlcipher://:secret@/r.sqlite", "sqlite+aiosqlite:///r.sqlite")
 
 
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_a_url_of_another_kind_is_refused(url):
-    with pytest.raises(Text2SqlError, match="reporting"):
+    with pytest.raises(Text2SqlError, match="reporting") as caught:
         ReportingStore(url)
+    assert "secret" not in str(caught.value)

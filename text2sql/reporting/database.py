@@ -142,7 +142,7 @@ def open_engine(url: str) -> Engine:
 
 def _parse(url: str) -> URL:
     try:
-        parsed = sa.make_url(url)
+        parsed = sa.make_url(url.strip())  # a secret's file mostly ends with a line break
         backend = parsed.get_backend_name()
     except (ArgumentError, ValueError) as error:
         raise Text2SqlError(
@@ -156,10 +156,11 @@ def _parse(url: str) -> URL:
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     file = parsed.database or ""
-    if backend != "sqlite" or not file or file.startswith((":memory:", "file:")):
+    plain = parsed.drivername in ("sqlite", "sqlite+pysqlite")
+    if not plain or not file or file.startswith((":memory:", "file:")):
         raise Text2SqlError(
             "reporting tables live in an SQLite file or in PostgreSQL, not in"
-            f" {file if backend == 'sqlite' and file else backend!r}"
+            f" {file if plain and file else parsed.drivername!r}"
         )
     return parsed
 

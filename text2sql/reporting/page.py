@@ -119,7 +119,7 @@ def _changes(columns: Sequence[Column], found: Difference | None) -> str:
     labels = {column.name: column.label for column in columns}
     head = "".join(f"<th>{escape(labels.get(name, name))}</th>" for name in names)
     lines = "".join(
-        f"<tr><td>{mark}</td>{''.join(_cell(row.get(name)) for name in names)}</tr>"
+        f"<tr><td>{mark}</td>{''.join(_cell(row.get(name), True) for name in names)}</tr>"
         for mark, row in marked
     )
     title = f"{found.rows} since {found.previous_at:%Y-%m-%d}"
@@ -142,13 +142,14 @@ def _heading(column: Column) -> str:
     return f"<th{kind}>{escape(column.label)}</th>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, exact: bool = False) -> str:
+    """Show a value; where ``exact``, with all digits: what changed may be the last one."""
     if value is None:
         return "<td><em>null</em></td>"
     if isinstance(value, bytes):
         return f"<td><em>{len(value):,} bytes</em></td>"
     if isinstance(value, int | float):
-        return f'<td class="number">{_number(value)}</td>'
+        return f'<td class="number">{str(value) if exact else _number(value)}</td>'
     return f"<td>{escape(_cut(str(value)))}</td>"
 
 

@@ -144,8 +144,11 @@ def test_what_models_drift_to(text):
 def test_several_calls_in_one_tag():
     expected = [("run_sql", {"sql": "SELECT 1"}), ("submit", {"sql": "SELECT 2"})]
     second = '{"name": "submit", "arguments": {"sql": "SELECT 2"}}'
-    for body in (f"{JSON_CALL}\n{second}", f"[{JSON_CALL}, {second}]"):
+    for body in (f"{JSON_CALL}\n{second}", f"{JSON_CALL}; {second}", f"[{JSON_CALL}, {second}]"):
         assert read(IN_TAG.format(body)) == (expected, "")
+        assert read(body) == read(f"```json\n{body}\n```") == (expected, "")
+        assert read(f"<think>\n{body}\n</think>\n{body}")[0] == expected
+        assert read(f"I call {body}")[0] == read(f"{body} now")[0] == []
     inner = [written(*call[:1], **call[1]).split("\n", 1)[1] for call in expected]
     text = "<tool_call>\n" + inner[0].removesuffix("</tool_call>") + inner[1]
     assert read(text) == (expected, "")

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from text2sql.policy.base import ToolCall
-from text2sql.policy.json_calls import Named, only_call, read_json_calls
+from text2sql.policy.json_calls import Named, only_calls, read_json_calls
 from text2sql.thinking import split_thinking, thinking_until
 
 # A name may be quoted, stand in an attribute, or lack the ">" behind it.
@@ -61,8 +61,8 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
         kept.append(rest[position : start.start() if found else end])
         calls += found.calls if found else []
         position = end
-    if not calls and (only := only_call(rest, tool_names)):
-        calls, position = [only], len(rest)
+    if not calls and (calls := only_calls(rest, tool_names)):
+        position = len(rest)
     if not calls:
         return [], text
     kept.append(rest[position:])

@@ -13,7 +13,8 @@ Named = tuple[str, str]
 _DECODER = json.JSONDecoder(strict=False)
 _NEXT = re.compile(r"[\s,;]*(?=\{)")
 _SURPLUS = re.compile(r"[\s}]*(?=</tool_call>)")
-_FENCED = re.compile(r"```\w*\s*(\{.*\})\s*```", re.DOTALL)
+_FENCED = re.compile(r"```\w*\s*([\[{].*[\]}])\s*```", re.DOTALL)
+_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 
 def read_json_calls(text: str, start: int) -> tuple[list[Named], int]:
@@ -35,15 +36,15 @@ def read_json_calls(text: str, start: int) -> tuple[list[Named], int]:
     return found, surplus.end() if surplus else start
 
 
-def only_call(text: str, tool_names: Collection[str]) -> Named | None:
-    """Return the call where a text is nothing but the JSON of one, perhaps in a fence."""
+def only_calls(text: str, tool_names: Collection[str]) -> list[Named]:
+    """Return the calls where a text is nothing but their JSON, perhaps in a fence; else none."""
     fenced = _FENCED.fullmatch(text.strip())
     body = fenced[1] if fenced else text.strip()
-    entry = _loaded(body) if body.startswith("{") else None
-    if not isinstance(entry, dict) or not {"arguments", "parameters"} & set(entry):
-        return None
-    call = _named(entry)
-    return call if call and call[0] in tool_names else None
+    if not body.startswith(("{", "[")) or not _ARGUMENTS.search(body):
+        return []
+    calls, end = read_json_calls(body, 0)
+    whole = end == len(body) and all(name in tool_names for name, _ in calls)
+    return calls if whole else []
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int] | None:

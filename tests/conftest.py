@@ -1,4 +1,4 @@
-"""What tests share: how they run, the real material where it is there, and a sandbox."""
+"""What tests share: how they run, the real material where it is there, a sandbox, a root."""
 
 import signal
 from collections.abc import Iterator
@@ -49,6 +49,14 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("real BIRD and Spider material is not beside this checkout")
     return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An artifact root of its own, which is not made yet, and nobody's instance of Dagster."""
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    return tmp_path / "root"
 
 
 @pytest.fixture(scope="module")

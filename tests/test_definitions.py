@@ -45,14 +45,6 @@ BLOCKING = {"questions_valid", "db_ids_resolve", "databases_sound", "gold_runs"}
 }
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """An artifact root of its own."""
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    return tmp_path / "root"
-
-
 def partitioned_by(definition: dg.PartitionsDefinition | None) -> str | None:
     """Name a partitions definition."""
     if isinstance(definition, dg.DailyPartitionsDefinition):

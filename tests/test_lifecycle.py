@@ -28,14 +28,6 @@ QUIET = {"console": {"config": {"log_level": "CRITICAL"}}}
 FROM_EVALUATION = ["dev_rollouts", "dev_scores", "model_card", "champion_policy"]
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """An artifact root of its own."""
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
-    monkeypatch.setenv("DAGSTER_HOME", "")
-    return tmp_path / "root"
-
-
 def lifecycle_config(folder: Path, base: str, **ops) -> Path:
     """Write a run config for a lifecycle on a small corpus."""
     config = {"ops": CORPUS | ops, "resources": {"policy": {"config": {"base": base}}}}

@@ -21,10 +21,8 @@ ORIGIN = RemoteJobOrigin(RemoteRepositoryOrigin(LOCATION, "__repository__"), "ot
 
 
 @pytest.fixture
-def instance(tmp_path, monkeypatch):
+def instance(root):
     """An instance as dagster.yaml describes it."""
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
-    monkeypatch.setenv("DAGSTER_HOME", "")
     with open_instance() as opened:
         yield opened
 

@@ -30,10 +30,8 @@ def broken():
 
 
 @pytest.fixture
-def instance(tmp_path, monkeypatch):
+def instance(root):
     """An instance with some runs: ``runs`` has their ids by what they are."""
-    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
-    monkeypatch.setenv("DAGSTER_HOME", "")
     with open_instance() as opened:
         yield opened
 

@@ -85,6 +85,14 @@ def test_what_is_no_number_or_no_row_is_left_out(tmp_path):
     assert json.loads(written.splitlines()[0]) == bare
 
 
+def test_garbage_in_a_metrics_file_is_passed_over(tmp_path):
+    metrics = MergedMetrics(tmp_path, tmp_path / "metrics.jsonl", 10)
+    garbage = [b"\0" * 9, b"\xff\xfe", b"[" * 100_000, b'{"step": ' + b"9" * 5000 + b"}", b"null"]
+    row = b'{"step": 2, "loss/mean": 1.0}'
+    (tmp_path / TRAINER).write_bytes(b"\r\n".join([*garbage, row, b""]))
+    assert list(metrics.close()) == [{"step": 2, "loss": 1.0}]
+
+
 @pytest.mark.parametrize("seconds", [-5.0, 1e300, 10**400, float("nan"), "60", True])
 def test_times_that_no_step_takes(tmp_path, seconds):
     metrics = MergedMetrics(tmp_path, tmp_path / "metrics.jsonl", 10)

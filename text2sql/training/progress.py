@@ -82,7 +82,7 @@ class MetricsTail:
 def _loaded(line: bytes) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

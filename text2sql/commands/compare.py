@@ -43,9 +43,9 @@ def command(first: str, second: str, as_json: bool) -> None:
             err=True,
         )
     for name in sorted(one.conditions.keys() & two.conditions.keys()):
-        its, other = (neutral(str(side.conditions[name])) for side in (one, two))
-        if its != other:
-            click.echo(f"note: A was scored with {name} {its}, B with {other}.", err=True)
+        of_a, of_b = (neutral(str(side.conditions[name])) for side in (one, two))
+        if of_a != of_b:
+            click.echo(f"note: A was scored with {name} {of_a}, B with {of_b}.", err=True)
     if as_json:
         rows = {setting: its.to_dict() for setting, its in found.items()}
         about = {"a": first, "b": second, "fingerprint": one.fingerprint}

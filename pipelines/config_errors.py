@@ -7,12 +7,19 @@ import re
 from pipelines.jobs import TRAINING, lifecycle
 
 _UNKNOWN = re.compile(r'Received unexpected config entry "(.+?)" at (?:path root:(\S+)|the root)')
+_SCALAR = re.compile(
+    r'Invalid scalar at path root:(\S+)\. Value "(.*)" of type .* for expected type "(\w+)"'
+)
+_TYPES = {"Int": "a whole number", "Float": "a number", "Bool": "true or false", "String": "a text"}
 _TOKENS = re.compile(r"[{(\[]|[)}\]]|(\w+)\??:")
 
 
 def refused_config(message: str) -> str:
     """Return Dagster's reason; of a name that there is not, say which there are instead."""
     reason, _, expected = message.partition(". Expected")
+    if scalar := _SCALAR.match(message):
+        place, value, kind = scalar.groups()
+        return f"{place.replace(':', '.')} is {value!r}: give {_TYPES.get(kind, kind)}"
     found = _UNKNOWN.match(reason)
     if found is None:
         return reason.rstrip(".")

@@ -18,6 +18,7 @@ import dagster as dg
 from dagster import DagsterEventType as Event
 
 from assets.partitions import PARTITION_TAG
+from pipelines.config_errors import refused_config
 from pipelines.orphans import OWNER_TAG, free_pools, owner
 from resources.paths import CHECKOUT
 from resources.processes import GuardedProcess, last_lines
@@ -232,9 +233,8 @@ def disk_full(reason: str, place: Path) -> str:
 def _why_not_begun(log: Path, status: int) -> str:
     """Find in Dagster's log why a run did not begin."""
     text = last_lines(log, 50_000)
-    mistake = re.search(r"Error 1: (.{1,400}?)(?:\. Expected|$)", text, re.MULTILINE)
-    if mistake:
-        return f"The run config is wrong: {mistake[1].rstrip('.')}."
+    if mistake := re.search(r"Error 1: (.+)$", text, re.MULTILINE):
+        return f"The run config is wrong: {refused_config(mistake[1])}."
     if full := _DISK_FULL.search(text):
         return f"Dagster could not begin the run: {full[0]}."
     return f"Dagster ended with status {status} before the run began: {text[-300:] or 'silently'}"

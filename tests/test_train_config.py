@@ -67,6 +67,11 @@ def refused(*, backend: str = "", **settings: str) -> str:
             {"base_rollouts__samples": "500"},
             "base_rollouts: samples is 500: Input should be less than or equal to 128.",
         ),
+        (
+            "",
+            {"base_rollouts__shards": "x"},
+            "The run config is wrong: ops.base_rollouts.config.shards is 'x': give a whole number.",
+        ),
         ("", {"dev_scores__timed_runs": "-1"}, "dev_scores: timed_runs is -1: Input should be"),
         (
             "",

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from text2sql.ending import FAILED, ending_with_its_reader, hold_standard_output, last_words
+from text2sql.ending import FAILED, OUTPUT, ending_with_its_reader, hold_standard_output, last_words
 from text2sql.errors import Text2SqlError
 from text2sql.stopping import Stopped, end_on_signals, stop_on_signals
 
@@ -33,7 +33,7 @@ def run_program(module: str) -> int:
     except Text2SqlError as error:
         return _tell(f"error: {error}", error.exit_code)
     except OSError as error:
-        return _tell(f"error: {error.filename or 'The output'}: {error.strerror or error}.", FAILED)
+        return _tell(f"error: {error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
     except Stopped as stopped:
         return _tell(STOPPED, stopped.status)
     return 0

@@ -190,8 +190,9 @@ def test_the_trace(shop, votes):
 
     result, _ = run(script, shop, "Which cities?", "--trace", "--json", "--votes", votes)
     assert json.loads(result.stdout)["sql"] == QUERY
+    assert result.stderr.count("Which cities?") == 1  # all rollouts begin with the same prompt
+    assert f"[{'all ' if votes == 2 else ''}user] Which cities?" in result.stderr
     for number in ["1 ", "2 "] if votes == 2 else [""]:
-        assert f"[{number}user] Which cities?" in result.stderr
         assert f"[{number}reasoning] Hm." in result.stderr
         assert f"[{number}end] submit" in result.stderr
     assert result.stderr.count('-> run_sql {"sql": "SELECT name') == votes
@@ -208,7 +209,7 @@ def test_the_trace_shows_broken_arguments_as_they_were_written(shop):
 
 def test_the_cost_tells_opening_apart(shop):
     result, _ = run([submits(QUERY)], shop, "Which?")
-    assert re.search(r"^Cost: 1 turns, .* tokens, [\d.]+ s, after [\d.]+ s to open the policy$",
+    assert re.search(r"^Cost: 1 turn, .* tokens, [\d.]+ s, after [\d.]+ s to open the policy$",
                      result.stdout, re.MULTILINE)  # fmt: skip
     result, _ = run([submits(QUERY)], shop, "Which?", "--json")
     assert json.loads(result.stdout)["opening_seconds"] >= 0
@@ -422,7 +423,7 @@ def test_an_output_that_takes_nothing(shop):
     with ScriptedServer([submits(QUERY)]) as server, open("/dev/full", "w") as full:
         result = program(shop, "Which?", "--policy", server.url, "--json", stdout=full)
     assert result.returncode == 1
-    assert "error: The output: No space left on device." in result.stderr
+    assert "error: Cannot write the output: No space left on device." in result.stderr
 
 
 def champion(root: Path, **changes):

@@ -87,7 +87,9 @@ def test_a_server_that_is_not_there_has_a_status_of_its_own(shop):
     ("words", "status", "sentence"),
     [
         (["sql", "nowhere.sqlite", "SELECT 1"], 1, "error: There is no database"),
+        (["sql", "postgresql://u@h/x", "SELECT 1"], 1, "error: A database is not named by a URL"),
         (["bogus"], 2, "No such command 'bogus'"),
+        (["anwsers", "list"], 2, "No such command 'anwsers'. Did you mean 'answers'?"),
         (["sql"], 2, "Missing argument"),
         (["ask", "shop.sqlite", " "], 2, "error: The question is empty"),
         (["answers", "list"], 1, "error: there are no reporting tables at"),
@@ -151,7 +153,7 @@ def test_what_cannot_be_written_is_no_success(shop, closed, words):
     assert (done.returncode, done.stdout) == (1, "")
     told = done.stderr.splitlines()
     assert len(told) == ("2>&-" not in closed)
-    assert all(line.startswith("error: The output: ") for line in told)
+    assert all(line.startswith("error: Cannot write the output: ") for line in told)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")

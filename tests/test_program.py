@@ -57,8 +57,8 @@ def program(*arguments: str) -> list[str]:
         ("wrong", 1, "error: It is wrong.\n"),
         ("refuses", 1, "error: A variable is wrong.\n"),
         ("prints > /dev/null", 0, ""),
-        ("prints > /dev/full", 1, "error: The output: No space left on device.\n"),
-        ("prints >&-", 1, "error: The output: Bad file descriptor.\n"),
+        ("prints > /dev/full", 1, "error: Cannot write the output: No space left on device.\n"),
+        ("prints >&-", 1, "error: Cannot write the output: Bad file descriptor.\n"),
         ("prints | true; exit ${PIPESTATUS[0]}", 141, ""),
     ],
 )

@@ -53,6 +53,29 @@ def test_sql_command_counts_the_same_rows_in_both_forms(database):
     assert not plain["complete"]
 
 
+def test_sql_command_gives_programs_all_rows(database):
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
+    statement = numbers.format(300) + "SELECT i, NULL AS none, x'00ff' AS b FROM n"
+    shown = CliRunner().invoke(sql_command, [str(database), statement])
+    assert "(50 of 300 rows shown)" in shown.stdout
+    found = json.loads(CliRunner().invoke(sql_command, [str(database), statement, "--json"]).stdout)
+    assert (len(found["rows"]), found["row_count"], found["complete"]) == (300, 300, True)
+    table = CliRunner().invoke(sql_command, [str(database), statement, "--csv"])
+    assert table.stdout.splitlines()[:2] == ["i,none,b", "1,,00ff"]
+    assert (len(table.stdout.splitlines()), table.stderr) == (301, "")
+    many = CliRunner().invoke(sql_command, [str(database), numbers.format(100_001) + "SELECT i FROM n", "--csv"])
+    assert (len(many.stdout.splitlines()), many.exit_code) == (100_001, 0)
+    assert many.stderr == "note: the first 100000 of more than 100000 rows.\n"
+    wrong = CliRunner().invoke(sql_command, [str(database), "SELECT nope FROM t", "--csv"])
+    assert (wrong.exit_code, wrong.stdout, wrong.stderr) == (4, "", "error: no such column: nope\n")
+
+
+def test_sql_command_asks_for_quotes(database):
+    wrong = CliRunner().invoke(sql_command, [str(database), "SELECT", "id", "FROM", "t"])
+    assert wrong.exit_code == 2
+    assert "The statement is 4 arguments; put it in quotes, like 'SELECT id FROM t'." in wrong.output
+
+
 def test_sql_command_writes_valid_json_for_every_value(database):
     sql = "SELECT 9e999, -9e999, 1e308, x'00ff', NULL, 9e999 - 9e999, 'é'"
     shown = CliRunner().invoke(sql_command, [str(database), sql, "--json"])

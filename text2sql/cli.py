@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from typing import Any
@@ -14,7 +15,7 @@ from text2sql.ending import ending_with_its_reader, log_to_terminal, run
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
     "serve": "Serve a policy with vLLM.",
-    "answers": "See, replay and export what was answered on schedule.",
+    "answers": "Answer a day; see, replay and export what was answered on schedule.",
     "champion": "See and change who answers: the champion and its history.",
     "compare": "Compare two evaluations of the same questions.",
     "doctor": "Check this machine and say how to mend what is not right.",
@@ -42,6 +43,18 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"text2sql.commands.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; of one that is not there name the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the command line, which may print a help."""

@@ -16,6 +16,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.render import for_terminal
 
 FAILED = 1
+OUTPUT = "Cannot write the output"
 BUG = 70
 """An error that nobody foresaw (EX_SOFTWARE of sysexits.h)."""
 INTERRUPTED = 130
@@ -40,7 +41,7 @@ def run(program: click.Group) -> int:
     except Text2SqlError as error:
         return _tell(str(error), error.exit_code)
     except OSError as error:
-        return _tell(f"{error.filename or 'The output'}: {error.strerror or error}.", FAILED)
+        return _tell(f"{error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
     except Exception as error:  # noqa: BLE001 - the last one to ask; nothing goes on after it
         return _tell(
             f"unexpected {type(error).__name__}: {error}. This is a fault of text2sql: see where "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from text2sql.asking import Answer, Outcome, Tried
@@ -56,7 +58,7 @@ def _cost(found: Answer, opening: float) -> str:
     seconds = max(episode.seconds for episode in found.episodes)
     turns = sum(episode.turns for episode in found.episodes)
     spent = f"{seconds:.1f} s, after {opening:.1f} s to open the policy"
-    return f"Cost: {turns} turns, {tokens:,} tokens, {spent}"
+    return f"Cost: {turns} turn{'' if turns == 1 else 's'}, {tokens:,} tokens, {spent}"
 
 
 def format_table(
@@ -68,12 +70,24 @@ def format_table(
     """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
     shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:most]]
     table = [[neutral(name) for name in columns], *shown]
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in table]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(columns))]
+    lines = ["  ".join(map(_padded, row, widths)) for row in table]
     lines.insert(1, "  ".join("-" * width for width in widths))
     unit = "row" if total == 1 else "rows"
     count = f"{total} {unit}" if total == len(shown) else f"{len(shown)} of {total} {unit} shown"
     return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - _width(cell))
+
+
+def _width(text: str) -> int:
+    """Return how many places of a terminal a text takes: two for a Chinese character."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def as_json(found: Answer, asked: Question, policy: PolicyInfo, opening: float) -> str:
@@ -110,10 +124,13 @@ def as_json(found: Answer, asked: Question, policy: PolicyInfo, opening: float) 
 
 def as_csv(found: Answer) -> str:
     """Write an answer's rows below a header; NULL is empty, a blob is hexadecimal digits."""
-    if found.result is None:
-        return ""
+    return "" if found.result is None else rows_as_csv(found.result.columns, found.result.rows)
+
+
+def rows_as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Write rows below a header; NULL is empty, a blob is hexadecimal digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(found.result.columns)
-    writer.writerows([csv_value(value) for value in row] for row in found.result.rows)
+    writer.writerow(columns)
+    writer.writerows([csv_value(value) for value in row] for row in rows)
     return text.getvalue()

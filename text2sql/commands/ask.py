@@ -12,6 +12,7 @@ from text2sql.asking import Answer, Follower, Outcome, answer, require_usable
 from text2sql.commands.answer_output import as_csv, as_json, as_text, unanswered
 from text2sql.commands.chosen_policy import open_chosen, wrong_usage
 from text2sql.commands.live import Steps, Trace, steps_wanted
+from text2sql.commands.quoted import quoted
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Policy
 from text2sql.policy.choice import Choice, choose
@@ -27,7 +28,7 @@ _WRITTEN_ROWS = 100_000
 
 @click.command()
 @click.argument("database", type=click.Path(path_type=Path, readable=False))
-@click.argument("question")
+@quoted("question")
 @click.option("--evidence", default="", help="What the question leaves unsaid.")
 @click.option(
     "--policy",

@@ -57,7 +57,10 @@ def show(as_json: bool) -> None:
     read_seat(root)
     past = history(root)
     if not past:
-        raise Text2SqlError(f"There is no champion below {root} yet.")
+        raise Text2SqlError(
+            f"There is no champion below {root} yet: train one (make demo), or make a served "
+            "model champion with text2sql champion adopt."
+        )
     record, problem = past[-1], weights_problem(past[-1])
     if as_json:
         click.echo(json.dumps(_plain(record) | {"problem": problem}))

@@ -60,14 +60,24 @@ def _argument(arguments: str) -> str:
 
 
 class Trace:
-    """Writes every message in full as it comes; results of tools were neutralised before."""
+    """Writes every message in full as it comes; results of tools were neutralised before.
+
+    The prompt, with which all rollouts begin, is written once.
+    """
 
     def __init__(self, votes: int) -> None:
         self._several = votes > 1
+        self._begun: set[int] = set()
+        self._prompts: set[str] = set()
 
     def __call__(self, number: int, message: Message) -> None:
         """Show a message and the calls in it."""
         text = _lines(message.get("content"))
+        if message["role"] == "assistant":
+            self._begun.add(number)
+        elif self._several and number not in self._begun:
+            self._prompt(f"[all {message['role']}] {text}".rstrip())
+            return
         lines = [f"[{self._rollout(number)}{message['role']}] {text}".rstrip()]
         if reasoning := message.get("reasoning") or message.get("reasoning_content"):
             lines.insert(0, f"[{self._rollout(number)}reasoning] {_lines(reasoning)}".rstrip())
@@ -75,6 +85,11 @@ class Trace:
             function = call["function"]
             lines.append(f"  -> {neutral(function['name'])} {neutral(function['arguments'])}")
         click.echo("\n".join(lines), err=True)
+
+    def _prompt(self, text: str) -> None:
+        if text not in self._prompts:
+            self._prompts.add(text)
+            click.echo(text, err=True)
 
     def end(self, found: Answer) -> None:
         """Say how each rollout ended."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from text2sql.commands.answer_output import rows_as_csv
+from text2sql.commands.quoted import quoted
 from text2sql.errors import InfrastructureError
 from text2sql.plain import plain_rows
 from text2sql.questions import Question
@@ -25,13 +28,19 @@ _EXIT = {
     Status.TOO_LARGE: 5,
 }
 
+_WRITTEN_ROWS = 100_000
+
 
 @click.command()
 @click.argument("database", type=click.Path(path_type=Path, readable=False))
-@click.argument("statement")
+@quoted("statement")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-def command(database: Path, statement: str, as_json: bool) -> None:
+@click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
+def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> None:
     """Run one read-only STATEMENT on the SQLite file DATABASE.
+
+    What is printed is what the agent would see: 50 rows at most, long cells cut. JSON and CSV
+    have whole cells and at most 100,000 rows.
 
     \b
     Exit status:
@@ -43,12 +52,20 @@ def command(database: Path, statement: str, as_json: bool) -> None:
       5  over a limit: time, memory or size
       6  a worker failed, or the database did (locked, damaged inside)
     """
+    if as_json and as_rows:
+        raise click.UsageError("Choose one of --json and --csv.")
     path = check_database(database)
     with Sandbox(workers=1) as sandbox:
-        show = _as_json if as_json else _as_text
-        status, text = show(path, statement, sandbox)
-    click.echo(text)
-    raise SystemExit(_EXIT[status])
+        if not (as_json or as_rows):
+            status, text = _as_text(path, statement, sandbox)
+            click.echo(text)
+            raise SystemExit(_EXIT[status])
+        result = _run(path, statement, sandbox)
+    if as_json:
+        click.echo(json.dumps(_as_object(result), allow_nan=False))
+    else:
+        _print_csv(result)
+    raise SystemExit(_EXIT[result.status])
 
 
 def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
@@ -61,11 +78,29 @@ def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
     return Status(status), text
 
 
-def _as_json(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
-    result = sandbox.execute(database, clean_sql(statement), query_limits(AgentSettings()))
+def _run(database: Path, statement: str, sandbox: Sandbox) -> QueryResult:
+    limits = replace(query_limits(AgentSettings()), keep_rows=_WRITTEN_ROWS)
+    result = sandbox.execute(database, clean_sql(statement), limits)
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
-    return result.status, json.dumps(_as_object(result), allow_nan=False)
+    return result
+
+
+def _print_csv(result: QueryResult) -> None:
+    """Print the rows, or on standard error why there are none; say so where rows are missing."""
+    if result.status is not Status.OK:
+        click.echo(f"error: {result.error or result.status.value}", err=True)
+        return
+    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
+    if not _all_there(result):
+        more = "" if result.complete else "more than "
+        click.echo(
+            f"note: the first {len(result.rows)} of {more}{result.row_count} rows.", err=True
+        )
+
+
+def _all_there(result: QueryResult) -> bool:
+    return result.complete and len(result.rows) == result.row_count
 
 
 def _as_object(result: QueryResult) -> dict[str, Any]:
@@ -74,7 +109,7 @@ def _as_object(result: QueryResult) -> dict[str, Any]:
         "columns": result.columns,
         "rows": plain_rows(result.rows),
         "row_count": result.row_count,
-        "complete": result.complete,
+        "complete": _all_there(result),
         "warnings": result.warnings,
         "error": result.error,
         "seconds": round(result.seconds, 6),

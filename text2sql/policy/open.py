@@ -38,7 +38,8 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
     directory = policy_directory(spec)
     if directory is None or not directory.is_dir():
         raise Text2SqlError(
-            f"There is no policy {spec!r}: give 'pocket', a model directory, or a server's URL."
+            f"There is no policy {spec!r}: give 'pocket', a model directory, or a server's URL, "
+            "like http://127.0.0.1:8000/v1."
         )
     if is_adapter(directory):
         raise Text2SqlError(
@@ -114,7 +115,9 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
     try:
         answer = fetch(address, api_key, _PROBE_SECONDS)
     except NoAnswer as error:
-        raise InfrastructureError(f"No policy server answers at {url}: {error}.") from error
+        raise InfrastructureError(
+            f"No policy server answers at {url}: {error}. Start it, or check the address."
+        ) from error
     if answer.status in (401, 403):
         raise Text2SqlError(
             f"The server at {url} refused the key; set {API_KEY_VARIABLE} to a valid one."

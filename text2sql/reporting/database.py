@@ -29,6 +29,7 @@ from text2sql.reporting.values import clean_text
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+_NO_RIGHT = "42501"
 _REFUSED_ROWS = ("P0001", "44000")
 """What PostgreSQL calls a trigger's RAISE EXCEPTION, and a row outside of a view's condition."""
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
@@ -95,6 +96,8 @@ class Database:
             yield
         except (DBAPIError, OverflowError, PoolTimeout) as error:
             words = " ".join(str(getattr(error, "orig", error.args[0])).split())
+            if _sqlstate(error) == _NO_RIGHT:
+                words += "; the role in the URL needs that right: see PostgreSQL in docs/reports.md"
             kind = Text2SqlError if _is_about_rows(error) else InfrastructureError
             raise kind(f"reporting database {self.name}: {words}") from error
 
@@ -102,7 +105,11 @@ class Database:
 def _is_about_rows(error: Exception) -> bool:
     if isinstance(error, DataError | IntegrityError | OverflowError):
         return True
-    return getattr(getattr(error, "orig", None), "sqlstate", None) in _REFUSED_ROWS
+    return _sqlstate(error) in _REFUSED_ROWS
+
+
+def _sqlstate(error: Exception) -> str | None:
+    return getattr(getattr(error, "orig", None), "sqlstate", None)
 
 
 def _to_json(value: Any) -> str:
@@ -117,7 +124,8 @@ def _to_json(value: Any) -> str:
 def shown(url: URL) -> str:
     """Return a URL without the passwords that it holds, behind the user or behind the ``?``."""
     secret = {name: "hidden" for name in url.query if "pass" in name.lower()}
-    return url.update_query_dict(secret).render_as_string(hide_password=True)
+    plain = url.set(drivername=url.get_backend_name())  # as people write it
+    return plain.update_query_dict(secret).render_as_string(hide_password=True)
 
 
 def open_engine(url: str) -> Engine:
@@ -146,8 +154,8 @@ def _parse(url: str) -> URL:
         backend = parsed.get_backend_name()
     except (ArgumentError, ValueError) as error:
         raise Text2SqlError(
-            "the reporting database's URL is malformed; use sqlite:///FILE or"
-            " postgresql://USER@HOST:PORT/DATABASE"
+            "the reporting database's URL is malformed; use postgresql://USER@HOST:PORT/DATABASE,"
+            " or sqlite:/// before the path of a file, as in sqlite:///reporting.sqlite"
         ) from error
     if "@" in (parsed.host or ""):
         raise Text2SqlError(

@@ -50,7 +50,7 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise Text2SqlError(f"{path}: cannot be read: save it as UTF-8 ({error})") from error
         except OSError as error:
-            raise Text2SqlError(f"{path}: cannot be read: {error}") from error
+            raise Text2SqlError(f"{path}: cannot be read: {error.strerror}") from error
         except RecursionError as error:
             raise Text2SqlError(f"{path}: cannot be read: it is nested too deeply") from error
         except yaml.YAMLError as error:
@@ -60,7 +60,8 @@ class _Reader:
         """Return the complaint about text that is not YAML."""
         mark = getattr(error, "problem_mark", None)
         where = f"{self.path}:{mark.line + 1}" if mark else str(self.path)
-        return Text2SqlError(f"{where}: not YAML: {' '.join(str(error).split())}")
+        words = getattr(error, "problem", None) or " ".join(str(error).split())
+        return Text2SqlError(f"{where}: not YAML: {words}")
 
     def problem(self, node: yaml.Node, what: str) -> Text2SqlError:
         """Return a complaint about one place of the file."""
@@ -72,7 +73,9 @@ class _Reader:
         if isinstance(root, yaml.MappingNode):
             root = next((value for key, value in root.value if key.value == "questions"), None)
         if not isinstance(root, yaml.SequenceNode):
-            raise Text2SqlError(f"{self.path}: must hold a list of questions")
+            raise Text2SqlError(
+                f"{self.path}: must hold a list of questions, each with {', '.join(_REQUIRED)}"
+            )
         return list(root.value)
 
     def question(self, entry: yaml.Node) -> ReportQuestion:

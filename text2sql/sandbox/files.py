@@ -7,11 +7,13 @@ those of a transaction that the program itself has open on the database.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
 from text2sql.errors import Text2SqlError
 
+_URL = re.compile(r"(?:^|/)([a-z][a-z0-9+]+:)/")
 _FILES = ("", "-journal", "-wal", "-shm")
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -31,6 +33,11 @@ def check_database(path: Path | str) -> Path:
     try:
         found = absolute.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        if url := _URL.search(str(path)):
+            raise Text2SqlError(
+                f"A database is not named by a URL ({url[1]}//...): give the path of an SQLite "
+                "file; what another database holds must be exported into one."
+            ) from error
         raise Text2SqlError(f"There is no database {absolute}; check the path.") from error
     except OSError as error:
         raise Text2SqlError(f"{absolute} cannot be read: {error.strerror}.") from error

@@ -63,7 +63,9 @@ def test_sql_command_gives_programs_all_rows(database):
     table = CliRunner().invoke(sql_command, [str(database), statement, "--csv"])
     assert table.stdout.splitlines()[:2] == ["i,none,b", "1,,00ff"]
     assert (len(table.stdout.splitlines()), table.stderr) == (301, "")
-    many = CliRunner().invoke(sql_command, [str(database), numbers.format(100_001) + "SELECT i FROM n", "--csv"])
+    many = CliRunner().invoke(
+        sql_command, [str(database), numbers.format(100_001) + "SELECT i FROM n", "--csv"]
+    )
     assert (len(many.stdout.splitlines()), many.exit_code) == (100_001, 0)
     assert many.stderr == "note: the first 100000 of more than 100000 rows.\n"
     wrong = CliRunner().invoke(sql_command, [str(database), "SELECT nope FROM t", "--csv"])
@@ -73,7 +75,9 @@ def test_sql_command_gives_programs_all_rows(database):
 def test_sql_command_asks_for_quotes(database):
     wrong = CliRunner().invoke(sql_command, [str(database), "SELECT", "id", "FROM", "t"])
     assert wrong.exit_code == 2
-    assert "The statement is 4 arguments; put it in quotes, like 'SELECT id FROM t'." in wrong.output
+    assert (
+        "The statement is 4 arguments; put it in quotes, like 'SELECT id FROM t'." in wrong.output
+    )
 
 
 def test_sql_command_writes_valid_json_for_every_value(database):

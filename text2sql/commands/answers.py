@@ -103,6 +103,7 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
       2  wrong usage
     """
     from text2sql.reporting.database import sqlite_file
+    from text2sql.reporting.location import sqlite_url
 
     if not champion_record(local_root()):
         raise Text2SqlError(
@@ -110,7 +111,7 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
             "or make a served model champion with text2sql champion adopt."
         )
     file = sqlite_file(url)
-    os.environ[URL_VARIABLE] = url if file is None else f"sqlite:///{file.resolve()}"
+    os.environ[URL_VARIABLE] = url if file is None else sqlite_url(file.resolve())
     request = {
         "day": f"{day:%Y-%m-%d}" if day else "",
         "group": group,

@@ -127,7 +127,8 @@ def _due(
         of_group = f" in the group {config.group!r}" if config.group else ""
         raise Text2SqlError(
             f"There are no enabled questions{of_group} in {store.name}: "
-            "materialize report_questions first, or add one with text2sql questions add."
+            "materialize report_questions first, or add one with text2sql questions add; "
+            "text2sql questions list shows what is there."
         )
     day = date.fromisoformat(context.partition_key)
     due = [question for question in found.readable if config.group or question.due_on(day)]

@@ -132,7 +132,7 @@ def test_every_question_check_shows_its_rows(tmp_path: Path) -> None:
         ask(3, question=EVIL),
         ask(4, db_id="shopp"),
         ask(5, difficulty="easy"),
-        ask(6, evidence="nan"),
+        ask(6, evidence="N/A"),
         ask(7),
         ask(7),
     ]

@@ -12,9 +12,13 @@ from pipelines.program import run_program
 if __name__ == "__main__":  # before what follows is imported
     sys.exit(run_program("pipelines.materialize"))
 
+import dagster as dg
+
+from pipelines.config_errors import refused_config
 from pipelines.dagster_program import become_dagster
 from pipelines.home import open_instance
 from resources.paths import CHECKOUT
+from text2sql.errors import Text2SqlError
 
 
 def main(arguments: list[str]) -> None:
@@ -22,4 +26,10 @@ def main(arguments: list[str]) -> None:
     with open_instance():
         pass
     definitions = ["-m", "pipelines.definitions", "-d", str(CHECKOUT)]
-    become_dagster("asset", "materialize", *definitions, *arguments)
+    try:
+        become_dagster("asset", "materialize", *definitions, *arguments)
+    except dg.DagsterInvalidConfigError as error:
+        reason = refused_config(error.errors[0].message)
+        raise Text2SqlError(f"The run config is wrong: {reason}.") from error
+    except (dg.DagsterInvalidSubsetError, dg.DagsterUnknownPartitionError) as error:
+        raise Text2SqlError(str(error).partition("\n")[0]) from error

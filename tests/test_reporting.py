@@ -477,6 +477,17 @@ def test_somebody_who_reads_a_view_for_hours_does_not_hold_up_the_answers(store,
     assert view_rows(store, what="n, k") == [(5, 6)]
 
 
+def test_a_view_whose_columns_were_edited_into_nonsense_is_named(tmp_path):
+    file = tmp_path / "r.sqlite"
+    with ReportingStore(f"sqlite:///{file}") as store:
+        save(store, ask())
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("UPDATE questions SET view_columns = 'none'")
+        with pytest.raises(Text2SqlError, match="its view_columns make no sense"):
+            store.write_answer(answered(ask()))
+        assert store.history("q1") == []
+
+
 def test_a_view_that_somebody_dropped_is_made_again(store):
     store.write_answer(answered(ask(), MONDAY))
     run_sql(store, "DROP VIEW answer_q1")

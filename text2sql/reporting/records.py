@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from text2sql.errors import Text2SqlError
 from text2sql.reporting import tables
 from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer, Verified
 from text2sql.reporting.expectations import read_expectations
@@ -31,7 +32,9 @@ def question_row(question: ReportQuestion, view: str) -> dict[str, Any]:
 
 
 def question_of(row: sa.Row[Any]) -> ReportQuestion:
-    """Read a row of the table ``questions``."""
+    """Read a row of the table ``questions``; raise Text2SqlError for nonsense."""
+    if not isinstance(row.seed, dict | None):
+        raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
     return ReportQuestion(
         id=row.id,
         question=row.question,

@@ -184,11 +184,7 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
         .order_by(_answers.c.scheduled_at.desc())
         .limit(1)
     )
-    table = tables.questions
-    mine = table.c.id == question_id
-    view, current = connection.execute(
-        sa.select(table.c.view_name, table.c.view_columns).where(mine)
-    ).one()
+    view, current = _view_of(connection, question_id)
     if columns is None or (columns == current and is_there(connection, view)):
         return
     shown = [Column(**column) for column in columns]
@@ -196,9 +192,21 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
         with connection.begin_nested():
             _wait_at_most(connection, _VIEW_SECONDS)
             replace_view(connection, view, question_id, shown)
-            connection.execute(sa.update(table).where(mine).values(view_columns=columns))
+            mine = sa.update(tables.questions).where(tables.questions.c.id == question_id)
+            connection.execute(mine.values(view_columns=columns))
     except DBAPIError as error:
         _log.warning("view %s is not made anew and stays as it is: %s", view, error.orig)
+
+
+def _view_of(connection: Connection, question_id: str) -> tuple[str, Any]:
+    """Return the name of a question's view, and the columns that it was made with."""
+    table = tables.questions
+    query = sa.select(table.c.view_name, table.c.view_columns).where(table.c.id == question_id)
+    try:
+        found = connection.execute(query).one()
+    except ValueError as error:
+        raise Text2SqlError(f"its view_columns make no sense: {error}") from error
+    return found.view_name, found.view_columns
 
 
 def _wait_at_most(connection: Connection, seconds: float) -> None:

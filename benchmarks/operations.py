@@ -115,14 +115,21 @@ def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
         rows.append(timed([*demo, "--run", f"run-{number}", "--seed", str(number)], root))
         logs = [file.read_text(errors="replace") for file in (root / "logs").glob("*.log")]
         locks += sum(log.count(words) for log in [*logs, rows[-1]["output"]] for words in _LOCKED)
+    ended = [row["output"][-300:] for row in rows if row["status"]]
+    refused = [words for words in ended if _REFUSED in words]
     return {
         "runs": count,
-        "failed": sum(row["status"] != 0 for row in rows),
+        "failed": len(ended) - len(refused),
+        "refused_by_gate": len(refused),
         "lock_errors": locks,
         "wall_s": [row["wall_s"] for row in rows],
         "home_mb": round(_size(root / "dagster_home") / 1e6, 1),
-        "why_failed": [row["output"][-300:] for row in rows if row["status"]],
+        "why_not_zero": ended,
     }
+
+
+_REFUSED = "A check failed. model_card: "
+"""How a run ends whose policy is not to be promoted: as it should."""
 
 
 def _tiny(folder: Path) -> list[str]:

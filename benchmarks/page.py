@@ -27,6 +27,8 @@ ratios, not seconds, with those of another machine. The whole results are in `be
 _ABOUT = """
 ## How it was measured
 
+The load counts programs of idle priority as well, which run only where nothing else wants a core.
+
 | benchmark | command | date | machine |
 |---|---|---|---|
 """

@@ -142,6 +142,7 @@ SECTIONS = (
             Row("run again after that, failed", "cancels/reruns_failed"),
             Row("lifecycles in a row on SQLite", "runs_in_a_row/runs"),
             Row("of which failed", "runs_in_a_row/failed"),
+            Row("of which the promotion gate ended", "runs_in_a_row/refused_by_gate"),
             Row("lock errors", "runs_in_a_row/lock_errors"),
         ),
     ),

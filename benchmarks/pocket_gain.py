@@ -146,9 +146,21 @@ def train(prompts: Path, seed: int, steps: int, rate: float, control: bool) -> P
 
 
 def report(name: str, scores: Scores) -> dict[str, Any]:
-    """Print one seed's table and return its numbers."""
+    """Print one seed's table and return its numbers, those of the parts that are kept."""
     print(f"\n{name}\n{text_table(score_rows(scores, parts=('subset',)))}", flush=True)
-    return scores.to_dict()
+    return kept(scores.to_dict())
+
+
+def kept(found: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what makes results large: the curves, and each of the many databases apart."""
+    rows = {
+        name: [row for row in found[name] if row["part"] in KEPT_PARTS]
+        for name in ("scores", "comparisons")
+    }
+    return {name: value for name, value in found.items() if name != "curves"} | rows
+
+
+KEPT_PARTS = ("all", "subset", "difficulty")
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:

@@ -115,7 +115,8 @@ def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:
         rows.append(timed([*demo, "--run", f"run-{number}", "--seed", str(number)], root))
         logs = [file.read_text(errors="replace") for file in (root / "logs").glob("*.log")]
         locks += sum(log.count(words) for log in [*logs, rows[-1]["output"]] for words in _LOCKED)
-    ended = [row["output"][-300:] for row in rows if row["status"]]
+    said = [row["output"].replace(str(folder), "FOLDER") for row in rows if row["status"]]
+    ended = [words[-300:] for words in said]
     refused = [words for words in ended if _REFUSED in words]
     return {
         "runs": count,

@@ -38,10 +38,10 @@ def answering(root: Path, chance: float, seconds: float = 0.0, name: str = "scri
 def processes_below(root: Path) -> list[int]:
     """Return the processes that work on an artifact root, beside this one."""
     wanted, found = f"TEXT2SQL_ROOT={root}".encode(), []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if wanted in environ.read_bytes().split(b"\0"):
-                found.append(int(environ.parent.name))
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(int(pid))
     return [pid for pid in found if pid != os.getpid()]
 
 

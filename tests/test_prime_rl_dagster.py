@@ -11,12 +11,12 @@ import dagster as dg
 import pytest
 from lifecycle_tools import CORPUS
 from prime_rl_place import FULL, Place
-from pydantic import ValidationError
 
 from assets.data import load_golds, load_questions
 from assets.trainers import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig, chosen, lasting
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run
+from resources.forms import RefusedValue
 from resources.processes import identities
 from resources.trainer import _ended
 from text2sql.guard import descendants
@@ -150,7 +150,7 @@ def test_what_may_change_while_a_run_goes_on():
     assert lasting(first) != lasting(PrimeRlLoraConfig())
     assert lasting(TrlConfig()) != lasting(TrlConfig(steps=61))
     assert "fresh" not in chosen(first) and "backend" not in chosen(first)
-    with pytest.raises(ValidationError, match="train_gpus and inference_gpus are 13 together"):
+    with pytest.raises(RefusedValue, match="train_gpus and inference_gpus are 13 together"):
         PrimeRlConfig(train_gpus=9)
 
 

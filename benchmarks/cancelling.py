@@ -134,10 +134,10 @@ def _wait(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> N
 def _processes(root: Path) -> set[int]:
     """Return the processes whose environment names an artifact root, without this one."""
     wanted, found = f"TEXT2SQL_ROOT={root}".encode(), set()
-    for environ in Path("/proc").glob("[0-9]*/environ"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if wanted in environ.read_bytes().split(b"\0"):
-                found.add(int(environ.parent.name))
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.add(int(entry.name))
         except OSError:
             continue
     return found - {os.getpid()}

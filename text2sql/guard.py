@@ -36,11 +36,11 @@ def prctl(option: int, value: int) -> None:
 def descendants(root: int) -> list[int]:
     """Return the living processes below ``root``, read from /proc where there is one."""
     parents: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
             if state not in "ZX":
-                parents[int(entry.parent.name)] = int(parent)
+                parents[int(entry.name)] = int(parent)
     found: list[int] = []
     frontier = {root}
     while frontier:

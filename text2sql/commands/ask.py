@@ -10,7 +10,12 @@ import click
 
 from text2sql.asking import Answer, Follower, Outcome, answer, require_usable
 from text2sql.commands.answer_output import as_csv, as_json, as_text, unanswered
-from text2sql.commands.chosen_policy import open_chosen, wrong_usage
+from text2sql.commands.chosen_policy import (
+    model_option,
+    open_chosen,
+    policy_option,
+    wrong_usage,
+)
 from text2sql.commands.live import Steps, Trace, steps_wanted
 from text2sql.commands.quoted import quoted
 from text2sql.errors import InfrastructureError
@@ -30,14 +35,8 @@ _WRITTEN_ROWS = 100_000
 @click.argument("database", type=click.Path(path_type=Path, readable=False))
 @quoted("question")
 @click.option("--evidence", default="", help="What the question leaves unsaid.")
-@click.option(
-    "--policy",
-    "spec",
-    metavar="DIR|URL|pocket",
-    help="Who answers: a model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
-    "Default: the champion of the project around, else the pocket policy.",
-)
-@click.option("--model", help="The model to ask for, where a server has several.")
+@policy_option
+@model_option
 @click.option(
     "--votes",
     type=click.IntRange(1, 64),

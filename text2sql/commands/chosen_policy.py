@@ -16,6 +16,15 @@ from text2sql.settings import AgentSettings
 
 _USAGE = 2
 
+policy_option = click.option(
+    "--policy",
+    "spec",
+    metavar="DIR|URL|pocket",
+    help="Who answers: a model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
+    "Default: the champion of the project around, else the pocket policy.",
+)
+model_option = click.option("--model", help="The model to ask for, where a server has several.")
+
 
 def open_chosen(
     choice: Choice, model: str | None, single_turn: bool

@@ -10,7 +10,12 @@ from pathlib import Path
 import click
 
 from text2sql.commands.asked import usable
-from text2sql.commands.chosen_policy import open_chosen, wrong_usage
+from text2sql.commands.chosen_policy import (
+    model_option,
+    open_chosen,
+    policy_option,
+    wrong_usage,
+)
 from text2sql.commands.evaluate_export import require_forms, write_predictions
 from text2sql.commands.evaluate_output import report_unusable
 from text2sql.commands.places import require_apart
@@ -41,14 +46,8 @@ _STDOUT = Path("-")
     metavar="FILE",
     help="The predictions: BIRD's form where FILE ends with .json, Spider's with .sql or .txt.",
 )
-@click.option(
-    "--policy",
-    "spec",
-    metavar="DIR|URL|pocket",
-    help="Who answers: a model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
-    "Default: the champion of the project around, else the pocket policy.",
-)
-@click.option("--model", help="The model to ask for, where a server has several.")
+@policy_option
+@model_option
 @click.option(
     "--votes",
     type=click.IntRange(1, 128),

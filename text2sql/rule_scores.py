@@ -17,9 +17,10 @@ from text2sql.questions import Question
 from text2sql.rollout_store import Rollout
 from text2sql.rules import DEFINITIONS as RULE_DEFINITIONS
 from text2sql.rules import Values, rule_values
-from text2sql.sandbox import Limits, Sandbox, clean_sql
+from text2sql.sandbox import Limits, Sandbox
 from text2sql.scores import Score
 from text2sql.statistics import Proportion, mean_interval
+from text2sql.submissions import submitted_sql
 
 DEFINITIONS = RULE_DEFINITIONS | efficiency.DEFINITIONS
 _RAN = (Verdict.MATCH, Verdict.WRONG)
@@ -106,7 +107,7 @@ def measure_rules(
 
 
 def _answers(rollouts: Sequence[Rollout]) -> dict[str, str]:
-    return {one.key: clean_sql(one.sql) for one in rollouts if one.verdict in _RAN}
+    return submitted_sql(one for one in rollouts if one.verdict in _RAN)
 
 
 def _of_valid(values: Values, rollouts: Sequence[Rollout]) -> Values:

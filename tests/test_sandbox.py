@@ -26,7 +26,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import RUNNING, Channel
-from text2sql.sandbox.connection import Database, DatabaseCache
+from text2sql.sandbox.connection import Database
+from text2sql.sandbox.databases import DatabaseCache
 from text2sql.sandbox.execution import Job, _read
 
 TABLES = """

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from privileges import without_privileges
 
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Limits, Status
@@ -111,6 +112,31 @@ def test_a_log_that_a_killed_program_left_keeps_its_owner(sandbox, tmp_path):
     result = sandbox.execute(database, "SELECT count(*) FROM t", Limits(keep_rows=1))
     assert result.rows == ((3,),)
     assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("end", "hidden"),
+    [("-wal", 0o000), ("-shm", 0o000), ("-journal", 0o000), ("-wal", 0o444)],
+    ids=["log", "index", "journal", "nothing"],
+)
+def test_a_folder_without_write_right_reads_or_names_what_may_not_be_read(tmp_path, end, hidden):
+    database = build(tmp_path, "delete")
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(database)])
+    assert killed.returncode == -signal.SIGKILL
+    if end == "-journal":
+        database.with_name("x.sqlite-journal").write_bytes(JOURNAL)
+    Path(f"{database}{end}").chmod(hidden)
+    tmp_path.chmod(0o555)
+    command = [sys.executable, "-m", "text2sql", "sql", str(database), "SELECT count(*) FROM t"]
+    try:
+        done = subprocess.run(command, capture_output=True, preexec_fn=without_privileges)
+    finally:
+        tmp_path.chmod(0o755)
+    if hidden:
+        assert (done.returncode, done.stdout.split()[1]) == (0, b"3"), done.stderr
+    else:
+        part = f"{database}{end}, a part of it, cannot be read; let this user read it"
+        assert done.returncode == 1 and part in done.stderr.decode()
 
 
 OWNER = """

@@ -14,7 +14,7 @@ from text2sql.judge import execute_submission
 from text2sql.policy.base import Message, Policy, Sampling
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
-from text2sql.sandbox.connection import DAMAGED
+from text2sql.sandbox.databases import DAMAGED
 from text2sql.schema import describe
 from text2sql.settings import AgentSettings
 from text2sql.voting import Candidate, Vote, vote

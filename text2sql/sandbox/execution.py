@@ -9,7 +9,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from text2sql.sandbox.channel import RUNNING, WRITING, Progress
-from text2sql.sandbox.connection import DAMAGED, Database, DatabaseCache, replacing
+from text2sql.sandbox.connection import Database, replacing
+from text2sql.sandbox.databases import DAMAGED, DatabaseCache
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
 from text2sql.sandbox.misspelt import doubts_about
 from text2sql.sandbox.results import (

@@ -64,6 +64,14 @@ def absolute_path(path: Path | str) -> str:
         raise Text2SqlError(message) from error
 
 
+def unreadable_part(path: str) -> str:
+    """Say which file beside a database this user may not read; nothing where there is none."""
+    for end in _FILES[1:]:
+        if os.path.exists(path + end) and not os.access(path + end, os.R_OK):
+            return f"{path}{end}, a part of it, cannot be read; let this user read it"
+    return ""
+
+
 def odd_file(path: str) -> str:
     """Say which part of a database is no file, as opening it might never end, or that the
     database is empty; nothing where all is well.

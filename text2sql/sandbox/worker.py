@@ -15,7 +15,7 @@ import traceback
 from typing import Any
 
 from text2sql.sandbox.channel import READY, UNUSABLE, Channel, Progress
-from text2sql.sandbox.connection import DatabaseCache, UnusableDatabase
+from text2sql.sandbox.databases import DatabaseCache, UnusableDatabase
 from text2sql.sandbox.execution import Job, run_job
 from text2sql.sandbox.results import QueryResult, Status
 from text2sql.sandbox.syscalls import deny_changes

@@ -180,6 +180,11 @@ def test_what_is_no_json_object_is_not_taken_for_arguments(body):
     assert json.loads(call.arguments) == {}
 
 
+def test_a_model_that_repeats_an_opening_tag_is_read_to_its_end():
+    calls, _ = parse_calls("<tool_call>\n<function=run_sql>\n" * 3000, NAMES)
+    assert len(calls) == 3000
+
+
 def test_values_stay_strings_and_unknown_tools_are_calls_within_the_tag():
     found, _ = read(written("sample_rows", table="03106", limit="1e9"))
     assert found == [("sample_rows", {"table": "03106", "limit": "1e9"})]

@@ -109,6 +109,10 @@ GARBLED = {
     "a call without function": choice(message={"tool_calls": [{"id": "c"}]}),
     "aborted": choice(message={"content": "half an ans"}, finish_reason="abort"),
     "given up": choice(message={"content": ""}, finish_reason="error"),
+    "cancelled": choice(message={"content": "half"}, finish_reason="CANCELLED"),
+    "aborted, as SGLang says it": choice(message={"content": "h"}, finish_reason={"type": "abort"}),
+    "an error beside half a reply": choice(message={"content": "h"}, error={"code": 502}),
+    "the model failed": fails(424, "Request failed during generation"),
     "no resources": choice(message={"content": "x"}, finish_reason="insufficient_system_resource"),
     "a detail": replay({"detail": "queue full"}),
     "error text": replay({"error": "queue full"}),
@@ -450,6 +454,8 @@ def test_no_arguments_however_they_are_said(arguments):
     "message",
     [
         {"tool_calls": [{"name": " run_sql\n", "arguments": '{"sql": "SELECT 1"}'}]},
+        {"tool_calls": [{"type": "tool_use", "name": "run_sql", "input": {"sql": "SELECT 1"}}]},
+        {"tool_calls": [{"function": {"name": "run_sql", "parameters": {"sql": "SELECT 1"}}}]},
         {"function_call": {"name": "run_sql", "arguments": '{"sql": "SELECT 1"}'}},
         {"tool_calls": [], "function_call": {"name": "run_sql", "arguments": {"sql": "SELECT 1"}}},
     ],
@@ -566,8 +572,8 @@ def test_proxies_come_from_the_environment_and_never_for_this_machine(environmen
     environment("https_proxy", "proxy:2")
     assert proxy_for("http://far/v1") == "http://proxy:1"
     assert proxy_for("https://far/v1") == "http://proxy:2"
-    for near in ("http://127.0.0.1:8/v1", "http://localhost/v1", "http://[::1]:8/v1"):
-        assert proxy_for(near) is None
+    for near in ("127.0.0.1:8", "localhost", "[::1]:8", "0.0.0.0:8", "[::]:8"):
+        assert proxy_for(f"http://{near}/v1") is None
     environment("no_proxy", "far")
     assert proxy_for("http://far/v1") is None
     environment("no_proxy", "")

@@ -198,7 +198,15 @@ def test_the_server_that_is_free_first_is_waited_for():
         assert ask(ServerPolicy([a.url, b.url], "m", retry=QUICK)).content == "x"
 
 
-@pytest.mark.parametrize("header", ["soon", "", "Wed, 99 Foo"])
+def test_milliseconds_that_a_server_asks_for_are_obeyed():
+    busy = fails(429, retry_after_ms="3600000")
+    with pytest.raises(InfrastructureError, match=r"it asks .* 3,600 s"):
+        complete(busy, says("x"))
+    both = fails(429, retry_after="0", retry_after_ms="3600000")
+    assert complete(both, says("x"))[0].content == "x"
+
+
+@pytest.mark.parametrize("header", ["soon", "", "Wed, 99 Foo", "nan", "inf", "1e400"])
 def test_a_retry_after_that_says_nothing(header):
     assert complete(fails(429, retry_after=header), says("x"))[0].content == "x"
 

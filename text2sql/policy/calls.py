@@ -103,6 +103,8 @@ def _end(text: str, start: int) -> re.Match[str] | None:
 
     A tag on a line of its own is a value's where the value goes on behind it.
     """
+    if text.find("</function", start) < 0:
+        return None  # a model that repeats itself opens thousands
     end, line = _END.search(text, start), _LINE_END.search(text, start)
     if end is None or line is None or end.start() <= line.start():
         return end or line

@@ -180,7 +180,7 @@ def authorization(api_key: str) -> dict[str, str]:
 def is_loopback(url: str) -> bool:
     """Say whether a server runs on this machine, where no proxy belongs in between."""
     host = urllib.parse.urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return host in ("localhost", "0.0.0.0", "::", "::1") or host.startswith("127.")
 
 
 def proxy_for(url: str) -> str | None:

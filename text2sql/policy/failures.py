@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import email.utils
 import json
+import math
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -33,7 +35,7 @@ _BUSY = re.compile(
     re.IGNORECASE,
 )
 _NO_TOOLS = re.compile(r"enable-auto-tool-choice|not support (?:tool|function|parameters: \[.tool)")
-_PASSING = frozenset({408, 409, 425, 429})
+_PASSING = frozenset({408, 409, 424, 425, 429})  # 424: TGI and Bedrock, when the model failed
 _LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
 _READ_BYTES = 20_000
 _REASON_CHARS = 300
@@ -106,7 +108,7 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
         return ContextOverflow(reason)
     passing = code >= 500 or code in _PASSING or (code == 400 and _BUSY.search(reason))
     if passing or (proven and code in _LOST):
-        return Retryable(f"HTTP {code}: {reason}", retry_after(answer.headers.get("retry-after")))
+        return Retryable(f"HTTP {code}: {reason}", wait_asked(answer.headers))
     if _NO_TOOLS.search(reason):
         return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
     if code in (401, 403):
@@ -144,19 +146,33 @@ def error_text(content: bytes) -> str:
     return text[:_REASON_CHARS].rstrip(".") or "no reason given"
 
 
+def wait_asked(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that an answer's headers ask to wait, None where they ask nothing."""
+    wait = retry_after(headers.get("retry-after"))
+    milliseconds = None if wait is not None else _seconds(headers.get("retry-after-ms", ""))
+    return wait if milliseconds is None else milliseconds / 1000
+
+
 def retry_after(value: str | None) -> float | None:
     """Read a Retry-After header, in seconds or as a date; None where there is none."""
     if not value:
         return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
+    if (seconds := _seconds(value)) is not None:
+        return seconds
     try:
         moment = email.utils.parsedate_to_datetime(value).timestamp()
     except (ValueError, OverflowError):
         return None
     return max(0.0, moment - time.time())
+
+
+def _seconds(value: str) -> float | None:
+    """Read a number that is no less than 0 and has an end; a negative one is 0."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None
 
 
 def _said(content: bytes) -> list[str]:

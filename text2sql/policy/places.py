@@ -7,7 +7,7 @@ from pathlib import Path
 
 def is_served(policy: str) -> bool:
     """Say whether a policy is named by a server's URL; the server holds its weights itself."""
-    return policy.startswith(("http://", "https://"))
+    return policy.lower().startswith(("http://", "https://"))
 
 
 def is_there(policy: str) -> bool:

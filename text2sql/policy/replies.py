@@ -14,7 +14,15 @@ from text2sql.policy.dialect import REASONING
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
-_GIVEN_UP = ("abort", "error", "insufficient_system_resource", "network_error")
+_GIVEN_UP = (
+    "abort",
+    "aborted",
+    "cancelled",
+    "error",
+    "insufficient_system_resource",
+    "network_error",
+    "timeout",
+)
 _CUT = (
     "length",
     "max_tokens",
@@ -47,20 +55,32 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
         raise Unusable(f"the answer is no chat completion ({error!r})") from error
     required = {tool["function"]["name"]: _required(tool) for tool in tools}
     calls, content = _with_content(calls, content, required)
-    finish = choice.get("finish_reason") or "stop"
-    if finish in _GIVEN_UP:
-        raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
+    finish = _finish(choice)
     used = _count(answer, "completion_tokens")
     broken = not calls or any(not _complete(call, required) for call in calls)
     return Reply(
         message=history_message(content, calls, {key: message.get(key) for key in REASONING}),
         content=content,
         tool_calls=tuple(calls),
-        finish_reason=str(finish),
-        truncated=str(finish).lower() in _CUT or (used >= max_tokens and broken),
+        finish_reason=finish,
+        truncated=finish.lower() in _CUT or (used >= max_tokens and broken),
         prompt_tokens=_count(answer, "prompt_tokens"),
         completion_tokens=used,
     )
+
+
+def _finish(choice: Mapping[str, Any]) -> str:
+    """Return why a reply ended, ``stop`` where nothing says it; Unusable where the server failed.
+
+    SGLang's own form is an object with a ``type``; a router may put an error beside half a reply.
+    """
+    finish = choice.get("finish_reason") or "stop"
+    finish = str(finish.get("type") if isinstance(finish, dict) else finish)
+    if finish.lower() in _GIVEN_UP:
+        raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
+    if choice.get("error"):
+        raise Unusable(f"the server gave up on the reply ({str(choice['error'])[:300]})")
+    return finish
 
 
 def history_message(
@@ -117,7 +137,9 @@ def calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
 def _call(entry: Mapping[str, Any]) -> ToolCall:
     function = entry if "name" in entry and not entry.get("function") else entry["function"]
     identifier, name = entry.get("id") or new_call_id(), str(function.get("name") or "").strip()
-    return ToolCall(str(identifier), name, _arguments(function.get("arguments")))
+    given = (function.get(key) for key in ("arguments", "parameters", "input"))
+    found = next((value for value in given if value is not None), None)
+    return ToolCall(str(identifier), name, _arguments(found))
 
 
 def _arguments(value: Any) -> str:

@@ -19,6 +19,7 @@ import dagster as dg
 from assets.data_docs import write_data_docs
 from assets.expectations import EXAMPLES, Outcome, cell_text, check_result, describe
 from resources.paths import ArtifactRoot
+from text2sql.counting import counted
 from text2sql.files import write_whole
 from text2sql.json_files import read_object, write_json
 from text2sql.page_style import document
@@ -99,8 +100,9 @@ def render_checks(dataset: str, notes: Sequence[Mapping[str, Any]]) -> str:
         for state, label in (("critical", "critical"), ("warning", "with warnings"))
         if state in counts
     )
+    checks = counted(len(notes), "check")
     body = (
-        f'<h1>Checks of dataset {escape(dataset)}</h1><p class="about">{len(notes)} checks: '
+        f'<h1>Checks of dataset {escape(dataset)}</h1><p class="about">{checks}: '
         f"{words or 'everything holds'}</p>\n"
         f"<nav>{_summary(notes)}</nav>\n" + "\n".join(map(_section, worst_first))
     )
@@ -130,15 +132,13 @@ def _summary(notes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _extent(note: Mapping[str, Any]) -> str:
-    rows = "1 row" if note["checked"] == 1 else f"{note['checked']:,} rows"
-    return str(note.get("what") or rows)
+    return str(note.get("what") or counted(note["checked"], "row"))
 
 
 def _section(note: Mapping[str, Any]) -> str:
     failed = "".join(f"<li>{_failure(failure)}</li>" for failure in note["failures"])
     held = "".join(f"<li>{escape(sentence)}</li>" for sentence in note["holding"])
-    count = len(note["holding"])
-    holds = "1 expectation holds" if count == 1 else f"{count} expectations hold"
+    holds = counted(len(note["holding"]), "expectation holds", "expectations hold")
     holding = f"<details><summary>{holds}</summary><ul>{held}</ul></details>"
     return (
         f'<section id="{escape(note["check"])}"><h2>{escape(note["check"])}</h2>'
@@ -149,7 +149,7 @@ def _section(note: Mapping[str, Any]) -> str:
 
 def _failure(failure: Mapping[str, Any]) -> str:
     rows = failure["rows"]
-    count = f": {rows:,} {'row fails' if rows == 1 else 'rows fail'}" if rows else ""
+    count = f": {counted(rows, 'row fails', 'rows fail')}" if rows else ""
     observed = f" (found: {escape(failure['observed'])})" if failure["observed"] else ""
     state = "critical" if failure["critical"] else "warning"
     return f"{_badge(state)} {escape(failure['expectation'])}{count}{observed}"
@@ -165,7 +165,7 @@ def _examples(note: Mapping[str, Any]) -> str:
     )
     most = max((failure["rows"] for failure in note["failures"]), default=0)
     shown = len(note["examples"])
-    rows_shown = "1 failing row" if shown == 1 else f"{shown} failing rows"
+    rows_shown = counted(shown, "failing row")
     first = f"the first {rows_shown}" if most > EXAMPLES else rows_shown
     return (
         f"<details open><summary>{first}</summary><table><thead><tr>{head}</tr></thead>"

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from assets.plots import draw_histogram, draw_parts, plot, records
+from text2sql.counting import counted
 from text2sql.difficulty import Difficulty, Kind
 from text2sql.questions import Question
 
@@ -51,10 +52,11 @@ def describe_prompts(
 def _summary(ratings: Sequence[Difficulty], about: Mapping[str, Any], most: int) -> str:
     """Say how many questions were kept, why, and what became of the others."""
     kinds = Counter(rating.kind for rating in ratings)
+    asked = counted(len(ratings), "question is", "questions are")
     return (
-        f"{about['kept']:,} of {len(ratings):,} questions are kept: those solved "
+        f"{about['kept']:,} of {asked} kept: those solved "
         f"{about['least_solved']} to {most} times in {about['samples']}. "
-        f"{kinds[Kind.TOO_HARD]:,} are too hard, {kinds[Kind.TOO_EASY]:,} too easy."
+        f"Too hard: {kinds[Kind.TOO_HARD]:,}; too easy: {kinds[Kind.TOO_EASY]:,}."
     )
 
 

@@ -19,6 +19,7 @@ from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.comparison import HELD_OUT
+from text2sql.counting import counted
 from text2sql.efficiency import DEFINITIONS as TIMED
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
@@ -199,7 +200,7 @@ def _provenance(
         "metric": what.metric,
         "prompt_revision": drawn.prompt_revision,
         "code_version": code_version(*SOURCES["dev_scores"], *SAMPLING),
-        "sampling": f"{drawn.samples} rollouts, {sampling}",
+        "sampling": f"{counted(drawn.samples, 'rollout')}, {sampling}",
         "dagster_run": context.run_id,
     }
 

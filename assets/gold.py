@@ -19,6 +19,7 @@ from assets.plots import records
 from assets.sources import FLAGS as FLAGS_CODE
 from assets.sources import GOLDS
 from assets.versions import code_version, fingerprint
+from text2sql.counting import counted
 from text2sql.datasets.checks import run_golds
 from text2sql.datasets.dialects import told
 from text2sql.datasets.gold_findings import Flag
@@ -171,7 +172,7 @@ def renew_golds(
     changing = [question for question in questions if asks_outside(question.sql)]
     context.log.info(
         "Reused the gold results of an earlier run: nothing has changed. "
-        f"{len(changing):,} queries that ask the clock or chance are run again."
+        f"Run again as they ask the clock or chance: {counted(len(changing), 'query', 'queries')}."
     )
     return golds | run_golds(changing, box, limits)
 

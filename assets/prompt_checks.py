@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from assets.expectations import Outcome, great_expectations, validate
+from text2sql.counting import counted
 
 
 def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> Outcome:
@@ -40,8 +41,8 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
         *_counted("row_count", 1, None, "every prompt has a gold result with rows"),
     ]
     shown = ("key", "db_id", "question", "solved", "valid", "row_count", "database")
-    kept = "1 kept prompt" if len(frame) == 1 else f"{len(frame):,} kept prompts"
-    return replace(validate(frame, expectations, shown), what=kept)
+    what = counted(len(frame), "kept prompt")
+    return replace(validate(frame, expectations, shown), what=what)
 
 
 def _counted(column: str, least: int, most: int | None, sentence: str) -> list[Any]:
@@ -72,5 +73,5 @@ def check_ratings(frame: pd.DataFrame) -> Outcome:
     )
     known = _known("kind", sentence, "warning")
     outcome = validate(frame, [expectation, known], ("key", "solved", "valid", "kind"))
-    one, several = "1 question that was asked", f"{len(frame):,} questions that were asked"
-    return replace(outcome, what=one if len(frame) == 1 else several)
+    what = counted(len(frame), "question that was asked", "questions that were asked")
+    return replace(outcome, what=what)

@@ -22,6 +22,7 @@ from assets.plots import records
 from assets.report_config import ReportAnswersConfig
 from assets.report_questions import SHOWN
 from assets.versions import fingerprint
+from text2sql.counting import counted
 from text2sql.reporting.answering import Outcome
 from text2sql.reporting.answers import AnswerStatus
 from text2sql.reporting.entries import Entry
@@ -73,7 +74,8 @@ def _summary(statuses: Mapping[AnswerStatus, int], asked: int) -> str:
         for status in AnswerStatus
         if status is not AnswerStatus.ANSWERED and statuses[status]
     ]
-    words = f"{statuses[AnswerStatus.ANSWERED]} of {asked} questions are answered"
+    of = counted(asked, "question is", "questions are")
+    words = f"{statuses[AnswerStatus.ANSWERED]} of {of} answered"
     return f"{words}; not to trust: {', '.join(others)}." if others else f"{words}."
 
 

@@ -27,6 +27,7 @@ from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.json_files import write_json
@@ -133,7 +134,8 @@ def _due(
     day = date.fromisoformat(context.partition_key)
     due = [question for question in found.readable if config.group or question.due_on(day)]
     others = len(found.readable) - len(due)
-    context.log.info(f"{len(due)} questions are due on {day}, {others} on other days")
+    asked = counted(len(due), "question is", "questions are")
+    context.log.info(f"{asked} due on {day}, {others} on other days")
     return due, found.unreadable
 
 
@@ -229,6 +231,6 @@ def _raise_if_all_failed(outcomes: Sequence[Outcome]) -> None:
     """Fail the run where nothing but failures came: then something common to all is broken."""
     if outcomes and all(outcome.answer.status == AnswerStatus.ERROR for outcome in outcomes):
         raise Text2SqlError(
-            f"None of the {len(outcomes)} questions could be answered; the first failed with: "
-            f"{outcomes[0].answer.error}"
+            f"None of {counted(len(outcomes), 'question')} could be answered; the first failed "
+            f"with: {outcomes[0].answer.error}"
         )

@@ -16,6 +16,7 @@ from assets.evaluating import ScoresConfig
 from assets.trainers import TrlConfig
 from assets.training_config import GrpoConfig
 from resources.forms import Form, RefusedValue
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 
 FORMS: dict[str, type[Form]] = {
@@ -42,7 +43,8 @@ def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> di
     _check_filter(forms.get("base_rollouts"), forms.get("training_prompts"))
     drawn = forms.get("base_rollouts")
     if isinstance(drawn, BaseRolloutsConfig) and drawn.max_questions:
-        asked = f"base_rollouts asks only {drawn.max_questions} questions (max_questions)"
+        asks = counted(drawn.max_questions, "question")
+        asked = f"base_rollouts asks only {asks} (max_questions)"
         _require_enough(forms, drawn.max_questions, asked)
     return forms
 
@@ -52,7 +54,7 @@ def require_questions(forms: Mapping[str, Form], count: int) -> None:
 
     ``forms`` are those of the assets that the run makes. Raises Text2SqlError.
     """
-    _require_enough(forms, count, f"only {count} training questions can be asked")
+    _require_enough(forms, count, f"only {counted(count, 'training question')} can be asked")
 
 
 def _mapping(values: Any) -> Mapping[str, Any]:
@@ -88,15 +90,15 @@ def _check_filter(drawn: Form | None, kept: Form | None) -> None:
         return
     if bounds.minimum_valid > drawn.samples:
         raise Text2SqlError(
-            f"training_prompts asks for {bounds.minimum_valid} valid rollouts of a question "
-            f"(minimum_valid), and base_rollouts draws {drawn.samples} (samples): every question "
-            "would be unknown; set minimum_valid lower or samples higher."
+            f"training_prompts asks for {counted(bounds.minimum_valid, 'valid rollout')} of a "
+            f"question (minimum_valid), and base_rollouts draws {drawn.samples} (samples): every "
+            "question would be unknown; set minimum_valid lower or samples higher."
         )
     if bounds.least >= drawn.samples:
         raise Text2SqlError(
-            f"training_prompts keeps questions that are solved {bounds.least} times and more, but "
-            f"not always (least_solved), and base_rollouts draws {drawn.samples} (samples): there "
-            "are none; set least_solved lower or samples higher."
+            f"training_prompts keeps questions that are solved {counted(bounds.least, 'time')} and "
+            "more, but not always (least_solved), and base_rollouts draws "
+            f"{drawn.samples} (samples): there are none; set least_solved lower or samples higher."
         )
 
 
@@ -104,8 +106,8 @@ def _require_enough(forms: Mapping[str, Form], count: int, asked: str) -> None:
     for asset, setting, needed in _needed(forms):
         if count < needed:
             raise Text2SqlError(
-                f"{asset} needs {needed} prompts ({setting}), and {asked}: set {setting} lower, "
-                "or ask more."
+                f"{asset} needs {counted(needed, 'prompt')} ({setting}), and {asked}: set "
+                f"{setting} lower, or ask more."
             )
 
 

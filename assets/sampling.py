@@ -21,6 +21,7 @@ from resources.policy import PolicyResource
 from resources.processes import end_with_parent
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
+from text2sql.counting import counted
 from text2sql.difficulty import Tally
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
@@ -134,7 +135,7 @@ async def _sample_all(
         try:
             for wanted in same:
                 drawn = await _sample(context, wanted, work, root, policy, opened, box)
-                context.log.info(f"{drawn:,} rollouts of {spec}: {wanted.folder}")
+                context.log.info(f"{counted(drawn, 'rollout')} of {spec}: {wanted.folder}")
                 counts[wanted.folder] = drawn
         finally:
             await opened.close()
@@ -181,17 +182,15 @@ async def _sample(
 
 def _spoilt_sentence(drawn: Drawn, attempt: int, most: int) -> str:
     again = "they are asked again" if attempt < most else "the next run asks them again"
-    return (
-        f"{drawn.spoilt:,} rollouts were spoilt by the infrastructure, for instance with: "
-        f"{drawn.error}; {again}."
-    )
+    spoilt = counted(drawn.spoilt, "rollout was", "rollouts were")
+    return f"{spoilt} spoilt by the infrastructure, for instance with: {drawn.error}; {again}."
 
 
 def require_valid(tally: Tally, least: float = 0.5) -> None:
     """Refuse to go on where the infrastructure spoilt too many rollouts to say anything."""
     if len(tally) - tally.invalid < least * max(1, len(tally)):
         raise Text2SqlError(
-            f"{tally.invalid} of {len(tally)} rollouts failed, for instance with: "
+            f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for instance with: "
             f"{tally.error or 'nothing was sampled'}. Mend it and run again: "
             "only what is missing is asked."
         )

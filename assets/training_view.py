@@ -10,6 +10,7 @@ import dagster as dg
 
 from assets.plots import draw_training, plot, records
 from resources.watching import Metrics
+from text2sql.counting import counted
 from text2sql.training.prime_rl.progress import alarm_of
 from text2sql.training.progress import objects_in
 
@@ -87,7 +88,8 @@ def _summary(record: dict[str, Any], metrics: Sequence[Metrics], reused: bool) -
     ends = [line["reward"] for line in metrics if _is_number(line.get("reward"))]
     reward = f" The reward went from {ends[0]:.2f} to {ends[-1]:.2f}." if ends else ""
     return (
-        f"{len(metrics):,} steps on {record['prompts']:,} prompts in {record['seconds']:,.0f} s"
+        f"{counted(len(metrics), 'step')} on {counted(record['prompts'], 'prompt')} in "
+        f"{record['seconds']:,.0f} s"
         f"{f', with {changed}' if changed else ''}.{reward}"
     )
 

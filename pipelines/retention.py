@@ -12,6 +12,8 @@ import dagster as dg
 from dagster import DagsterEventType
 from pydantic import Field
 
+from text2sql.counting import counted
+
 MATERIALIZED = DagsterEventType.ASSET_MATERIALIZATION
 PAGE = 500
 
@@ -32,8 +34,8 @@ def remove_runs(context: dg.OpExecutionContext, config: RetentionConfig) -> None
     found = old_runs(context.instance, before)
     for run_id in found if not config.dry_run else ():
         remove_run(context.instance, run_id)
-    done = "would be removed" if config.dry_run else "were removed"
-    context.log.info(f"{len(found):,} runs that ended before {before:%Y-%m-%d} {done}.")
+    done = "Would be removed" if config.dry_run else "Removed"
+    context.log.info(f"{done}: {counted(len(found), 'run')} that ended before {before:%Y-%m-%d}.")
 
 
 @dg.job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from pipelines.launch import Progress, Stage
+from text2sql.counting import counted
 
 LABELS = {
     "bird_archive": "corpus",
@@ -53,11 +54,11 @@ def _note(stage: Stage) -> str:
     """Say what a finished stage came to."""
     values = stage.metadata
     if stage.name == "training_prompts":
-        return f"{values['prompts']} prompts kept"
+        return f"{counted(values['prompts'], 'prompt')} kept"
     if stage.name in ("base_rollouts", "dev_rollouts"):
-        return f"{values['new']} new rollouts"
+        return counted(values["new"], "new rollout")
     if stage.name == "grpo_policy":
-        return "reused" if values["reused"] else f"on {values['prompts']} prompts"
+        return "reused" if values["reused"] else f"on {counted(values['prompts'], 'prompt')}"
     if stage.name == "dev_scores":
         base, trained = (_share(values.get(f"{policy} greedy")) for policy in ("base", "trained"))
         return f"greedy {base} -> {trained}"

@@ -20,6 +20,7 @@ from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.champion import champion_record
+from text2sql.counting import counted
 from text2sql.lineage.data import BIRD
 from text2sql.reporting.decline import declines, period
 from text2sql.reporting.notice import Notice
@@ -81,7 +82,8 @@ def finished_training(
     requests = [_evaluation_of(context, automation, record) for record in new]
     cursor = str(found[-1].storage_id)
     if not requests:
-        reason = f"{len(left)} trainings have finished; their own runs evaluate them."
+        ended = counted(len(left), "training has", "trainings have")
+        reason = f"{ended} finished, each evaluated by its own run."
         return dg.SensorResult(skip_reason=reason, cursor=cursor)
     return dg.SensorResult(run_requests=requests, cursor=cursor)
 
@@ -129,7 +131,7 @@ def declining_answers(
         before = period(store, first - timedelta(days=bounds.days), first - timedelta(days=1))
     found = declines(now, before, bounds)
     if not found:
-        return dg.SkipReason(f"No decline in {bounds.days} days: {now}.")
+        return dg.SkipReason(f"No decline in {counted(bounds.days, 'day')}: {now}.")
     revision, _, asked = (context.cursor or "").partition(" ")
     if revision == champion["revision"] and asked >= first.isoformat():
         return dg.SkipReason(f"{' '.join(found)} A training was asked for on {asked} already.")

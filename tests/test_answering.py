@@ -272,7 +272,7 @@ def test_verified_sql_is_compared_below_the_minimum_share_too(place):
     [
         (COUNT, {"columns": ("stores",)}, "its columns are shops, expected are stores"),
         ("SELECT id FROM shop", {"most_rows": 2}, "it has 3 rows, expected are at most 2"),
-        (COUNT, {"least_rows": 2}, "it has 1 rows, expected are at least 2"),
+        (COUNT, {"least_rows": 2}, "it has 1 row, expected are at least 2"),
         ("SELECT sum(id) FROM shop WHERE id > 9", {"not_empty": True}, "it has no value"),
     ],
 )

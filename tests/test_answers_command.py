@@ -81,7 +81,7 @@ def test_the_audit_row_has_all_that_a_replay_needs(place):
     assert sorted(votes) == [("SELECT 8", True, False)] + [(COUNT, True, True)] * 3
     assert all(one["digest"] for one in audit["candidates"])
     _, text = run(place, "show", answer.id)
-    for words in ("equals the verified SQL", "3 of 4 candidates agree", "chosen, ok, 1 rows", COUNT,
+    for words in ("equals the verified SQL", "3 of 4 candidates agree", "chosen, ok, 1 row,", COUNT,
                   answer.database_fingerprint, "Dagster run"):  # fmt: skip
         assert words in text
 

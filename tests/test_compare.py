@@ -61,7 +61,7 @@ def test_a_real_difference_and_partial_results(tmp_path):
     b = scored(tmp_path / "b.json", "m" * 30 + "m")
     text = run(tmp_path, "compare", a, b).stdout
     assert "Better than A: 30 gained, 0 lost of 30 questions" in text
-    assert "partial: 1 questions have a result in only one" in text
+    assert "partial: 1 question has a result in only one" in text
     assert "and 10 more (--json has all)" in text
     assert "Worse than A" in run(tmp_path, "compare", b, a).stdout
     row = json.loads(run(tmp_path, "compare", a, b, "--json").stdout)

@@ -75,7 +75,7 @@ def test_evaluate_pairs_by_id_in_every_format(tmp_path, database, content):
     assert found["by_database"]["shop"]["count"] == 3
     digest = hashlib.sha256((tmp_path / "dev.json").read_bytes()).hexdigest()
     assert found["questions_sha256"] == digest
-    assert "missing: 1 questions" in result.output
+    assert "missing: 1 question has no" in result.output
 
 
 def evaluated(tmp_path, database, content, *options):
@@ -102,9 +102,9 @@ def test_evaluate_warns_of_gold_that_says_little(tmp_path, database):
     (tmp_path / "p.json").write_text('{"9": "SELECT 1"}')
     result = CliRunner().invoke(evaluate, [*arguments, "--predictions", str(tmp_path / "p.json")])
     assert result.exit_code == 0, result.output
-    assert "the gold SQL of 1 questions does not run" in result.stderr
+    assert "the gold SQL of 1 question does not run" in result.stderr
     assert 'dev/9: near "SELEC": syntax error' in result.stderr
-    assert "the gold SQL of 1 questions returns no row" in result.stderr
+    assert "the gold SQL of 1 question returns no row" in result.stderr
 
 
 def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
@@ -139,7 +139,7 @@ def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
 def test_evaluate_refuses_the_predictions_of_other_questions(tmp_path, database, content):
     result = evaluated(tmp_path, database, content)
     assert isinstance(result.exception, Text2SqlError) and result.exception.exit_code == 1
-    assert "is one of the 3 questions" in str(result.exception)
+    assert "the first of 3 questions is" in str(result.exception)
     assert result.stdout == ""
 
 

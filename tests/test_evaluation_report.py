@@ -264,7 +264,7 @@ def test_other_rules_stand_beside_the_official_one(made):
     page, details = made
     assert "<td>Soft-F1</td>" in page and "evaluation_f1.py" in page and "<td>ordered" not in page
     assert "111.8 [0.0, 111.8] n=1" in page  # of R-VES
-    assert "Of the trained policy 1 verdicts came out differently" in page
+    assert "Of the trained policy 1 verdict came out differently" in page
     assert "medians of 3 runs" in page
     assert "By other rules" not in render_report(details | {"rules": None})
     assert "<td>gold without rows</td>" in page

@@ -30,7 +30,7 @@ def test_a_second_use_and_other_policies_are_never_silent(tmp_path):
     twice = note_use(tmp_path, use(run="b"))
     assert "not a clean one: it was evaluated 2 times for this policy" in metric(twice, "r1")
     others = note_use(tmp_path, use("r2", "c"))
-    assert "before for 1 others: who chooses among them" in metric(others, "r2")
+    assert "before for 1 other: who chooses among them" in metric(others, "r2")
     assert uses_of(tmp_path, "test", "other data") == []
 
 

@@ -152,7 +152,7 @@ def test_unknown_ids_and_other_datasets(dataset, tmp_path):
     wrong = [{"id": 7, "reason": "a", "source": "b"}]
     datasets = read_issues(write(tmp_path / "issues.yaml", digest_of(dataset), wrong))
     with pytest.raises(
-        Text2SqlError, match=r"name 1 questions that .*dev.json does not have \(7\)"
+        Text2SqlError, match=r"name 1 question that .*dev.json does not have \(7\)"
     ):
         issues_of(datasets, dataset / "dev.json", keys)
     other = read_issues(write(tmp_path / "issues.yaml", "0" * 64, wrong))

@@ -152,9 +152,9 @@ def test_every_row_has_an_entry_and_what_says_nothing_is_told(place):
         "2": "\t----- bird -----\tnone",
         "3": entry(""),
     }
-    assert "left out: 1 questions (db_missing" in result.stderr
+    assert "left out: 1 question (db_missing" in result.stderr
     assert (
-        "warning: 1 questions have no SQL and will not match; the first is dev/3 "
+        "warning: 1 question has no SQL and will not match; the first is dev/3 "
         "(rollouts: 1 no_action)" in result.stderr
     )
     assert "1 of 2 questions answered" in result.stdout
@@ -165,7 +165,7 @@ def test_a_greedy_rollout_that_tried_to_write_is_told(place):
     script = [calls(("run_sql", {"sql": "DROP TABLE city"})), submits(CITIES)]
     result, _ = predict(place, script)
     assert predicted(place) == {"0": entry(CITIES)}
-    assert "warning: 1 greedy rollouts tried to write" in result.stderr
+    assert "warning: 1 greedy rollout tried to write" in result.stderr
 
 
 @pytest.mark.parametrize(

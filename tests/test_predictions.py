@@ -120,7 +120,7 @@ def test_what_cannot_be_paired_is_refused(folder, content, name, words):
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        ([0, 1, 3], "Only 1 of the 3 ids of"),
+        ([0, 1, 3], "Only 1 of 3 ids of"),
         ([0, 1, 3], "(0 to 3; missing: 2)"),
         ([0, 1, 2, 3, 4], "(0 to 3; too many: 4)"),
     ],
@@ -160,8 +160,8 @@ def test_how_a_query_fails_is_told(folder):
         folder, {"10": "```sql\nSELECT 1\n```", "11": "SELECT nope", "12": "DROP TABLE t"}
     )
     assert "note: 2 predictions fail; the first is dev/10: near" in result.stderr
-    assert "note: 1 predictions have a Markdown fence (```)" in result.stderr
-    assert "note: 1 predictions would change something and are not run; the" in result.stderr
+    assert "note: 1 prediction has a Markdown fence (```)" in result.stderr
+    assert "note: 1 prediction would change something and is not run; the" in result.stderr
     rows = json.loads((folder / "out.json").read_text())["verdicts"]
     assert [row["verdict"] for row in rows] == ["error", "error", "write", "no_submission"]
     assert rows[1]["error"] == "no such column: nope"
@@ -178,7 +178,7 @@ def test_questions_that_are_left_out_are_told_with_their_reason(folder):
     rows += [row | change for row, change in zip(others, LEFT_OUT, strict=True)]
     file.write_text(json.dumps(rows))
     told = evaluate(folder, {"10": RIGHT[0]}).stderr
-    reasons = re.findall(r"left out: 1 questions \((\w+): \S", told)
+    reasons = re.findall(r"left out: 1 question \((\w+): \S", told)
     assert sorted(reasons) == sorted(reason.value for reason in Reason)
     assert "theirs); the first is dev/11: db_id 'nowhere' has no database" in told
 
@@ -195,7 +195,7 @@ def test_what_does_not_count_is_in_the_result_too(folder):
 
 def test_predictions_without_sql_are_counted(folder):
     told = evaluate(folder, {"10": RIGHT[0], "11": "", "12": None}).stderr
-    assert "missing: 1 questions have no prediction; the first is dev/13" in told
+    assert "missing: 1 question has no prediction; the first is dev/13" in told
     assert "empty: 2 predictions hold no SQL; the first is dev/11" in told
 
 

@@ -172,7 +172,7 @@ def test_a_comparison_on_a_few_of_the_questions_is_none(tmp_path):
     candidate(tmp_path, "july", 40)
     findings, _ = look(tmp_path, "july")
     assert not findings["accuracy_holds"].passed
-    assert "Only 30 of 40 questions have a result of both." in findings["accuracy_holds"].sentence
+    assert "Only 30 of 40 questions got a result of both." in findings["accuracy_holds"].sentence
 
 
 def test_runs_that_cannot_be_candidates_are_named(tmp_path):

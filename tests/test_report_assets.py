@@ -78,7 +78,7 @@ def test_a_report_is_sent_once_and_a_failure_to_send_it_is_a_warning(place, monk
     assert "answered with status 500" in words[0]
     assert words[1:] == ["webhook: sent", "webhook: sent before"]
     assert len(chat.requests) == 2
-    assert "1 of 1 questions answered" in chat.requests[0]["text"]
+    assert "1 of 1 question answered" in chat.requests[0]["text"]
     assert place.query("SELECT status, attempts FROM answers") == [("answered", 1)]
 
 
@@ -169,7 +169,7 @@ def test_a_question_on_a_missing_database_is_named(place):
 def test_a_day_on_which_everything_fails_fails_the_run(place):
     place.ask(shops=fails(400, "quota"))
     place.load()
-    with pytest.raises(Text2SqlError, match=r"None of the 1 questions.*quota"):
+    with pytest.raises(Text2SqlError, match=r"None of 1 question could be.*quota"):
         place.answer()
     assert place.query("SELECT status, attempts FROM answers") == [("error", 1)]
     place.replies["shops"] = submits(COUNT)

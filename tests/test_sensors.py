@@ -156,7 +156,7 @@ def test_what_was_trained_is_evaluated_once_for_each_version(root, instance):
     assert asked(first) == asked(again) == [("june:v1", "june")]
     dg.materialize([grpo_policy, dev_scores], instance=instance, partition_key="july")
     own = tick("finished_training", instance, first.cursor)
-    assert own.skip_message == "1 trainings have finished; their own runs evaluate them."
+    assert own.skip_message == "1 training has finished, each evaluated by its own run."
     assert tick("finished_training", instance, own.cursor).cursor == own.cursor
     assert asked(tick("finished_training", instance, start.cursor)) == [("june:v1", "june")]
 

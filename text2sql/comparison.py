@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_object
 from text2sql.judge import Verdict
@@ -203,8 +204,8 @@ def _require_databases(first: Side, second: Side) -> None:
     if other:
         raise Text2SqlError(
             f"{first.name} and {second.name} were scored on different contents of "
-            f"{len(other)} of {len(both)} databases, such as {other[0]} (databases_sha256); "
-            "evaluate both on the same ones."
+            f"{len(other)} of {counted(len(both), 'database')}, such as {other[0]} "
+            "(databases_sha256); evaluate both on the same ones."
         )
 
 

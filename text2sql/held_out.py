@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 
 LOG = "held_out.jsonl"
@@ -110,7 +111,8 @@ def metric(uses: Sequence[Use], revision: str) -> str:
     if others:
         return (
             f"figure of the held-out split '{split}', evaluated once for this policy and before "
-            f"for {len(others)} others: who chooses among them by it makes it a development metric"
+            f"for {counted(len(others), 'other')}: who chooses among them by it makes it a "
+            "development metric"
         )
     return f"held-out metric: the split '{split}' was evaluated once, for this policy"
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from text2sql.counting import counted
 from text2sql.datasets.text_files import read_text
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.files import file_digest
@@ -179,8 +180,8 @@ def issues_of(
     issues = [issue for dataset in found for issue in dataset.issues]
     if unknown := [issue.id for issue in issues if issue.id not in by_id]:
         raise Text2SqlError(
-            f"The known issues name {len(unknown)} questions that {questions_file} does not have "
-            f"({', '.join(unknown[:5])}); correct the ids or remove the entries."
+            f"The known issues name {counted(len(unknown), 'question')} that {questions_file} does "
+            f"not have ({', '.join(unknown[:5])}); correct the ids or remove the entries."
         )
     return {by_id[issue.id]: issue for issue in issues}
 

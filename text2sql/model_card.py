@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.parts import EMPTY, FAILING, GOLD
 from text2sql.score_table import markdown_table, score_rows
 from text2sql.scores import SINGLE_TURN, TRAINED, Score, Scores
@@ -62,8 +63,9 @@ equal queries: a wrong operator that returns the same rows counts as right.
 
 def _about_training(training: Mapping[str, Any]) -> str:
     settings = "\n".join(f"- {key}: {value}" for key, value in training["settings"].items())
+    prompts = counted(training["prompts"], "prompt")
     return f"""\
-{training["prompts"]} prompts that the base solves sometimes but not always; {training["seconds"]:g}
+{prompts} that the base solves sometimes but not always; {training["seconds"]:g}
 seconds. A rollout earns 1.0 for the gold result, 0.1 for another result, -1.0 for trying to write
 and 0.0 for everything else.
 
@@ -73,6 +75,7 @@ and 0.0 for everything else.
 def _about_scores(scores: Scores) -> str:
     rows = markdown_table(score_rows(scores))
     verdicts = ", ".join(f"{verdict} {n}" for verdict, n in scores.verdicts[TRAINED].items())
+    questions = counted(scores.questions, "question")
     return f"""\
 Execution accuracy by BIRD's official rule (results as sets of rows), in percent, with 95 %
 intervals, on the {scores.split} split: {scores.metric}.
@@ -84,7 +87,7 @@ McNemar's exact test.{_about_base(scores)}{_about_parts(scores)}
 
 {rows}
 
-Of {scores.questions} questions {scores.missing[TRAINED]} lack a valid result. Greedy verdicts:
+Without a valid result: {scores.missing[TRAINED]} of {questions}. Greedy verdicts:
 {verdicts}. {scores.write_rate[TRAINED]:.2%} of all rollouts tried to write."""
 
 
@@ -125,7 +128,9 @@ def _model_index(name: str, scores: Scores) -> str:
 def _metric_name(score: Score, questions: int) -> str:
     """Name a setting with its interval; one that lacks questions says so."""
     ends = f"95 % interval {100 * score.low:.1f} to {100 * score.high:.1f}"
-    partial = "" if score.n == questions else f", partial: {score.n} of {questions} questions"
+    partial = (
+        "" if score.n == questions else f", partial: {score.n} of {counted(questions, 'question')}"
+    )
     return f"Execution accuracy in percent, {score.setting} ({ends}{partial})"
 
 

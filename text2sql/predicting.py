@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.counting import counted
 from text2sql.datasets.layout import SplitLayout, fingerprint
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Policy, Sampling
@@ -94,8 +95,9 @@ async def predict(
         spoilt = [rollout for rollout in rollouts if not rollout.valid]
         if not spoilt:
             return _predicted(questions, rollouts, drawing.votes)
+    asked = counted(len(rollouts), "rollout was", "rollouts were")
     raise InfrastructureError(
-        f"{len(spoilt)} of {len(rollouts)} rollouts were spoilt {_TRIES} times, one of "
+        f"{len(spoilt)} of {asked} spoilt {_TRIES} times, one of "
         f"{spoilt[0].key} by: {spoilt[0].error}; the others are kept in {store.path}. Run it "
         "again: only what is missing is asked."
     )

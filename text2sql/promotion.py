@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from text2sql.candidate import SETTING, Candidate, Rival
+from text2sql.counting import counted
 from text2sql.scores import BASE, TRAINED, Comparison, compare
 from text2sql.statistics import p_equals
 
@@ -111,8 +112,8 @@ def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Fi
         if standing.pairs.n < (1 - rules.missing) * candidate.scores.questions:
             passed = False
             sentences.append(
-                f"Only {standing.pairs.n:,} of {candidate.scores.questions:,} questions have a "
-                "result of both."
+                f"Only {standing.pairs.n:,} of {counted(candidate.scores.questions, 'question')} "
+                "got a result of both."
             )
     return Finding(ACCURACY, passed, " ".join(sentences))
 
@@ -159,7 +160,7 @@ def _complete(candidate: Candidate, rules: GateRules) -> Finding:
     scores = candidate.scores
     missing, spoilt = scores.missing.get(TRAINED, 0), scores.infrastructure.get(TRAINED, 0.0)
     words = (
-        f"Results are missing for {missing:,} of {scores.questions:,} questions "
+        f"Results are missing for {missing:,} of {counted(scores.questions, 'question')} "
         f"({rules.missing:.1%} are allowed), and the infrastructure spoilt {spoilt:.1%} of the "
         f"rollouts ({rules.infrastructure:.1%} are allowed)."
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.rollout_store import RolloutStore
@@ -73,12 +74,12 @@ class Estimate:
         """Return the estimate as a sentence."""
         if not self.rollouts:
             return "No rollout is missing: nothing will be asked."
-        parts = [f"{self.rollouts:,} rollouts to ask"]
+        parts = [f"{counted(self.rollouts, 'rollout')} to ask"]
         if self.tokens:
             total = (self.rollouts * self.tokens.prompt, self.rollouts * self.tokens.completion)
             parts.append(
                 f"about {total[0]:,.0f} prompt and {total[1]:,.0f} completion tokens "
-                f"(the mean of {self.tokens.rollouts:,} rollouts of this policy)"
+                f"(the mean of {counted(self.tokens.rollouts, 'rollout')} of this policy)"
             )
         else:
             parts.append("tokens unknown: this policy has no rollouts yet")
@@ -173,7 +174,7 @@ class PaceKeeper:
         write_whole(file, json.dumps(asdict(pace)) + "\n")
 
     def _sentence(self, done: int, total: int) -> str:
-        text = f"{done:,} of {total:,} rollouts"
+        text = f"{done:,} of {counted(total, 'rollout')}"
         rate = self.drawn / (time() - self.began)
         if not rate:
             return f"{text}."

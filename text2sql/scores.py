@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.statistics import mcnemar
 from text2sql.vote_curve import Curve
 
@@ -121,7 +122,7 @@ class Scores:
         score = self.find(policy, setting)
         if score is None or score.n == self.questions:
             return ""
-        return f"partial: {score.n} of {self.questions} questions"
+        return f"partial: {score.n} of {counted(self.questions, 'question')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as plain JSON values."""

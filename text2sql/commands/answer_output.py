@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from text2sql.asking import Answer, Outcome, Tried
+from text2sql.counting import counted
 from text2sql.csv_value import csv_value
 from text2sql.plain import plain_rows
 from text2sql.policy.base import PolicyInfo
@@ -58,7 +59,7 @@ def _cost(found: Answer, opening: float) -> str:
     seconds = max(episode.seconds for episode in found.episodes)
     turns = sum(episode.turns for episode in found.episodes)
     spent = f"{seconds:.1f} s, after {opening:.1f} s to open the policy"
-    return f"Cost: {turns} turn{'' if turns == 1 else 's'}, {tokens:,} tokens, {spent}"
+    return f"Cost: {counted(turns, 'turn')}, {counted(tokens, 'token')}, {spent}"
 
 
 def format_table(

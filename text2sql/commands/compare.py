@@ -8,6 +8,7 @@ import click
 
 from text2sql.champion import local_root
 from text2sql.comparison import Difference, compare_sides, read_side
+from text2sql.counting import counted
 from text2sql.evaluation_report.words import difference, percent
 from text2sql.render import neutral
 
@@ -68,7 +69,8 @@ def _text(setting: str, its: Difference) -> str:
     shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {n}" if n else "n = 0"
     lines = [f"{setting}: {shares}", *_change(its), f"  {difference(its.comparison, 'A')}"]
     if its.only_one:
-        lines.append(f"  partial: {its.only_one} questions have a result in only one of the two")
+        only = counted(its.only_one, "question has", "questions have")
+        lines.append(f"  partial: {only} a result in only one of the two")
     for name, keys in (("gained", its.gained), ("lost", its.lost)):
         if keys:
             more = f" and {len(keys) - _SHOWN} more (--json has all)" if keys[_SHOWN:] else ""

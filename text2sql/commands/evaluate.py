@@ -20,6 +20,7 @@ from text2sql.commands.evaluate_output import (
 )
 from text2sql.commands.evaluate_result import as_object, conditions, listed, pairing, rule_parts
 from text2sql.commands.places import require_apart
+from text2sql.counting import counted
 from text2sql.datasets.bird import Record, file_key, read_records
 from text2sql.datasets.gold_file import gold_beside
 from text2sql.datasets.predictions import read_predictions
@@ -166,8 +167,8 @@ def _require_judged(scores: PredictionScores) -> None:
     lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if lost:
         raise InfrastructureError(
-            f"{len(lost)} of {len(scores.scored)} questions could not be judged and are left out "
-            f"of the accuracy; the first: {lost[0]}. Run it again."
+            f"{len(lost)} of {counted(len(scores.scored), 'question')} could not be judged, "
+            f"which the accuracy leaves out; the first: {lost[0]}. Run it again."
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from text2sql.counting import counted
 from text2sql.datasets.bird import Reason, Record
 from text2sql.datasets.dialects import told
 from text2sql.datasets.predictions import Predictions
@@ -26,10 +27,13 @@ _REASONS = {
 }
 
 _FAILURES = {
-    Verdict.ERROR: "fail",
-    Verdict.WRITE: "would change something and are not run",
-    Verdict.TIMEOUT: "take too long",
-    Verdict.TOO_LARGE: "return too much",
+    Verdict.ERROR: ("prediction fails", "predictions fail"),
+    Verdict.WRITE: (
+        "prediction would change something and is not run",
+        "predictions would change something and are not run",
+    ),
+    Verdict.TIMEOUT: ("prediction takes too long", "predictions take too long"),
+    Verdict.TOO_LARGE: ("prediction returns too much", "predictions return too much"),
 }
 _FENCE = "```"
 
@@ -49,13 +53,13 @@ def _report_left_out(records: list[Record], sql: Predictions) -> None:
     report_unusable(records)
     empty = [key for key, text in sql.items() if not text.strip()]
     for name, keys, words in (
-        ("missing", sql.missing, "questions have no prediction"),
-        ("empty", empty, "predictions hold no SQL"),
-        ("unknown", sql.unknown, "predictions belong to no question"),
+        ("missing", sql.missing, ("question has", "questions have", "no prediction")),
+        ("empty", empty, ("prediction holds", "predictions hold", "no SQL")),
+        ("unknown", sql.unknown, ("prediction belongs", "predictions belong", "to no question")),
     ):
         if keys:
-            first = neutral(keys[0])
-            click.echo(f"{name}: {len(keys)} {words}; the first is {first}", err=True)
+            first, many = neutral(keys[0]), counted(len(keys), *words[:2])
+            click.echo(f"{name}: {many} {words[2]}; the first is {first}", err=True)
     for warning in _doubts(records, sql):
         click.echo(f"warning: {warning}", err=True)
 
@@ -66,21 +70,24 @@ def report_unusable(records: Sequence[Record]) -> None:
     for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
         detail = "" if "duplicate" in reason else f": {first[reason].detail}"
         one, why = neutral(f"{first[reason].question.key}{detail}"), _REASONS[reason]
-        click.echo(f"left out: {count} questions ({reason}: {why}); the first is {one}", err=True)
+        many = counted(count, "question")
+        click.echo(f"left out: {many} ({reason}: {why}); the first is {one}", err=True)
 
 
 def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
     """Say what makes it doubtful that these are predictions of these questions."""
     asked = [record.question for record in records if record.question.key in sql]
     if sql.no_text:
+        many = counted(len(sql.no_text), "prediction is", "predictions are")
         yield (
-            f"{len(sql.no_text)} predictions are neither text nor null and count as not matched; "
-            f"the first has the id {neutral(sql.no_text[0])}"
+            f"{many} neither text nor null, counted as not matched; the first has the id "
+            f"{neutral(sql.no_text[0])}"
         )
     if sql.elsewhere:
         yield (
-            f"{len(sql.elsewhere)} predictions name another database than their question; the "
-            f"first is of {neutral(sql.elsewhere[0])}: are they of another file, or shifted?"
+            f"{counted(len(sql.elsewhere), 'prediction names', 'predictions name')} another "
+            f"database than the question does; the first is of {neutral(sql.elsewhere[0])}: are "
+            "they of another file, or shifted?"
         )
     if sql.missing and sql.missing[0].endswith("/0") and list(sql.unknown) == [str(len(records))]:
         yield "the questions are counted from 0, the predictions from 1: they may be shifted by one"
@@ -101,14 +108,14 @@ def _report_golds(scores: PredictionScores) -> None:
         reason = told(failing[0], sql.get(failing[0].key, "")) or failing[0].status
         first = neutral(f"{failing[0].key}: {reason}")
         click.echo(
-            f"warning: the gold SQL of {len(failing)} questions does not run, so nothing matches "
-            f"it; the first is {first}",
+            f"warning: the gold SQL of {counted(len(failing), 'question')} does not run, so "
+            f"nothing matches it; the first is {first}",
             err=True,
         )
     if empty:
         click.echo(
-            f"warning: the gold SQL of {len(empty)} questions returns no row, so any query that "
-            f"returns none matches; the first is {neutral(empty[0].key)}",
+            f"warning: the gold SQL of {counted(len(empty), 'question')} returns no row, so any "
+            f"query that returns none matches; the first is {neutral(empty[0].key)}",
             err=True,
         )
 
@@ -126,12 +133,14 @@ def _report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
         failed = [item for item in scores.scored if item.verdict is verdict]
         if failed:
             first = neutral(f"{failed[0].question.key}: {failed[0].error or verdict}")
-            click.echo(f"note: {len(failed)} predictions {words}; the first is {first}", err=True)
+            many = counted(len(failed), *words)
+            click.echo(f"note: {many}; the first is {first}", err=True)
     fenced = sum(_FENCE in sql.get(item.question.key, "") for item in scores.scored)
     if fenced:
+        many = counted(fenced, "prediction has", "predictions have")
         click.echo(
-            f"note: {fenced} predictions have a Markdown fence ({_FENCE}), an error to official "
-            "evaluators too; take the query out of it",
+            f"note: {many} a Markdown fence ({_FENCE}), an error to official evaluators too; take "
+            "the query out of it",
             err=True,
         )
 
@@ -153,7 +162,9 @@ def print_scores(scores: PredictionScores, paired: Mapping[str, Any]) -> None:
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
     if left_out := paired["left_out"]:
         why = ", ".join(f"{reason} {count}" for reason, count in left_out.items())
-        click.echo(f"  left out {sum(left_out.values())} of {paired['rows']} rows: {why}")
+        click.echo(
+            f"  left out {sum(left_out.values())} of {counted(paired['rows'], 'row')}: {why}"
+        )
 
 
 def _part(name: str, part: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from text2sql.counting import counted
 from text2sql.files import file_digest
 from text2sql.policy.base import PolicyInfo
 from text2sql.predicting import Drawing, Predicted
@@ -63,12 +64,14 @@ def _row(one: Predicted) -> dict[str, Any]:
 def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
     """Return a few lines: how many questions were answered, how, and how much they agree."""
     how = "one greedy rollout" if result["votes"] == 1 else f"a vote of {result['votes']} rollouts"
-    lines = [f"{result['answered']} of {result['count']} questions answered by {how} each"]
+    lines = [
+        f"{result['answered']} of {counted(result['count'], 'question')} answered by {how} each"
+    ]
     votes = [one.vote for one in found if one.vote is not None]
     if votes:
         ties = sum(vote.tie for vote in votes)
         share = fmean(vote.share for vote in votes)
-        lines.append(f"share of the votes: {share:.0%} on average; {ties} ties")
+        lines.append(f"share of the votes: {share:.0%} on average; {counted(ties, 'tie')}")
     return "\n".join([*lines, f"rollouts: {neutral(result['rollouts'])}"])
 
 
@@ -79,17 +82,18 @@ def warn(found: Sequence[Predicted]) -> None:
         first = silent[0]
         said = Counter(rollout.status or rollout.stop_reason for rollout in first.rollouts)
         fates = ", ".join(f"{count} {fate}" for fate, count in said.most_common())
+        many = counted(len(silent), "question has", "questions have")
         click.echo(
-            f"warning: {len(silent)} questions have no SQL and will not match; the first is "
+            f"warning: {many} no SQL and will not match; the first is "
             f"{neutral(first.question.key)} (rollouts: {fates})",
             err=True,
         )
     writers = [one for one in found if one.sql and _tried_to_write(one)]
     if writers:
         click.echo(
-            f"warning: {len(writers)} greedy rollouts tried to write on the way to their SQL, the "
-            f"first that of {neutral(writers[0].question.key)}; dev_scores counts such as not "
-            "matched, an evaluator of predictions cannot see it",
+            f"warning: {counted(len(writers), 'greedy rollout')} tried to write on the way to the "
+            f"SQL, the first that of {neutral(writers[0].question.key)}; dev_scores counts such as "
+            "not matched, an evaluator of predictions cannot see it",
             err=True,
         )
 

@@ -10,6 +10,7 @@ import click
 
 from text2sql.commands.question_fields import given_fields, question_fields, require_running
 from text2sql.commands.reporting_tables import with_new_store, with_store
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 
@@ -189,7 +190,7 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
         click.echo(text, nl=False)
         return
     write_whole(file, text)
-    click.echo(f"wrote {len(found.readable)} questions to {file}")
+    click.echo(f"wrote {counted(len(found.readable), 'question')} to {file}")
 
 
 def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:

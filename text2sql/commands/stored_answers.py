@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from text2sql.commands.answer_output import format_table
+from text2sql.counting import counted
 from text2sql.plain import plain_value
 from text2sql.render import neutral
 from text2sql.reporting.answers import AnswerStatus, StoredAnswer, Verified
@@ -123,7 +124,8 @@ def _candidates(entry: Entry) -> str:
     lines = []
     for number, one in enumerate(entry.candidates, start=1):
         mark = "chosen" if one.chosen else "voted" if one.voted else "no vote"
-        told = f"{mark}, {one.status}, {one.row_count:,} rows, {one.digest[:12] or 'no digest'}"
+        rows, digest = counted(one.row_count, "row"), one.digest[:12] or "no digest"
+        told = f"{mark}, {one.status}, {rows}, {digest}"
         lines.append(_sql(f"candidate {number} ({told})", one.sql or one.error))
     return "\n".join(lines) or "no candidates"
 
@@ -166,14 +168,14 @@ def replay_text(found: Replay) -> str:
     answer = found.answer
     changed = "changed since" if found.data_changed else "the same as then"
     prints = f"fingerprint {answer.database_fingerprint} then, {found.fingerprint} now"
+    agree = counted(answer.candidates, "candidate agrees", "candidates agree")
     lines = [
         f"answer      {answer.id}: {answer.question_id} of {answer.scheduled_at:%Y-%m-%d %H:%M}Z,"
         f" {answer.status.replace('_', ' ')}",
         f"data        {changed} ({prints})",
         f"result      {_replayed(found)}",
         f"candidates  {_rerun(found)}",
-        f"vote        {found.ballot.votes} of {answer.candidates} candidates agree now, "
-        f"{answer.votes} did then",
+        f"vote        {found.ballot.votes} of {agree} now, {answer.votes} did then",
         f"SQL         {_sql_since(found)}",
         *([f"verified    {_VERIFIED[found.verified]}"] if found.verified else []),
         "",
@@ -200,7 +202,8 @@ def _rerun(found: Replay) -> str:
         return f"none of {found.answer.candidates} gave a query that ran then"
     changed = found.candidates_changed
     came = f"{changed} gave another result" if changed else "all gave the same result as then"
-    return f"{found.candidates_run} of {found.answer.candidates} queries were run again; {came}"
+    again = counted(found.answer.candidates, "query was", "queries were")
+    return f"{found.candidates_run} of {again} run again; {came}"
 
 
 def _replayed(found: Replay) -> str:

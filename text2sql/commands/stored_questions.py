@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.commands.answer_output import format_table
+from text2sql.counting import counted
 from text2sql.render import neutral
 from text2sql.reporting.answers import StoredAnswer
 from text2sql.reporting.question_table import QuestionDetails, QuestionList
@@ -88,8 +89,8 @@ def _expected(values: dict[str, Any]) -> str:
     """Say what is expected of the answers."""
     parts = {
         "columns": lambda names: f"the columns {', '.join(names)}",
-        "least_rows": lambda rows: f"at least {rows} rows",
-        "most_rows": lambda rows: f"at most {rows} rows",
+        "least_rows": lambda rows: f"at least {counted(rows, 'row')}",
+        "most_rows": lambda rows: f"at most {counted(rows, 'row')}",
         "not_empty": lambda _: "a value that is not NULL",
     }
     return "; ".join(parts[name](value) for name, value in values.items())

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from text2sql.counting import counted
 from text2sql.datasets.digests import Digests
 from text2sql.datasets.zip_rules import (
     Budget,
@@ -146,7 +147,7 @@ def _members(content: zipfile.ZipFile, archive: Path, say: Say) -> list[zipfile.
     if guessed := [member.filename for member in everything if is_guessed(member)]:
         say(
             f"WARNING: {archive.name} does not say how '{guessed[0]}' is encoded, and "
-            f"{len(guessed):,} names like it; where they are garbled, unpack it yourself."
+            f"{counted(len(guessed), 'name')} like it; where they are garbled, unpack it yourself."
         )
     check_places(everything, content.start_dir, archive)
     check_names(everything, archive)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from text2sql.counting import counted
 from text2sql.datasets.folders import entries
 from text2sql.datasets.rows import Field, Row, read_rows
 from text2sql.datasets.text_files import read_text
@@ -41,7 +42,8 @@ def read_gold_file(file: Path, rows: Sequence[Row]) -> list[str]:
     lines = read_text(file, "the gold queries").rstrip("\n").split("\n")
     if len(lines) != len(rows):
         raise Text2SqlError(
-            f"line_count_mismatch: {file} has {len(lines):,} lines for {len(rows):,} questions; "
+            f"line_count_mismatch: {file} has {counted(len(lines), 'line')} for "
+            f"{counted(len(rows), 'question')}; "
             "it needs one line for each, without line breaks within a query."
         )
     return [_gold(line, row, file) for line, row in zip(lines, rows, strict=True)]

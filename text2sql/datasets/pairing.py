@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox.statements import BIRD_SEPARATOR
@@ -49,9 +50,9 @@ def _broken(path: Path, given: set[str], by_id: set[str], positions: set[str]) -
     }
     told = "; ".join(f"{fault}: {_listed(ids)}" for fault, ids in faults.items() if ids)
     return (
-        f"Only {len(by_id)} of the {len(given)} ids of {path} are question ids. They look like "
-        f"positions in the questions file (0 to {len(positions) - 1}; {told}): give each position "
-        "an entry, an empty text where there is no prediction, or give the questions' ids."
+        f"Only {len(by_id)} of {counted(len(given), 'id')} of {path} are question ids. They look "
+        f"like positions in the questions file (0 to {len(positions) - 1}; {told}): give each "
+        "position an entry, an empty text where there is no prediction, or give the questions' ids."
     )
 
 

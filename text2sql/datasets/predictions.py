@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.datasets.json_rows import kind_of
 from text2sql.datasets.pairing import names_another, names_of
 from text2sql.datasets.text_files import read_text
@@ -83,8 +84,8 @@ def read_predictions(
     missing = [key for key in wanted if key not in found]
     if len(missing) == len(wanted):
         raise Text2SqlError(
-            f"No id of {path} is one of the {len(wanted)} questions: it has {pairs[0][0]!r}, the "
-            f"first question is {wanted[0]!r}; give the predictions of these questions."
+            f"No id of {path} is that of a question: it has {pairs[0][0]!r}, the first of "
+            f"{counted(len(wanted), 'question')} is {wanted[0]!r}; give predictions of these."
         )
     sql = {key: cut_suffix(found[key]) for key in wanted if key in found}
     unknown = [identity for identity, _ in pairs if identity not in names]
@@ -129,8 +130,8 @@ def _in_order(texts: Sequence[Any], rows: Sequence[str], path: Path) -> list[tup
     """Pair predictions without ids with the rows of the questions file."""
     if texts and len(texts) != len(rows):
         raise Text2SqlError(
-            f"{path} has {len(texts)} predictions without ids, the questions file {len(rows)} "
-            "rows; give one for each row, or their ids."
+            f"{path} has {counted(len(texts), 'prediction')} without ids, the questions file "
+            f"{counted(len(rows), 'row')}; give one for each row, or their ids."
         )
     return [(key, sql) for key, sql in zip(rows, texts, strict=False) if key]
 

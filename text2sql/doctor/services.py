@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from text2sql.counting import counted
 from text2sql.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.location import URL_VARIABLE, reporting_url
@@ -70,7 +71,7 @@ def _sqlite(name: str, url: URL) -> Finding:
     except sqlite3.Error as error:
         mend = f"restore the file, or name another database with {URL_VARIABLE}"
         return Finding(name, State.FAIL, f"{file}: {error}", mend)
-    return Finding(name, State.OK, f"{file}: {answers} answers")
+    return Finding(name, State.OK, f"{file}: {counted(answers, 'answer')}")
 
 
 def _server(name: str, url: URL) -> Finding:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.evaluation_report import html
 from text2sql.evaluation_report.charts import bar_chart
 from text2sql.evaluation_report.words import champion_name
@@ -160,7 +161,7 @@ def questions_section(rows: Sequence[Mapping[str, Any]]) -> str:
     head = ["key", "database", "difficulty", "question"]
     head += [f"{name} {what}" for name in (BASE, TRAINED) for what in ("greedy", "sampled", "line")]
     table = html.table(head, lines)
-    return f"<h2>Every question</h2>{html.folded(f'{len(rows):,} questions', table)}"
+    return f"<h2>Every question</h2>{html.folded(counted(len(rows), 'question'), table)}"
 
 
 def _answer(answer: Mapping[str, Any]) -> list[str]:

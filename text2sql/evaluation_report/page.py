@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.evaluation_report import charts, failed, html, rules, tables
 from text2sql.evaluation_report.reference import SOURCE
 from text2sql.evaluation_report.words import champion_name, difference, interval, percent
@@ -55,8 +56,9 @@ def render_report(details: Mapping[str, Any]) -> str:
 
 def _about(scores: Scores) -> str:
     keys = '<span class="key first"></span>base &nbsp; <span class="key second"></span>trained'
+    asked = counted(scores.questions, f"{html.text(scores.split)} question")
     return (
-        f'<p class="about">{scores.questions:,} {html.text(scores.split)} questions, dataset '
+        f'<p class="about">{asked}, dataset '
         f"{html.text(scores.provenance.get('dataset', 'unknown'))}. Execution accuracy by BIRD's "
         f"official rule. This is a {html.text(scores.metric)}.</p>"
         f"<p>{keys}</p>{''.join(map(_note, scores.notes))}{_partial(scores)}"
@@ -124,7 +126,7 @@ def _voted(scores: Scores, details: Mapping[str, Any]) -> list[str]:
     voted = scores.find(TRAINED, f"vote@{scores.k}")
     if voted is None or not voted.n:
         return []
-    words = f"A vote among {scores.k} rollouts gives {percent(voted.value)}"
+    words = f"A vote among {counted(scores.k, 'rollout')} gives {percent(voted.value)}"
     if voted.n == scores.questions:
         return [words]
     both = [row[TRAINED] for row in details["questions"] if row[TRAINED]["samples"] >= scores.k]

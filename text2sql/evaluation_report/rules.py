@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.evaluation_report import html
 from text2sql.parts import RULE
 from text2sql.rule_scores import DEFINITIONS
@@ -48,17 +49,17 @@ def _timing(runs: int) -> str:
     if not runs:
         return " Time was not measured (timed_runs)."
     return (
-        f" Times are medians of {runs} runs of gold and query by turns on one warm connection, "
-        "rows read and digested; they depend on this machine, its load and SQLite's version, and "
-        "queries of less than a millisecond mostly measure the call."
+        f" Times are medians of {counted(runs, 'run')} of gold and query by turns on one warm "
+        "connection, rows read and digested; they depend on this machine, its load and SQLite's "
+        "version, and queries of less than a millisecond mostly measure the call."
     )
 
 
 def _changed(changed: Mapping[str, Sequence[str]]) -> str:
     """Name the questions whose verdict the second run does not confirm."""
     return "".join(
-        f'<p class="note">Of the {html.text(policy)} policy {len(keys)} verdicts came out '
-        f"differently the second time, since their queries depend on time or chance: "
+        f'<p class="note">Of the {html.text(policy)} policy {counted(len(keys), "verdict")} came '
+        f"out differently the second time, since their queries depend on time or chance: "
         f"{', '.join(map(html.link, keys[:20]))}</p>"
         for policy, keys in changed.items()
         if keys

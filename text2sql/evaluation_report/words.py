@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from text2sql.champion import ADOPTED_RUN
+from text2sql.counting import counted
 from text2sql.scores import Comparison, Score
 from text2sql.statistics import p_equals
 
@@ -19,7 +20,8 @@ def difference(comparison: Comparison, than: str) -> str:
     won, lost, n = comparison.won, comparison.lost, comparison.n
     if not n:
         return f"Not comparable with {than}: no question was answered by both."
-    counts = f"{won} gained, {lost} lost of {n} questions (McNemar exact, {p_equals(comparison.p)})"
+    counts = f"{won} gained, {lost} lost of {counted(n, 'question')}"
+    counts += f" (McNemar exact, {p_equals(comparison.p)})"
     if not won + lost:
         return f"No question is answered differently than by {than} (n = {n})."
     if inside_noise(comparison):

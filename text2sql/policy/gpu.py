@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 
 _SECONDS = 30.0
@@ -63,8 +64,8 @@ def require_memory(gpus: Sequence[Gpu], count: int, share: float) -> None:
     """
     if len(gpus) < count:
         raise Text2SqlError(
-            f"{count} GPUs are asked for and {len(gpus)} can be seen; lower the data-parallel "
-            "or tensor-parallel size."
+            f"{counted(count, 'GPU is', 'GPUs are')} asked for and {len(gpus)} can be seen; lower "
+            "the data-parallel or tensor-parallel size."
         )
     lacking = [sentence for gpu in gpus[:count] if (sentence := _lack(gpu, share))]
     if lacking:

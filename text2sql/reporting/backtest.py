@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.errors import InfrastructureError
 from text2sql.reporting.answering import answer_question
 from text2sql.reporting.answers import Answer, AnswerStatus, Verified
@@ -71,10 +72,9 @@ class BackTest:
 
     def __str__(self) -> str:
         """Return the verdict in a sentence or two, with the flips."""
-        unit = "question" if self.compared == 1 else "questions"
         text = (
-            f"Of {self.compared} verified {unit} it answers {self.right_after} right, "
-            f"the champion {self.right_before}."
+            f"Of {counted(self.compared, 'verified question')} it answers {self.right_after} right,"
+            f" the champion {self.right_before}."
         )
         lost = [flip.question_id for flip in self.flips if flip.lost]
         gained = [flip.question_id for flip in self.flips if not flip.lost]

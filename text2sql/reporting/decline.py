@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import sqlalchemy as sa
 
+from text2sql.counting import counted
 from text2sql.reporting.answers import AnswerStatus, Verified
 from text2sql.reporting.bounds import Bounds
 from text2sql.reporting.store import ReportingStore
@@ -76,7 +77,7 @@ def _decline(
     if now[1] < bounds.least:
         return ""
     share = now[0] / now[1]
-    words = f"{name}: {share:.0%} ({now[0]} of {now[1]}) in {bounds.days} days"
+    words = f"{name}: {share:.0%} ({now[0]} of {now[1]}) in {counted(bounds.days, 'day')}"
     if share < floor:
         return f"{words}; at least {floor:.0%} are asked for."
     if before[1] >= bounds.least and before[0] / before[1] - share > bounds.drop:

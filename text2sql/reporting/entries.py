@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.reporting.answers import (
     AnswerCandidate,
     AnswerStatus,
@@ -87,7 +88,8 @@ class Entry:
         answer = self.answer
         if answer.share is None:
             return ""
-        votes = f"{answer.votes} of {answer.candidates} candidates agree"
+        asked = counted(answer.candidates, "candidate agrees", "candidates agree")
+        votes = f"{answer.votes} of {asked}"
         tie = ", a tie with another result" if answer.tie else ""
         return f"{votes} ({answer.share:.0%}{tie}); at least {answer.minimum_share:.0%} needed"
 
@@ -135,7 +137,7 @@ def summary(shown: Sequence[Entry]) -> str:
     changed = (Change.DATA_CHANGED, Change.BOTH)
     moved = sum(entry.published and entry.answer.change in changed for entry in shown)
     doubtful = sum(bool(entry.concerns) for entry in shown)
-    words = [f"{published} of {len(shown)} questions answered"]
+    words = [f"{published} of {counted(len(shown), 'question')} answered"]
     words += [f"{moved} changed"] if moved else []
     words += [f"{doubtful} to be doubted"] if doubtful else []
     return ", ".join(words)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.values import ResultTable, clean_text, safe_names
 
@@ -41,10 +42,11 @@ class Expectations:
         if self.columns and found != safe_names(self.columns):
             wanted = ", ".join(safe_names(self.columns))
             problems.append(f"its columns are {', '.join(found)}, expected are {wanted}")
+        rows = counted(table.total, "row")
         if self.least_rows is not None and table.total < self.least_rows:
-            problems.append(f"it has {table.total} rows, expected are at least {self.least_rows}")
+            problems.append(f"it has {rows}, expected are at least {self.least_rows}")
         if self.most_rows is not None and table.total > self.most_rows:
-            problems.append(f"it has {table.total} rows, expected are at most {self.most_rows}")
+            problems.append(f"it has {rows}, expected are at most {self.most_rows}")
         whole = table.total <= len(table.rows)  # what is not kept may have values
         if self.not_empty and whole and all(v is None for row in table.rows for v in row.values()):
             problems.append("it has no value, expected is at least one")

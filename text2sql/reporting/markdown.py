@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from text2sql.counting import counted
 from text2sql.render import neutral, render_cell
 from text2sql.reporting.answers import Change
 from text2sql.reporting.entries import Entry, by_trust, summary
@@ -33,7 +34,8 @@ def render_markdown(day: str, shown: Iterable[Entry], *, rows: bool = True) -> s
     for place, entry in enumerate(shown):
         part = "\n".join(_entry(entry, rows))
         if len(text) + len(part) > _MOST_CHARS:
-            return f"{text}\n\n{len(shown) - place} more questions are on the page.\n"
+            left = counted(len(shown) - place, "more question is", "more questions are")
+            return f"{text}\n\n{left} on the page.\n"
         text = f"{text}\n\n{part}"
     return f"{text}\n"
 
@@ -67,8 +69,8 @@ def _table(entry: Entry) -> list[str]:
     ]
     total = entry.answer.row_count or 0
     if total > SHOWN_ROWS or len(entry.answer.columns) > _MOST_COLUMNS:
-        size = f"{total:,} rows, {len(entry.answer.columns)} columns"
-        text.append(f"({size}; see the page for all)")
+        wide = counted(len(entry.answer.columns), "column")
+        text.append(f"({counted(total, 'row')}, {wide}; see the page for all)")
     fence = "`" * max(3, _longest_run("\n".join(text)) + 1)
     return [fence, *text, fence]
 

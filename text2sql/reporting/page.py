@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from text2sql.counting import counted
 from text2sql.page_style import document
 from text2sql.reporting.answers import AnswerCandidate, Verified
 from text2sql.reporting.answers import StoredAnswer as Stored
@@ -100,7 +101,7 @@ def _result(entry: Entry) -> str:
 def _row_count(entry: Entry) -> str:
     total = entry.answer.row_count or 0
     shown = min(len(entry.rows), SHOWN_ROWS)
-    rows = f"{total:,} {'row' if total == 1 else 'rows'}"
+    rows = counted(total, "row")
     return rows if shown == total else f"{shown} of {rows} shown"
 
 
@@ -147,7 +148,7 @@ def _cell(value: Any, exact: bool = False) -> str:
     if value is None:
         return "<td><em>null</em></td>"
     if isinstance(value, bytes):
-        return f"<td><em>{len(value):,} bytes</em></td>"
+        return f"<td><em>{counted(len(value), 'byte')}</em></td>"
     if isinstance(value, int | float):
         return f'<td class="number">{str(value) if exact else _number(value)}</td>'
     return f"<td>{escape(_cut(str(value)))}</td>"
@@ -174,7 +175,7 @@ def _candidates(candidates: Sequence[AnswerCandidate]) -> str:
         for c in candidates
     )
     table = f'<table class="votes"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
-    return f"<details><summary>{len(candidates)} candidates</summary>{table}</details>"
+    return f"<details><summary>{counted(len(candidates), 'candidate')}</summary>{table}</details>"
 
 
 def _origin(answer: Stored) -> str:

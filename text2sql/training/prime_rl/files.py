@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.training.config import read_questions
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes
@@ -46,7 +47,7 @@ def check_prompts(settings: PrimeRlSettings, files: RunFiles) -> int:
     questions, _ = read_questions(files.prompts, files.golds)
     if len(questions) < settings.prompts_per_step:
         raise Text2SqlError(
-            f"{files.prompts} has {len(questions)} prompts; a step needs "
+            f"{files.prompts} has {counted(len(questions), 'prompt')}; a step needs "
             f"{settings.prompts_per_step}: loosen the difficulty filter or set prompts_per_step "
             "lower."
         )

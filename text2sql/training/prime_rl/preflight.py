@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.policy.gpu import Gpu, require_memory, visible_gpus
 from text2sql.training.prime_rl.dry_run import dry_run
@@ -40,7 +41,7 @@ def preflight(
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError at what is lacking.
     """
     directory = require_prime_rl()
-    say(f"{check_prompts(settings, files)} prompts in {files.prompts}.")
+    say(f"{counted(check_prompts(settings, files), 'prompt')} in {files.prompts}.")
     say(_check_disk(settings, files))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
     commit = prime_rl_commit(directory)
@@ -66,9 +67,9 @@ def require_gpus(settings: SingleNode) -> Sequence[Gpu]:
     gpus, wanted = visible_gpus(), settings.inference_gpus + settings.train_gpus
     if len(gpus) < wanted:
         raise Text2SqlError(
-            f"{wanted} GPUs are asked for and {len(gpus)} can be seen: set train_gpus and "
-            "inference_gpus lower, choose prime_rl_lora for 2 GPUs, or let CUDA_VISIBLE_DEVICES "
-            "show more."
+            f"{counted(wanted, 'GPU is', 'GPUs are')} asked for and {len(gpus)} can be seen: set "
+            "train_gpus and inference_gpus lower, choose prime_rl_lora for 2 GPUs, or let "
+            "CUDA_VISIBLE_DEVICES show more."
         )
     return gpus
 

@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 
 _STEP = re.compile(r"step_(\d+)")
@@ -58,9 +59,10 @@ def start_arguments(run_dir: Path, steps: int, fresh: bool) -> list[str] | None:
         return None
     step = complete_checkpoint(run_dir)
     if step is not None and step >= steps:
+        asked = counted(steps, "step is", "steps are")
         raise Text2SqlError(
-            f"{run_dir} was trained to step {step} and {steps} steps are asked for: ask for more, "
-            "or start afresh."
+            f"{run_dir} was trained to step {step} and {asked} asked for: ask for more, or "
+            "start afresh."
         )
     return ["--clean"] if step is None else ["--resume.step", str(step)]
 

@@ -121,7 +121,10 @@ ROLLOUT_BEHAVIOUR = (
         "judge.py", "policy/calls.py", "policy/json_calls.py", "policy/replies.py", "rollouts.py"
     ),
     *(f"text2sql/sandbox/{name}.py" for name in ("connection", "execution", "limits", "results")),
-    *(f"text2sql/sandbox/{name}.py" for name in ("forms", "statements", "tokens", "work")),
+    *(
+        f"text2sql/sandbox/{name}.py"
+        for name in ("forms", "statements", "tokens", "work", "write_forms")
+    ),
 )
 """What shapes a rollout beside its policy, prompts, data and sampling."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from text2sql.datasets.predictions import read_predictions
 from text2sql.files import file_digest
 from text2sql.judge import Verdict, execute_submission, verdict_of
 from text2sql.questions import Question
-from text2sql.sandbox import Sandbox, Status
+from text2sql.sandbox import Sandbox, Status, classify, clean_sql
 
 SUPERHERO_SHA256 = "75e94a2c"
 MISSING = 448 / 500
@@ -170,3 +171,19 @@ def test_the_filtered_training_questions_are_read(shared_data: Path, tmp_path: P
     assert len(records) == 6601
     reasons = Counter(record.reason for record in records)
     assert reasons == {"db_missing": 6601}
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in what JSON holds."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(inner)
+
+
+def test_no_real_query_prediction_or_sentence_has_the_form_of_a_write(shared_data: Path) -> None:
+    files = [file for file in shared_data.rglob("*.json") if "tables" not in file.name]
+    texts = {text for file in files for text in texts_in(json.loads(file.read_text("utf-8")))}
+    assert len(texts) > 20_000
+    assert [text for text in texts if any(s.formed for s in classify(clean_sql(text)))] == []

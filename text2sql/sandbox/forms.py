@@ -11,87 +11,7 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 
 from text2sql.sandbox.tokens import Token
-
-_ROUTINE = "FUNCTION|PROCEDURE|AGGREGATE"
-_PLACE = "DATABASE|SCHEMA|USER|ROLE|SEQUENCE|TYPE|DOMAIN|EXTENSION|TABLESPACE|SERVER|EVENT"
-_RIGHT = "ALL|SELECT|INSERT|UPDATE|DELETE|EXECUTE|USAGE|CREATE|REFERENCES|TRIGGER|CONNECT|ALTER"
-_ROWS = "(|VALUES|VALUE|SELECT|SET|DEFAULT|WITH|TABLE|AS|PARTITION|OVERRIDING|OUTPUT"
-_NEW = "OR? REPLACE? TEMP|TEMPORARY|GLOBAL|LOCAL|UNLOGGED|EXTERNAL|MATERIALIZED|RECURSIVE? TEMP?"
-_IF = "IF? NOT? EXISTS?"
-
-_FORMS = f"""
-INSERT <modifier>? INTO TABLE? <name> {_ROWS}
-INSERT IGNORE|OVERWRITE INTO? TABLE? <name> {_ROWS}
-INSERT|REPLACE <name> VALUES (
-INSERT|REPLACE <name> ( ... ) VALUES|VALUE (
-INSERT|REPLACE <name> ( ... ) SELECT|WITH|DEFAULT
-INSERT ALL|FIRST INTO <name> (|VALUES|SELECT
-UPSERT INTO <name> (|VALUES|SELECT
-BULK INSERT <name> FROM <string>
-REPLACE LOW_PRIORITY|DELAYED? INTO <name> {_ROWS}
-UPDATE <modifier>? <name> AS? <name>? SET <name>|( =|+=|-=|,|)|<name>
-UPDATE <modifier>? <name> AS? <name>? JOIN|INNER|LEFT|CROSS|, ... SET <name> =
-DELETE <modifier>? FROM ONLY? <name> \
-$|WHERE|USING|LIMIT|ORDER|RETURNING|PARTITION|OUTPUT|AS|INDEXED|NOT
-DELETE * FROM <name> $|WHERE
-DELETE TOP ( ... ) FROM? <name>
-UPDATE TOP ( ... ) <name> SET <name>
-DELETE FROM <name> <name> WHERE|USING|JOIN|INNER|LEFT|LIMIT
-DELETE <name> FROM <name> AS? <name>? JOIN|INNER|LEFT|CROSS|,
-MERGE INTO <name> ... USING ... WHEN
-MERGE <name> AS? <name>? USING ... WHEN
-TRUNCATE TABLE {_IF} ONLY? <name> $|,|CASCADE|RESTRICT|RESTART|CONTINUE|DROP|REUSE|WITH|PARTITION
-TRUNCATE <name> $|,|CASCADE|RESTRICT|RESTART|CONTINUE
-COPY <name> FROM|TO <string>|STDIN|PROGRAM
-COPY <name> ( ... ) FROM|TO <string>|STDIN|PROGRAM
-COPY INTO <name> FROM
-COPY ( ... ) TO <string>|PROGRAM
-LOAD DATA|XML ... INFILE <string>
-GRANT {_RIGHT} ON ... TO <name>
-GRANT {_RIGHT} PRIVILEGES|,|( ... ON ... TO <name>
-REVOKE {_RIGHT} ON ... FROM <name>
-REVOKE {_RIGHT}|GRANT PRIVILEGES|OPTION|,|( ... ON ... FROM <name>
-CREATE {_NEW} TABLE {_IF} <name> (|AS|LIKE|USING
-CREATE {_NEW} VIEW {_IF} <name> (|AS|WITH
-CREATE UNIQUE|CLUSTERED|NONCLUSTERED|FULLTEXT|SPATIAL? INDEX CONCURRENTLY? {_IF} <name>? ON <name>
-CREATE {_NEW} TRIGGER {_IF} <name> BEFORE|AFTER|INSTEAD|FOR|ON|INSERT|UPDATE|DELETE
-CREATE VIRTUAL TABLE {_IF} <name> USING
-CREATE {_NEW} {_ROUTINE} {_IF} <name> (
-CREATE {_PLACE} {_IF} <name> $|AS|OWNER|CHARACTER|COLLATE|DEFAULT|IDENTIFIED|START|PASSWORD
-DROP MATERIALIZED? TABLE|VIEW|INDEX|TRIGGER|{_PLACE}|{_ROUTINE} CONCURRENTLY? {_IF} <name> \
-$|,|CASCADE|RESTRICT|ON|PURGE|(
-ALTER TABLE|VIEW|INDEX|{_PLACE}|{_ROUTINE} {_IF} ONLY? <name> \
-ADD|DROP|RENAME|ALTER|MODIFY|CHANGE|SET|RESET|OWNER|ENGINE|ENABLE|DISABLE|CONVERT|REBUILD|REORGANIZE|WITH|PASSWORD|AS|(
-IF EXISTS|OBJECT_ID ( ... DROP TABLE|VIEW|INDEX|{_PLACE}|{_ROUTINE} {_IF} <name> $
-RENAME TABLE <name> TO <name>
-COMMENT ON TABLE|COLUMN|VIEW|INDEX|{_PLACE}|{_ROUTINE} <name> IS
-REFRESH MATERIALIZED VIEW CONCURRENTLY? <name>
-OPTIMIZE|REPAIR TABLE <name>
-ANALYZE TABLE? <name>? $
-REINDEX TABLE|INDEX|DATABASE|SCHEMA? <name>? $
-VACUUM FULL|ANALYZE|VERBOSE? ANALYZE? <name>? $|INTO
-ATTACH DATABASE? <any> ... AS <any> $
-DETACH DATABASE? <name> $
-BEGIN DEFERRED|IMMEDIATE|EXCLUSIVE? TRANSACTION|TRAN|WORK? <name>? $
-START TRANSACTION $|READ|WITH|ISOLATION
-COMMIT|END TRANSACTION|TRAN|WORK? <name>? $|AND
-ROLLBACK TRANSACTION|TRAN|WORK? TO? SAVEPOINT? <name>? $|AND
-SAVEPOINT <name> $
-RELEASE SAVEPOINT? <name> $
-SET GLOBAL|SESSION|LOCAL|PERSIST <name> =
-SET GLOBAL|SESSION|LOCAL <name> TO
-SET <variable> =
-SET <name> = -? <any> $|,
-PRAGMA <name> $|=|(
-"""
-
-_MODIFIERS = "LOW_PRIORITY|DELAYED|HIGH_PRIORITY|QUICK|OR|IGNORE|REPLACE|ABORT|FAIL|ROLLBACK|ONLY"
-_NO_NAMES = """
-AND AS BY CROSS FROM INNER INTO IS JOIN LEFT LIMIT ON OR ORDER OUTPUT RETURNING SELECT SET TABLE TO
-USING VALUES WHEN WHERE
-"""
-_RESERVED = frozenset(_NO_NAMES.split())
-"""Words that no form has for a name where it must be quoted."""
+from text2sql.sandbox.write_forms import FORMS, RESERVED
 
 _OPERATORS = "AS DISTINCT ALL CASE WHEN THEN ELSE END AND OR NOT NULL IS IN LIKE BETWEEN EXISTS"
 _IN_EXPRESSIONS = tuple(_OPERATORS.split())
@@ -99,17 +19,6 @@ _IN_EXPRESSIONS = tuple(_OPERATORS.split())
 EXPLAINED = "EXPLAIN ANALYZE"
 """The form of an explained write that PostgreSQL carries out while it explains."""
 
-
-def _read_forms() -> dict[str, list[list[str]]]:
-    forms: dict[str, list[list[str]]] = {}
-    for line in _FORMS.replace("<modifier>? ", f"{_MODIFIERS}? {_MODIFIERS}? ").splitlines():
-        verbs, *rest = line.split() or [""]
-        for verb in verbs.split("|"):
-            forms.setdefault(verb, []).append(rest)
-    return forms
-
-
-_BY_VERB = _read_forms()
 _NESTED = ("INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
 _MOST_NESTED, _ANYTHING = 100, 1_000  # how many are looked into, how many tokens ... stands for
 _QUERIES = ("SELECT", "WITH", "VALUES", "(")
@@ -140,7 +49,7 @@ def _explained(tokens: Sequence[Token], at: int) -> str:
 def _is_write(tokens: Sequence[Token], at: int) -> bool:
     if at >= len(tokens):
         return False
-    forms = _BY_VERB.get(tokens[at].text.upper(), ())
+    forms = FORMS.get(tokens[at].text.upper(), ())
     return any(_matches(form, tokens, at + 1) for form in forms)
 
 
@@ -183,9 +92,7 @@ _INTO_FILE = ("OUTFILE|DUMPFILE|<variable>", "<string>|$|,|FROM")
 
 
 def _matches(form: Sequence[str], tokens: Sequence[Token], at: int) -> bool:
-    """Whether tokens follow a form: ``A|B`` is either, ``A?`` may be missing, ``...`` is anything
-    up to the first of what comes next, ``$`` the end. Never goes back.
-    """
+    """Whether tokens follow a form of ``write_forms``. Never goes back."""
     anything = 0
     for part in form:
         if part == "...":
@@ -216,7 +123,7 @@ def _after(part: str, tokens: Sequence[Token], at: int) -> int:
 def _is(choice: str, token: Token) -> bool:
     if choice == "<name>":
         named = token.kind in ("quoted", "string", "variable")
-        return named or (token.kind == "word" and token.text.upper() not in _RESERVED)
+        return named or (token.kind == "word" and token.text.upper() not in RESERVED)
     if choice == "<any>":
         return True
     if choice.startswith("<"):

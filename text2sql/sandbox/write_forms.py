@@ -1,0 +1,149 @@
+"""The table of forms that a write has, in SQLite's grammar and in those of other databases.
+
+A line is a form, in words: ``A|B`` is either, ``A?`` may be missing, ``...`` is anything up to the
+first of what comes next, ``$`` the end, ``<name>`` a name that may have its schema before it, other
+words in angles a kind of token. They follow the grammars of PostgreSQL, MySQL, SQL Server, Oracle,
+Snowflake and Hive. What a sentence may say as well (``Delete duplicates``) and what does not tell
+whether it changes anything (``CALL p()``) is not in the table.
+"""
+
+from __future__ import annotations
+
+_ROUTINE = "FUNCTION|PROCEDURE|PROC|AGGREGATE"
+_PLACE = "DATABASE|SCHEMA|USER|ROLE|SEQUENCE|TYPE|DOMAIN|EXTENSION|TABLESPACE|SERVER|EVENT"
+_RIGHT = "ALL|SELECT|INSERT|UPDATE|DELETE|EXECUTE|USAGE|CREATE|REFERENCES|TRIGGER|CONNECT|ALTER"
+_ROWS = "(|VALUES|VALUE|SELECT|SET|DEFAULT|WITH|TABLE|AS|PARTITION|OVERRIDING|OUTPUT"
+_NEW = (
+    "OR? REPLACE|ALTER? TEMP|TEMPORARY|GLOBAL|LOCAL|UNLOGGED|EXTERNAL|MATERIALIZED|RECURSIVE? TEMP?"
+)
+_IF = "IF? NOT? EXISTS?"
+_OTHER = "LOGIN|SYNONYM|STATISTICS"
+_IS = "=|<|>|!|LIKE|IN|BETWEEN"
+_JOIN = "JOIN|INNER|LEFT|RIGHT|FULL|CROSS|NATURAL|,"
+
+_FORMS = f"""
+INSERT <modifier>? INTO TABLE? <name> {_ROWS}
+INSERT IGNORE|OVERWRITE INTO? TABLE? <name> {_ROWS}
+INSERT|REPLACE <name> VALUES (
+INSERT|REPLACE <name> ( ... ) VALUES|VALUE (
+INSERT|REPLACE <name> ( ... ) SELECT|WITH|DEFAULT|OUTPUT
+INSERT|REPLACE <name> SELECT
+INSERT|REPLACE <name> SET <name> =
+INSERT <name> DEFAULT VALUES
+INSERT <name> OUTPUT INSERTED
+INSERT INTO? <name> EXEC|EXECUTE <name>|<variable>|(
+INSERT TOP ( ... ) PERCENT? INTO? <name> (|SELECT|VALUES|WITH|OUTPUT
+INSERT ALL|FIRST INTO <name> (|VALUES|SELECT
+UPSERT INTO <name> (|VALUES|SELECT
+BULK INSERT <name> FROM <string>
+REPLACE LOW_PRIORITY|DELAYED? INTO <name> {_ROWS}
+UPDATE <modifier>? <name> AS? <name>? SET <name>|( =|,|)|<name>
+UPDATE <modifier>? <name> AS? <name>? SET <name> +|-|*|/|% =
+UPDATE <modifier>? <name> AS? <name>? {_JOIN} ... SET <name> =
+UPDATE <name> WITH|PARTITION ( ... ) SET <name> =
+UPDATE STATISTICS <name> (|WITH
+DELETE <modifier>? FROM ONLY? <name> \
+$|WHERE|USING|LIMIT|ORDER|RETURNING|PARTITION|OUTPUT|AS|INDEXED|NOT
+DELETE * FROM <name> $|WHERE
+DELETE TOP ( ... ) PERCENT? FROM? <name>
+UPDATE TOP ( ... ) PERCENT? <name> SET <name>
+DELETE <name> WHERE NOT? <name> NOT? {_IS}
+DELETE <name> WHERE NOT? <name> IS NOT? NULL
+DELETE <name> WHERE NOT? EXISTS (
+DELETE <name> OUTPUT DELETED
+DELETE <name> WITH (
+DELETE FROM <name> <name> WHERE|USING|JOIN|INNER|LEFT|LIMIT
+DELETE <name> FROM <name> AS? <name>? {_JOIN}
+DELETE <name> FROM <name> AS? <name>? WHERE NOT? <name> NOT? {_IS}
+DELETE <name> , <name> FROM <name> AS? <name>? {_JOIN}
+DELETE FROM <name> , <name> USING <name>
+MERGE INTO <name> ... USING ... WHEN
+MERGE <name> AS? <name>? USING ... WHEN
+MERGE TOP ( ... ) PERCENT? INTO? <name> ... USING ... WHEN
+TRUNCATE TABLE {_IF} ONLY? <name> $|,|CASCADE|RESTRICT|RESTART|CONTINUE|DROP|REUSE|WITH|PARTITION
+TRUNCATE <name> $|,|CASCADE|RESTRICT|RESTART|CONTINUE
+COPY <name> FROM|TO <string>|STDIN|PROGRAM
+COPY <name> ( ... ) FROM|TO <string>|STDIN|PROGRAM
+COPY INTO <name> FROM
+COPY ( ... ) TO <string>|PROGRAM
+LOAD DATA|XML ... INFILE|INPATH <string>
+GRANT {_RIGHT} ON ... TO <name>
+GRANT {_RIGHT} PRIVILEGES|,|( ... ON ... TO <name>
+REVOKE {_RIGHT} ON ... FROM <name>
+DENY {_RIGHT} ON ... TO <name>
+GRANT|REVOKE ROLE <name> TO|FROM <name> $
+REVOKE {_RIGHT}|GRANT PRIVILEGES|OPTION|,|( ... ON ... FROM <name>
+CREATE {_NEW} TABLE {_IF} <name> (|AS|LIKE|USING
+CREATE {_NEW} VIEW {_IF} <name> (|AS|WITH
+CREATE UNIQUE|CLUSTERED|NONCLUSTERED|FULLTEXT|SPATIAL? INDEX CONCURRENTLY? {_IF} <name>? ON <name>
+CREATE {_NEW} TRIGGER {_IF} <name> BEFORE|AFTER|INSTEAD|FOR|ON|INSERT|UPDATE|DELETE
+CREATE VIRTUAL TABLE {_IF} <name> USING
+CREATE {_NEW} {_ROUTINE} {_IF} <name> (
+CREATE {_NEW} PROCEDURE|PROC <name> <variable>|AS|WITH
+CREATE LOGIN <name> WITH|FROM
+CREATE SYNONYM <name> FOR <name>
+CREATE STATISTICS <name> ON <name> (
+CREATE {_PLACE} {_IF} <name> $|AS|OWNER|CHARACTER|COLLATE|DEFAULT|IDENTIFIED|START|PASSWORD
+DROP MATERIALIZED? TABLE|VIEW|INDEX|TRIGGER|{_PLACE}|{_ROUTINE}|{_OTHER} CONCURRENTLY? {_IF} \
+<name> $|,|CASCADE|RESTRICT|ON|PURGE|(
+ALTER TABLE|VIEW|INDEX|{_PLACE}|{_ROUTINE}|{_OTHER} {_IF} ONLY? <name> \
+ADD|DROP|RENAME|ALTER|MODIFY|CHANGE|SET|RESET|OWNER|ENGINE|ENABLE|DISABLE|CONVERT|REBUILD|REORGANIZE|WITH|PASSWORD|AS|(\
+|CHECK|NOCHECK|SWITCH|TRUNCATE|EXCHANGE|VALIDATE|INHERIT|AUTO_INCREMENT|IDENTIFIED
+ALTER SYSTEM|SESSION SET <name>
+IF EXISTS|OBJECT_ID ( ... DROP TABLE|VIEW|INDEX|{_PLACE}|{_ROUTINE} {_IF} <name> $
+RENAME TABLE <name> TO <name>
+RENAME USER|OBJECT <name> TO <name> $|,
+COMMENT ON TABLE|COLUMN|VIEW|INDEX|{_PLACE}|{_ROUTINE} <name> IS
+REFRESH MATERIALIZED VIEW CONCURRENTLY? <name>
+OPTIMIZE|REPAIR TABLE <name>
+LOCK TABLE|TABLES <name> READ|WRITE|LOW_PRIORITY
+LOCK TABLE <name> IN ... MODE $
+UNLOCK TABLES $
+FLUSH TABLES|PRIVILEGES|LOGS $
+BACKUP|RESTORE DATABASE|LOG <name> TO|FROM DISK|URL|TAPE =
+PURGE TABLE|INDEX <name> $
+FLASHBACK TABLE <name> TO BEFORE|TIMESTAMP|SCN
+ENABLE|DISABLE TRIGGER <name> ON <name> $
+EXEC|EXECUTE SP_RENAME|SP_CONFIGURE|SP_DROPUSER|SP_ADDLOGIN <string>|<variable>
+ANALYZE TABLE? <name>? $
+REINDEX TABLE|INDEX|DATABASE|SCHEMA? <name>? $
+VACUUM FULL|ANALYZE|VERBOSE? ANALYZE? <name>? $|INTO
+ATTACH DATABASE? <any> ... AS <any> $
+DETACH DATABASE? <name> $
+BEGIN DEFERRED|IMMEDIATE|EXCLUSIVE? TRANSACTION|TRAN|WORK? <name>? $
+START TRANSACTION $|READ|WITH|ISOLATION
+COMMIT|END TRANSACTION|TRAN|WORK? <name>? $|AND
+ROLLBACK TRANSACTION|TRAN|WORK? TO? SAVEPOINT? <name>? $|AND
+SAVEPOINT <name> $
+SAVE TRANSACTION|TRAN <name> $
+RELEASE SAVEPOINT? <name> $
+SET GLOBAL|SESSION|LOCAL|PERSIST <name> =
+SET GLOBAL|SESSION|LOCAL <name> TO
+SET <variable> =
+SET NOCOUNT|XACT_ABORT|ANSI_NULLS|QUOTED_IDENTIFIER ON|OFF $
+SET IDENTITY_INSERT <name> ON|OFF $
+SET SESSION? TRANSACTION ISOLATION|READ
+SET <name> = -? <any> $|,
+PRAGMA <name> $|=|(
+"""
+
+_MODIFIERS = "LOW_PRIORITY|DELAYED|HIGH_PRIORITY|QUICK|OR|IGNORE|REPLACE|ABORT|FAIL|ROLLBACK|ONLY"
+_NO_NAMES = """
+AND AS BY CROSS FROM INNER INTO IS JOIN LEFT LIMIT ON OR ORDER OUTPUT RETURNING SELECT SET TABLE TO
+USING VALUES WHEN WHERE
+"""
+RESERVED = frozenset(_NO_NAMES.split())
+"""Words that no form has for a name where it must be quoted."""
+
+
+def _read() -> dict[str, list[list[str]]]:
+    forms: dict[str, list[list[str]]] = {}
+    for line in _FORMS.replace("<modifier>? ", f"{_MODIFIERS}? {_MODIFIERS}? ").splitlines():
+        verbs, *rest = line.split() or [""]
+        for verb in verbs.split("|"):
+            forms.setdefault(verb, []).append(rest)
+    return forms
+
+
+FORMS = _read()
+"""The forms by their verb, each as the parts that follow it."""

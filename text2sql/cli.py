@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 import text2sql
+from text2sql.commands.groups import NamingGroup
 from text2sql.ending import ending_with_its_reader, log_to_terminal, run
 
 COMMANDS = {
@@ -30,7 +30,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(NamingGroup):
     """A group that knows its commands' names and imports a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -43,18 +43,6 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"text2sql.commands.{cmd_name}").command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; of one that is not there name the nearest."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the command line, which may print a help."""

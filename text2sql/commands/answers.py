@@ -12,6 +12,8 @@ import click
 
 from text2sql.champion import champion_record, local_root
 from text2sql.commands.dagster_program import go_on_as
+from text2sql.commands.groups import NamingGroup
+from text2sql.commands.numbers import NumberIn, WholeNumber, WholeNumberIn
 from text2sql.commands.reporting_tables import with_store, with_url
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.location import URL_VARIABLE
@@ -48,7 +50,7 @@ _CHANGED = 3
 """The exit status of a replay that gave something else."""
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def command() -> None:
     """Answer a day; see what was answered, why it can be trusted, and whether it still holds.
 
@@ -61,7 +63,7 @@ def command() -> None:
 @click.option("--day", type=_DAY, help="Only this day's.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
 @click.option(
-    "--most", type=click.IntRange(min=1), default=50, show_default=True, help="So many at most."
+    "--most", type=WholeNumberIn(min=1), default=50, show_default=True, help="So many at most."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_store
@@ -122,7 +124,7 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
 
 
 @command.command()
-@click.argument("number", metavar="ID", type=int)
+@click.argument("number", metavar="ID", type=WholeNumber())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
 def show(store: ReportingStore, number: int, as_json: bool) -> None:
@@ -136,11 +138,11 @@ def show(store: ReportingStore, number: int, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("number", metavar="ID", type=int)
+@click.argument("number", metavar="ID", type=WholeNumber())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberIn(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds one query may take.",

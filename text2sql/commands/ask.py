@@ -17,6 +17,7 @@ from text2sql.commands.chosen_policy import (
     wrong_usage,
 )
 from text2sql.commands.live import Steps, Trace, steps_wanted
+from text2sql.commands.numbers import WholeNumberIn
 from text2sql.commands.quoted import quoted
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Policy
@@ -39,7 +40,7 @@ _WRITTEN_ROWS = 100_000
 @model_option
 @click.option(
     "--votes",
-    type=click.IntRange(1, 64),
+    type=WholeNumberIn(1, 64),
     default=1,
     show_default=True,
     help="Rollouts that vote; one is greedy.",

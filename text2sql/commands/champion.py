@@ -13,6 +13,8 @@ from text2sql.champion import ADOPTED_RUN, local_root, read_seat
 from text2sql.champion_history import history, roll_back, weights_problem
 from text2sql.commands.answer_output import format_table
 from text2sql.commands.dagster_record import record_champion
+from text2sql.commands.groups import NamingGroup
+from text2sql.commands.numbers import NumberIn, WholeNumber
 from text2sql.errors import Text2SqlError
 from text2sql.promoting import adopt, promote_by_hand
 from text2sql.promotion import Finding, GateRules, by_hand
@@ -33,7 +35,7 @@ _reason = click.option("--reason", required=True, help="Why; it is kept in the h
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def command() -> None:
     """See and change the champion: the policy that answers.
 
@@ -89,7 +91,7 @@ def _bounds(function: Callable[..., None]) -> Callable[..., None]:
     for name, words in reversed(_BOUNDS):
         option = click.option(
             f"--{name.replace('_', '-')}",
-            type=click.FloatRange(0, 1),
+            type=NumberIn(0, 1),
             default=getattr(GateRules(), name),
             show_default=True,
             help=f"As in Dagster's resource gate: {words}.",
@@ -165,7 +167,7 @@ def _opened(policy: str, model: str | None) -> tuple[str, str]:
 
 
 @command.command()
-@click.option("--to", type=int, metavar="NUMBER", help="A number from the history.")
+@click.option("--to", type=WholeNumber(), metavar="NUMBER", help="A number from the history.")
 @_reason
 @_json
 def rollback(to: int | None, reason: str, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from text2sql.commands.evaluate_output import (
     report,
 )
 from text2sql.commands.evaluate_result import as_object, conditions, listed, pairing, rule_parts
+from text2sql.commands.numbers import NumberIn, WholeNumberIn
 from text2sql.commands.places import require_apart
 from text2sql.counting import counted
 from text2sql.datasets.bird import Record, file_key, read_records
@@ -51,12 +52,12 @@ _STDOUT = Path("-")
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberIn(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds one query may take.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; default: the cores.")
+@click.option("--jobs", type=WholeNumberIn(min=1), help="Worker processes; default: the cores.")
 @click.option(
     "--cache/--no-cache",
     default=True,
@@ -68,7 +69,7 @@ _STDOUT = Path("-")
 )
 @click.option(
     "--efficiency",
-    type=click.IntRange(min=1, max=1000),
+    type=WholeNumberIn(min=1, max=1000),
     metavar="RUNS",
     help="Also time each match and its gold RUNS times, by turns: VES and R-VES. Takes long.",
 )

@@ -18,6 +18,7 @@ from text2sql.commands.chosen_policy import (
 )
 from text2sql.commands.evaluate_export import require_forms, write_predictions
 from text2sql.commands.evaluate_output import report_unusable
+from text2sql.commands.numbers import NumberIn, WholeNumberIn
 from text2sql.commands.places import require_apart
 from text2sql.commands.predict_output import as_object, as_text, warn
 from text2sql.datasets.bird import read_records
@@ -50,20 +51,20 @@ _STDOUT = Path("-")
 @model_option
 @click.option(
     "--votes",
-    type=click.IntRange(1, 128),
+    type=WholeNumberIn(1, 128),
     default=1,
     show_default=True,
     help="Rollouts of a question that vote; one is greedy.",
 )
 @click.option(
     "--temperature",
-    type=click.FloatRange(0, 2, min_open=True),
+    type=NumberIn(0, 2, min_open=True),
     help="Of rollouts that vote; 1 unless given.",
 )
 @click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
 @click.option(
     "--concurrency",
-    type=click.IntRange(1, 4096),
+    type=WholeNumberIn(1, 4096),
     default=16,
     show_default=True,
     help="Rollouts side by side.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from text2sql.commands.groups import NamingGroup
 from text2sql.commands.question_fields import given_fields, question_fields, require_running
 from text2sql.commands.reporting_tables import with_new_store, with_store
 from text2sql.counting import counted
@@ -22,7 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 _FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def command() -> None:
     """Say what is asked on schedule, of which database, and what is expected of the answers.
 

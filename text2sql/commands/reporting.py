@@ -6,13 +6,14 @@ import json
 
 import click
 
+from text2sql.commands.groups import NamingGroup
 from text2sql.commands.reporting_tables import require_file, with_url
 from text2sql.errors import Text2SqlError
 
 _OLD = 3
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def command() -> None:
     """See which version the reporting tables have, and bring them to this release's.
 

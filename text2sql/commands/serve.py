@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from text2sql.champion import local_root
+from text2sql.commands.numbers import NumberIn, WholeNumberIn
 from text2sql.ending import last_words
 from text2sql.policy.choice import Choice, choose
 from text2sql.policy.open import POCKET
@@ -26,7 +27,7 @@ _WATCH_SECONDS = 0.5
 @click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumberIn(0, 65535),
     default=8000,
     show_default=True,
     help="The port on 127.0.0.1; 0 takes a free one.",
@@ -39,21 +40,21 @@ _WATCH_SECONDS = 0.5
 )
 @click.option(
     "--data-parallel-size",
-    type=click.IntRange(1, 64),
+    type=WholeNumberIn(1, 64),
     default=1,
     show_default=True,
     help="Copies of the model, each on GPUs of its own.",
 )
 @click.option(
     "--gpu-memory",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=NumberIn(0, 1, min_open=True),
     default=0.9,
     show_default=True,
     help="Share of each GPU's memory that vLLM takes.",
 )
 @click.option(
     "--ready-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=NumberIn(0, min_open=True),
     default=900.0,
     show_default=True,
     help="How long starting may take.",

@@ -108,8 +108,15 @@ def check_databases(frame: pd.DataFrame) -> Outcome:
         e.ExpectColumnValuesToBeBetween(
             column="rows", min_value=1, severity="warning", description="every database has rows"
         ),
+        e.ExpectColumnValueLengthsToBeBetween(
+            column="unread",
+            max_value=0,
+            severity="warning",
+            description="every table can be read without the program that made it",
+        ),
     ]
-    return validate(frame, expectations, ("split", "db_id", "state", "tables", "rows", "path"))
+    shown = ("split", "db_id", "state", "tables", "rows", "unread", "path")
+    return validate(frame, expectations, shown)
 
 
 def check_descriptions(frame: pd.DataFrame) -> Outcome:

@@ -179,3 +179,33 @@ def test_tables_of_any_name_are_counted(tmp_path: Path, name: str) -> None:
     with Sandbox(workers=1) as sandbox:
         report = inspect_database(file, sandbox)
     assert (report.state, report.tables, report.rows) == ("ok", 1, 2)
+
+
+OTHERS_PARTS = {
+    "CREATE TABLE a (x TEXT COLLATE theirs PRIMARY KEY)": "no such collation sequence: theirs",
+    "CREATE VIRTUAL TABLE a USING fts5 (x); DROP TABLE a_data": "vtable constructor failed: a",
+    "CREATE VIRTUAL TABLE a USING fts5 (x, content=gone)": "no such table: main.gone",
+    "PRAGMA writable_schema = 1; INSERT INTO sqlite_master VALUES "
+    "('table', 'a', 'a', 0, 'CREATE VIRTUAL TABLE a USING theirs')": "no such module: theirs",
+}
+
+
+@pytest.mark.parametrize("script", OTHERS_PARTS)
+def test_a_table_that_needs_another_programs_parts_spoils_no_other(
+    tmp_path: Path, sandbox: Sandbox, script: str
+) -> None:
+    file = tmp_path / "shop.sqlite"
+    for rest in ("CREATE TABLE b (x); INSERT INTO b VALUES (1), (2)", ""):
+        file.unlink(missing_ok=True)
+        connection = sqlite3.connect(file)
+        connection.create_collation("theirs", lambda one, other: (one > other) - (one < other))
+        connection.executescript(f"{script}; {rest}")
+        connection.close()
+        report = inspect_database(file, sandbox)
+        unread = f"a: {OTHERS_PARTS[script]}"
+        if rest:
+            assert (report.state, report.rows, report.unread) == ("ok", 2, unread)
+            tables = {table.name: table.row_count for table in describe(file, sandbox).tables}
+            assert list(tables) == ["a", "b"] and tables["b"] == 2
+        else:
+            assert report.state == f"no table can be read; the first is {unread}"

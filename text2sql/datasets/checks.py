@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -12,14 +13,19 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.files import file_digest
 from text2sql.judge import GoldResult, run_gold
 from text2sql.questions import Question
-from text2sql.render import quote_name
+from text2sql.render import quoted
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
-from text2sql.schema import DatabaseSchema, describe
+from text2sql.schema import DatabaseSchema, Table, describe
 
 _SCAN = Limits(seconds=600.0, keep_rows=1)
 """For statements that read a whole database: BIRD's largest has several GB."""
 
 OK = "ok"
+_OF_ANOTHER_PROGRAM = re.compile(
+    r"(?:no such|unknown) (?:collation sequence|function|module|tokenizer)|no such table: main\.|"
+    r"vtable constructor failed"
+)
+"""What SQLite says of a table that needs a program's own parts: ICU, SpatiaLite, Android."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,8 @@ class DatabaseReport:
 
     ``rows`` counts the rows of all tables. ``unmatched`` names description files and columns
     that the database does not have; they are never shown to a policy. ``doubts`` says which
-    descriptions may be read otherwise than they were meant.
+    descriptions may be read otherwise than they were meant; ``unread`` which tables could not be
+    checked or counted, as only the program that made them has what that takes.
     """
 
     db_id: str
@@ -40,6 +47,7 @@ class DatabaseReport:
     rows: int = 0
     unmatched: str = ""
     doubts: str = ""
+    unread: str = ""
 
 
 def inspect_database(
@@ -55,17 +63,19 @@ def inspect_database(
     try:
         sha256 = sha256 or file_digest(file)
         report = replace(report, bytes=file.stat().st_size, sha256=sha256)
-        state = _check(file, "integrity_check" if indexes else "quick_check", sandbox)
-        if state != OK:
+        pragma = "integrity_check" if indexes else "quick_check"
+        state = _check(file, f"{pragma}(1)", sandbox)
+        whole = not _OF_ANOTHER_PROGRAM.match(state)
+        if state != OK and whole:
             return replace(report, state=state)
         schema = describe(file, sandbox)
-        return replace(
+        report = replace(
             report,
             tables=sum(not table.is_view for table in schema.tables),
-            rows=_count_rows(file, schema, sandbox),
             unmatched="; ".join(_unmatched(schema)),
             doubts="; ".join(schema.descriptions.doubts),
         )
+        return _count(report, schema, sandbox, "" if whole else pragma)
     except InfrastructureError:
         raise
     except (Text2SqlError, OSError) as error:
@@ -78,19 +88,36 @@ def _short(error: Exception | str, file: Path) -> str:
 
 
 def _check(file: Path, pragma: str, sandbox: Sandbox) -> str:
-    result = _scan(file, f"PRAGMA {pragma}(1)", sandbox)
+    result = _scan(file, f"PRAGMA {pragma}", sandbox)
     return str(result.rows[0][0]) if result.status is Status.OK else _short(result.error, file)
 
 
-def _count_rows(file: Path, schema: DatabaseSchema, sandbox: Sandbox) -> int:
-    total = 0
+def _count(
+    report: DatabaseReport, schema: DatabaseSchema, sandbox: Sandbox, pragma: str
+) -> DatabaseReport:
+    """Count the rows of all tables, and with a ``pragma`` check each; note what cannot be read."""
+    rows, unread = 0, []
     for table in schema.tables:
         if not table.is_view:
-            result = _scan(file, f"SELECT COUNT(*) FROM {quote_name(table.name)}", sandbox)
-            if result.status is not Status.OK:
-                raise Text2SqlError(f"Cannot count the rows of {table.name}: {result.error}.")
-            total += result.rows[0][0]
-    return total
+            count, problem = _look(Path(report.path), table, sandbox, pragma)
+            rows += count
+            unread += [f"{table.name}: {problem}"] if problem else []
+    if unread and len(unread) == report.tables:
+        return replace(report, state=f"no table can be read; the first is {unread[0]}")
+    return replace(report, rows=rows, unread="; ".join(unread))
+
+
+def _look(file: Path, table: Table, sandbox: Sandbox, pragma: str) -> tuple[int, str]:
+    """Return how many rows a table has, and why it cannot be read.
+
+    Raises Text2SqlError where that is a fault of the database.
+    """
+    checked = _check(file, f"{pragma}({quoted(table.name)})", sandbox) if pragma else OK
+    result = _scan(file, f"SELECT COUNT(*) FROM {quoted(table.name)}", sandbox)
+    problem = checked if checked != OK else result.error
+    if problem and not _OF_ANOTHER_PROGRAM.match(problem):
+        raise Text2SqlError(f"Cannot count the rows of {table.name}: {problem}.")
+    return (result.rows[0][0] if result.status is Status.OK else 0), problem
 
 
 def _scan(file: Path, sql: str, sandbox: Sandbox) -> QueryResult:

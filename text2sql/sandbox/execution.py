@@ -217,13 +217,17 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
         return QueryResult(Status.TOO_LARGE, error=message)
     # Plain READONLY answers a statement; its extended forms tell of recovery and journals.
     recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
-    if code & 0xFF == sqlite3.SQLITE_CORRUPT:
+    if code & 0xFF == sqlite3.SQLITE_CORRUPT and not text.startswith(_NO_TABLE):
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {_broken(code, text)}")
     if "number of bindings" in text:  # no parameters are ever given
         text = "the statement has a parameter (?, :name, @name or $name); write its value there"
     return QueryResult(Status.ERROR, error=text)
+
+
+_NO_TABLE = "vtable constructor failed"
+"""What SQLite says of one virtual table whose own tables are gone; the rest can be read."""
 
 
 def _broken(code: int, text: str) -> str:

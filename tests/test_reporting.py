@@ -659,6 +659,20 @@ def test_writers_do_not_refuse_each_other_whatever_the_isolation(postgresql_sett
         assert len([one.result() for one in writing]) == count(store, tables.answers) == 18
 
 
+@pytest.mark.parametrize(
+    "postgresql_settings",
+    ["datestyle%3DSQL,DMY%20-cTimeZone%3DAsia/Tokyo", "datestyle%3DGerman"],
+    indirect=True,
+)
+def test_instants_are_read_whatever_the_sessions_style_and_zone(postgresql_settings):
+    upgrade_tables(postgresql_settings)
+    with ReportingStore(postgresql_settings) as store:
+        save(store, ask())
+        store.write_answer(answered(ask()))
+        assert store.write_answer(answered(ask(), TUESDAY)).scheduled_at == TUESDAY
+        assert [answer.scheduled_at for answer in store.history("q1")] == [TUESDAY, MONDAY]
+
+
 def test_no_statement_stays_prepared_in_a_session_that_a_pooler_may_give_to_others(
     postgresql_server,
 ):

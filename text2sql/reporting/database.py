@@ -138,7 +138,7 @@ def open_engine(url: str) -> Engine:
     _log.debug("reporting database %s", shown(parsed))
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
-    return sa.create_engine(
+    engine = sa.create_engine(
         parsed,
         json_serializer=_to_json,
         pool_pre_ping=True,
@@ -146,6 +146,8 @@ def open_engine(url: str) -> Engine:
         isolation_level="READ COMMITTED",  # under a stricter default writers refuse each other
         connect_args={"prepare_threshold": None},  # poolers change connections in between
     )
+    sa.event.listen(engine, "connect", _set_up_postgresql)
+    return engine
 
 
 def _parse(url: str) -> URL:
@@ -211,6 +213,13 @@ def _refuse_occupied(file: Path) -> None:
             f"{file} holds other tables ({some}): it may be a database that is asked; give the"
             " reports a file of their own"
         )
+
+
+def _set_up_postgresql(connection: Any, record: Any) -> None:
+    """Let instants come as ISO, the only form that the driver reads, whatever the role's style."""
+    connection.autocommit = True
+    connection.execute("SET DateStyle TO ISO")
+    connection.autocommit = False
 
 
 def _set_up_sqlite(connection: Any, record: Any) -> None:

@@ -25,7 +25,7 @@ from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.candidate import read_candidate, rival_of
-from text2sql.champion import champion_record, read_seat
+from text2sql.champion import champion_record, read_seat, run_of
 from text2sql.champion_history import PROMOTION, history, roll_back
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
@@ -168,7 +168,7 @@ def champion_facts(
     ]
     return {
         "decision": decision,
-        "training run": champion["training_run"],
+        "training run": run_of(champion) or "none: it was adopted",
         "policy": policy if is_served(policy) else dg.MetadataValue.path(policy),
         "policy revision": champion["revision"],
         "greedy": champion.get("greedy", ""),
@@ -180,7 +180,8 @@ def champion_facts(
 
 def _history_row(record: dict[str, Any]) -> dict[str, Any]:
     names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
-    return {name.replace("_", " "): str(record.get(name, ""))[:300] for name in names}
+    told = record | {"training_run": run_of(record) or record.get("policy", "")}
+    return {name.replace("_", " "): str(told.get(name, ""))[:300] for name in names}
 
 
 def read_champion(root: ArtifactRoot) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from resources.sandbox import SandboxResource
 from text2sql.champion import champion_record
 from text2sql.comparison import EVALUATIONS
 from text2sql.errors import Text2SqlError
+from text2sql.evaluation_report.words import champion_name
 from text2sql.json_files import read_if_there, write_json
 from text2sql.scores import DEVELOPMENT, TRAINED, Score, Scores
 
@@ -71,7 +72,7 @@ def _previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
     if not before and champion:
         champion_run = str(champion["training_run"])
         before = read_if_there(evaluation_folder(root, champion_run) / "scores.json")
-        who = f"the champion (run {champion_run})"
+        who = champion_name(champion_run)
     scores = Scores.from_dict(before) if before else None
     greedy = scores.find(TRAINED, "greedy") if scores else None
     if scores is None or greedy is None:

@@ -19,7 +19,7 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.candidate import read_candidate, rival_of
-from text2sql.champion import champion_record
+from text2sql.champion import champion_record, run_of
 from text2sql.promotion import ACCURACY, BACK_TEST, COMPLETE, WRITES, judge
 
 SHOWN = 50
@@ -46,7 +46,8 @@ def promotion_gate(
     """The candidate is not worse than base and champion, does not write, and is complete."""
     run, champion = evaluated_run(context, root), champion_record(root.path)
     candidate = read_candidate(root.path, run)
-    about = {"training run": run, "champion": champion.get("training_run", "none yet")}
+    who = run_of(champion) or champion.get("policy", "none yet")
+    about = {"training run": run, "champion": who}
     for finding in judge(candidate, rival_of(root.path, champion, candidate), gate.rules()):
         yield dg.AssetCheckResult(
             asset_key=model_card.key,

@@ -22,6 +22,7 @@ from assets.plots import records
 from assets.report_config import ReportAnswersConfig
 from assets.report_questions import SHOWN
 from assets.versions import fingerprint
+from text2sql.champion import named, run_of
 from text2sql.counting import counted
 from text2sql.reporting.answering import Outcome
 from text2sql.reporting.answers import AnswerStatus
@@ -81,10 +82,9 @@ def _summary(statuses: Mapping[AnswerStatus, int], asked: int) -> str:
 
 def _champion(champion: Mapping[str, Any]) -> str:
     """Say which policy answers now, and on which data it was judged."""
-    return (
-        f"training run {champion['training_run']}, revision {champion['revision']}, "
-        f"judged on dataset {champion.get('dataset', 'unknown')}"
-    )
+    judged = f"judged on dataset {champion.get('dataset', 'unknown')}"
+    judged = judged if run_of(champion) else "not evaluated here"
+    return f"{named(champion)}, revision {champion['revision']}, {judged}"
 
 
 def _answer_row(outcome: Outcome) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _answer_row(outcome: Outcome) -> dict[str, Any]:
         "agreement": "" if answer.share is None else f"{answer.votes} of {answer.candidates}",
         "rows": "" if answer.row_count is None else str(answer.row_count),
         "change": answer.change.value if answer.change else "",
-        "answered by": answer.training_run or "",
+        "answered by": answer.training_run or answer.policy or "",
         "database": Path(answer.database).stem,
         "data": (answer.database_fingerprint or "")[:16],
         "SQL": (answer.sql or answer.error or "")[:500],

@@ -27,6 +27,7 @@ from resources.processes import end_with_parent
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
+from text2sql.champion import run_of
 from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
@@ -161,7 +162,7 @@ async def _answer(
             config.sampling(),
             root.folder("rollouts", "reports", context.partition_key),
             config.keep_rows,
-            champion["training_run"],
+            run_of(champion),
             context.run_id,
             CODE_VERSION,
         )
@@ -205,7 +206,7 @@ def _start_run(
     champion: dict[str, Any],
 ) -> None:
     """Note the run in the tables, and beside the pages by which code and champion it answers."""
-    named = {name: champion[name] for name in ("policy", "training_run")}
+    named = {"policy": champion["policy"], "training_run": run_of(champion)}
     note = named | {"revision": champion["revision"], "code": code_state()}
     write_json(run_note(root.path, context.run_id), sealed(note))
     store.start_run(

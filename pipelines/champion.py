@@ -14,7 +14,7 @@ import dagster as dg
 from assets.champion import champion_facts, read_champion
 from pipelines.home import existing_instance
 from resources.paths import ArtifactRoot
-from text2sql.champion import ADOPTED_RUN
+from text2sql.champion import run_of
 from text2sql.errors import Text2SqlError
 from text2sql.promotion import Finding
 
@@ -24,8 +24,7 @@ KEY = dg.AssetKey("champion_policy")
 def note_champion(instance: dg.DagsterInstance, root: ArtifactRoot) -> None:
     """Record who is champion now as a materialization of ``champion_policy`` without a run."""
     champion = read_champion(root)
-    run = champion["training_run"]
-    name = champion["policy"] if run == ADOPTED_RUN else run
+    name = run_of(champion) or champion["policy"]
     said = f"{name} is champion now ({champion.get('act')}): {champion.get('reason')}"
     findings = [Finding(**finding) for finding in champion.get("findings", ())]
     made = dg.AssetMaterialization(

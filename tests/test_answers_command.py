@@ -166,10 +166,17 @@ def test_a_replay_holds_an_answer_against_what_is_known_by_now(place):
     code, text = run(place, "replay", answer.id)
     assert code == 3
     assert "verified    differs from the verified SQL's result now" in text
-    assert "The verified SQL refutes what was published" in text
+    assert text.splitlines()[-1].startswith(
+        "Everything came out as it did then, but the verified SQL now refutes what was published"
+    )
+    assert text.count("(exit status 3)") == 1
     place.question("q", COUNT, verified_sql="SELECT gone FROM shop")
     code, found = replayed(place, answer.id)
     assert (code, found["verified_now"], found["refuted"]) == (0, "error", False)
+    place.question("q", COUNT, verified_sql="SELECT count(city) FROM shop")
+    place.change("DELETE FROM shop WHERE id = 1")
+    _, text = run(place, "replay", answer.id)
+    assert "\nSomething came out otherwise than then, and the verified SQL now refutes" in text
 
 
 def test_a_replay_runs_read_only(place):

@@ -474,7 +474,7 @@ def test_the_pocket_policy_answers_without_a_server(shop, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(shop.parent))
     result = CliRunner().invoke(cli, ["ask", str(shop), "How many cities are there?", "--json"])
     assert result.exit_code in (0, 4), result.stderr
-    assert json.loads(result.stdout)["policy"]
+    assert json.loads(result.stdout)["policy"] == "pocket"
     assert result.stderr.startswith("policy: the pocket policy (")
 
 

@@ -216,6 +216,7 @@ def test_an_answer_of_an_adopted_champion_ends_with_it(tmp_path, monkeypatch):
     links, problems = chain("1")
     assert problems == [] and names(links) == [("answer", "1"), ("champion", "r" * 16)]
     assert links[1]["facts"]["policy"] == served["policy"]
+    assert not any("training run" in link["facts"] for link in links)
 
 
 def test_an_answer_is_traced_to_who_answered_and_from_which_data(root):

@@ -357,6 +357,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path, number):
     rest = running.stdout.read()
     assert (running.wait(60), running.stderr.read()) == (0, "")
     assert 'Ask it: text2sql ask DATABASE "QUESTION" --policy http://127' in rest
+    assert rest.count("--policy") == 1
     assert rest.endswith("Stopped.\n")
     assert living(pids(tmp_path)) == []
 
@@ -421,7 +422,7 @@ def test_the_resource_serves_a_directory_with_its_own_revision_and_settings(tmp_
     assert resource.settings() == AgentSettings.for_policy(POCKET)
     policy = resource.open()
     assert policy.info.revision == directory_revision(POCKET)
-    assert policy.info.name == POCKET.name
+    assert policy.info.name == "pocket"
     assert json.loads((tmp_path / "arguments").read_text())[-2:] == ["--seed", "7"]
     asyncio.run(policy.close())
     assert living(pids(tmp_path)) == []

@@ -127,8 +127,14 @@ def _is_number(value: object) -> bool:
 
 def named(record: Mapping[str, Any]) -> str:
     """Name a champion within a sentence: by its training run, or by what was adopted."""
-    run = record["training_run"]
-    return f"the adopted {record['policy']}" if run == ADOPTED_RUN else f"the training run {run}"
+    run = run_of(record)
+    return f"the training run {run}" if run else f"the adopted {record['policy']}"
+
+
+def run_of(record: Mapping[str, Any]) -> str:
+    """Return the training run that a champion is of; empty for one that was adopted."""
+    run = str(record.get("training_run", ""))
+    return "" if run == ADOPTED_RUN else run
 
 
 def find_champion(root: Path) -> Champion | None:

@@ -97,6 +97,11 @@ class Scores:
     def notes(self) -> list[str]:
         """What has to be known of the base before the two are compared."""
         found = []
+        if len(self.revisions) > len(set(self.revisions.values())):
+            found.append(
+                f"Base and trained are the same weights (revision {self.revisions[BASE]}): what "
+                "stands there twice is one policy."
+            )
         if other := self.provenance.get("trained_from"):
             found.append(
                 f"The run was trained from another policy (revision {other}) than the base that is "

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from text2sql.champion import ADOPTED_RUN, local_root, read_seat
+from text2sql.champion import local_root, read_seat, run_of
 from text2sql.champion_history import history, roll_back, weights_problem
 from text2sql.commands.answer_output import format_table
 from text2sql.commands.dagster_record import record_champion
@@ -82,7 +82,7 @@ def show_history(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_plain(record) for record in past]))
         return
-    rows = [tuple(str(record.get(_field(name), "")) for name in _COLUMNS) for record in past]
+    rows = [tuple(str(row.get(_field(name), "")) for name in _COLUMNS) for row in map(_told, past)]
     click.echo(format_table(_COLUMNS, tuple(rows), len(rows), most=len(rows)))
 
 
@@ -189,14 +189,19 @@ def _plain(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "outcomes"}
 
 
+def _told(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as people read it: one that was adopted is of no training run."""
+    return record | {"training_run": run_of(record)}
+
+
 def _who(record: dict[str, Any]) -> str:
-    run = record["training_run"]
-    name = record["policy"] if run == ADOPTED_RUN else run
+    name = run_of(record) or record["policy"]
     return f"{neutral(name)} (number {record['number']}, {record['revision']})"
 
 
 def _text(record: dict[str, Any]) -> str:
-    shown = {name: str(record[name]) for name in _FIELDS if record.get(name)}
+    told = _told(record)
+    shown = {name: str(told[name]) for name in _FIELDS if told.get(name)}
     width = max(map(len, shown))
     lines = [
         f"{name.replace('_', ' '):<{width}}  {neutral(value)}" for name, value in shown.items()

@@ -9,7 +9,7 @@ import click
 from text2sql.commands.live import steps_wanted
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy
-from text2sql.policy.choice import Choice
+from text2sql.policy.choice import POCKET_USE, Choice
 from text2sql.policy.open import open_policy, policy_directory, trained_settings
 from text2sql.render import neutral
 from text2sql.settings import AgentSettings
@@ -42,6 +42,7 @@ def open_chosen(
     policy = open_policy(choice.spec, model)
     title = neutral(choice.title or policy.info.name)
     use = f": {choice.use}" if choice.use else ""
+    use += ": give a model with --policy" if choice.use.endswith(POCKET_USE) else ""
     click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
     if choice.revision not in ("", policy.info.revision):
         click.echo(f"warning: the promoted weights were others ({choice.revision}).", err=True)

@@ -179,15 +179,23 @@ def replay_text(found: Replay) -> str:
         f"SQL         {_sql_since(found)}",
         *([f"verified    {_VERIFIED[found.verified]}"] if found.verified else []),
         "",
-        "Everything came out as it did then."
-        if found.reproduced
-        else "Something came out otherwise than then (exit status 3).",
+        _closing(found),
     ]
-    if found.refuted:
-        lines.append(
-            "The verified SQL refutes what was published (exit status 3): answer its day again."
-        )
     return "\n".join(lines)
+
+
+def _closing(found: Replay) -> str:
+    """Say in one sentence what follows from it."""
+    came = "Everything came out as it did then"
+    if not found.reproduced:
+        came = "Something came out otherwise than then"
+    if found.refuted:
+        and_ = "but" if found.reproduced else "and"
+        return (
+            f"{came}, {and_} the verified SQL now refutes what was published (exit status 3): "
+            "answer its day again, with text2sql answers run --day."
+        )
+    return f"{came}." if found.reproduced else f"{came} (exit status 3)."
 
 
 _VERIFIED = {

@@ -11,7 +11,13 @@ from typing import Any
 from text2sql.counting import counted
 from text2sql.evaluation_report import charts, failed, html, rules, tables
 from text2sql.evaluation_report.reference import SOURCE
-from text2sql.evaluation_report.words import champion_name, difference, interval, percent
+from text2sql.evaluation_report.words import (
+    champion_name,
+    difference,
+    evaluated_name,
+    interval,
+    percent,
+)
 from text2sql.judge import Verdict
 from text2sql.page_style import document
 from text2sql.parts import CORRECTED
@@ -33,7 +39,7 @@ dt {{ font-weight: 600; margin-top: .4rem }} dd {{ margin-left: 1rem }}
 def render_report(details: Mapping[str, Any]) -> str:
     """Return the page that shows what ``text2sql.evaluation_report.details`` put together."""
     scores = Scores.from_dict(details["scores"])
-    title = f"Evaluation of the training run {details['run']}"
+    title = f"Evaluation of {evaluated_name(details['run'])}"
     body = "\n".join(
         (
             f"<h1>{html.text(title)}</h1>",

@@ -29,6 +29,13 @@ def difference(comparison: Comparison, than: str) -> str:
     return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
 
 
+def evaluated_name(training_run: str) -> str:
+    """Name whose evaluation it is: that of a training run, or of a champion that was adopted."""
+    if training_run == ADOPTED_RUN:
+        return "the adopted champion"
+    return f"the training run {training_run}"
+
+
 def champion_name(training_run: str) -> str:
     """Name the champion before, by its training run where it has one."""
     if training_run == ADOPTED_RUN:

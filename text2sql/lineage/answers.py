@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from text2sql.champion import run_of
 from text2sql.champion_history import history
 from text2sql.errors import Text2SqlError
 from text2sql.lineage.chain import Link
@@ -51,7 +52,7 @@ def _facts(answer: StoredAnswer) -> dict[str, Any]:
         "database fingerprint": answer.database_fingerprint,
         "policy": answer.policy,
         "policy revision": answer.policy_revision,
-        "training run": answer.training_run,
+        "training run": run_of({"training_run": answer.training_run or ""}),
         "prompt revision": answer.prompt_revision,
         "sampling": answer.sampling,
         "code version": answer.code_version,
@@ -85,12 +86,13 @@ def _champion_link(root: Path, run: str, revision: str) -> Link:
             link.problems.append(f"No champion below {root} has had the revision {revision}.")
         return link
     seat = seats[-1]
-    if run and seat.get("training_run") != run:
+    if run not in ("", seat.get("training_run")):
         link.problems.append(
             f"The champion {revision} is of the training run {seat.get('training_run')}, the "
             f"answer names {run}."
         )
     named = ("training_run", "policy", "greedy", "act", "reason", "promoted_at", "dataset")
     link.facts = {name.replace("_", " "): seat.get(name) for name in named}
+    link.facts["training run"] = run_of(seat)
     link.facts["Dagster run"] = seat.get("dagster_run")
     return link

@@ -11,10 +11,7 @@ from text2sql.policy.revision import directory_revision
 
 _log = logging.getLogger(__name__)
 
-POCKET_USE = (
-    "it knows template English on small databases; a stand-in, not for real questions: give a "
-    "model with --policy"
-)
+POCKET_USE = "it knows template English on small databases; a stand-in, not for real questions"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from text2sql.policy.base import ContextOverflow, Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.calls import parse_calls
 from text2sql.policy.loading import load_model, stop_tokens
+from text2sql.policy.places import policy_name
 from text2sql.policy.replies import history_message
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.worker import BatchWorker
@@ -126,7 +127,7 @@ class LocalPolicy(ModelPolicy):
     ) -> None:
         self.directory = Path(directory)
         model, tokenizer = load_model(self.directory, threads)
-        info = PolicyInfo(self.directory.name, directory_revision(self.directory))
+        info = PolicyInfo(policy_name(self.directory), directory_revision(self.directory))
         super().__init__(model, tokenizer, info, max_batch, seed)
 
 

@@ -18,6 +18,7 @@ from text2sql.policy import vllm_log
 from text2sql.policy.adapter import BASE_NAME, is_adapter, read_adapter
 from text2sql.policy.gpu import require_memory, visible_gpus
 from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
+from text2sql.policy.places import policy_name
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.vllm_command import HOST, VllmOptions, command, environment
 from text2sql.policy.vllm_python import INSTALL, VllmPython, find_vllm
@@ -52,7 +53,7 @@ class VllmServer:
         self.directory = served_directory(policy)
         self.adapter = read_adapter(self.directory) if self.directory else None
         self.target = str(self.adapter.base if self.adapter else self.directory or policy)
-        self.model = model or Path(str(self.directory or policy)).name
+        self.model = model or policy_name(Path(str(self.directory or policy)))
         self.port = port
         self.log = log or _new_log()
         self._log_start = 0

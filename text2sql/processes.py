@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 GUARD = Path(__file__).with_name("guard.py")
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
@@ -98,10 +97,5 @@ class GuardedProcess:
     def __enter__(self) -> GuardedProcess:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

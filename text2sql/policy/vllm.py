@@ -10,7 +10,6 @@ import socket
 import time
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 
 from text2sql.champion import local_root
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -167,12 +166,7 @@ class VllmServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

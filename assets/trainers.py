@@ -10,9 +10,10 @@ from pydantic import Field
 
 from assets.data import load_golds, load_questions
 from resources.forms import Form
-from resources.paths import CHECKOUT, ArtifactRoot
+from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.trainer import Program
+from text2sql.checkout import CHECKOUT
 from text2sql.difficulty import usable
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import write_json, write_rows

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from resources.paths import CHECKOUT
+from text2sql.checkout import CHECKOUT
 from text2sql.provenance import LENGTH, file_version, fingerprint
 
 __all__ = ["behaviour_version", "code_version", "file_version", "fingerprint"]

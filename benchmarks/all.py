@@ -16,10 +16,10 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import page
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 from text2sql.processes import GuardedProcess, last_lines
 
-QUICK = REPO / "build" / "benchmarks"
+QUICK = CHECKOUT / "build" / "benchmarks"
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ import yaml
 from benchmarks.cancelling import cancels
 from benchmarks.lifecycle_setting import run_config
 from benchmarks.measuring import measure_parts
-from benchmarks.roots import REPO, environment
+from benchmarks.roots import environment
 from benchmarks.timed_run import timed
 from pipelines.lifecycle import CONFIG as DEMO
+from text2sql.checkout import CHECKOUT
 from text2sql.guard import descendants
 
 _LOCKED = ("database is locked", "unable to open database file")
@@ -53,7 +54,9 @@ def idle_memory(folder: Path, settled: float = 30.0) -> dict[str, Any]:
     command = [sys.executable, "-m", "pipelines.ui", "--port", str(port)]
     started = time.perf_counter()
     with (folder / "ui.log").open("w") as log:
-        child = subprocess.Popen(command, cwd=REPO, env=environment(folder), stdout=log, stderr=log)
+        child = subprocess.Popen(
+            command, cwd=CHECKOUT, env=environment(folder), stdout=log, stderr=log
+        )
     try:
         while not _listens(port):
             time.sleep(0.1)

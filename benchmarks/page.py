@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.page_rows import GAINS, SECTIONS, Section
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 
-RESULTS = REPO / "benchmarks" / "results"
-PAGE = REPO / "docs" / "benchmarks.md"
+RESULTS = CHECKOUT / "benchmarks" / "results"
+PAGE = CHECKOUT / "docs" / "benchmarks.md"
 
 _TOP = """# Benchmarks
 

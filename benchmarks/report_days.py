@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.report_setting import Project
 from benchmarks.rollout_server import RolloutServer
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 
 FIRST = date(2026, 3, 2)
 _LOCKED = ("database is locked", "unable to open database", "OperationalError", "deadlock")
@@ -122,7 +122,7 @@ def _start(project: Project, days: list[date]) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | variables,
-        cwd=REPO,
+        cwd=CHECKOUT,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.report_setting import Project
 from benchmarks.rollout_server import RolloutServer
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 
 DAY = date(2026, 3, 2)
 
@@ -82,7 +82,7 @@ def _kill_one(project: Project, server: RolloutServer, seconds: float) -> None:
 def _start(project: Project, server: RolloutServer) -> subprocess.Popen[bytes]:
     about = [str(project.root), project.reporting, server.url, str(project.count)]
     command = [sys.executable, "-m", "benchmarks.report_kills", *about, str(project.votes)]
-    return subprocess.Popen(command, cwd=REPO)
+    return subprocess.Popen(command, cwd=CHECKOUT)
 
 
 if __name__ == "__main__":

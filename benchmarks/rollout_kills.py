@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 
 STORE = "killed.jsonl"
 TOGETHER = 16
@@ -71,7 +71,7 @@ def measure(
 
 def _start(folder: Path, url: str, count: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "benchmarks.rollout_kills", str(folder), url, str(count)]
-    return subprocess.Popen(command, cwd=REPO)
+    return subprocess.Popen(command, cwd=CHECKOUT)
 
 
 def _stored(path: Path) -> Counter[str]:

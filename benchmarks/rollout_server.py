@@ -18,7 +18,7 @@ import urllib.request
 from collections import Counter
 from typing import Any
 
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 
 GOLD = "SELECT count(*) FROM city"
 SUBMISSIONS = (GOLD, "SELECT 1 WHERE 0", "SELECT nothing FROM city", GOLD)
@@ -173,7 +173,7 @@ class RolloutServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=REPO,
+            cwd=CHECKOUT,
         )
 
     def __enter__(self) -> RolloutServer:

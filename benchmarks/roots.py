@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-REPO = Path(__file__).resolve().parents[1]
-
 
 def environment(root: Path) -> dict[str, str]:
     """Make an artifact root; return the environment of a program that works on it."""

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import cpu_seconds
-from benchmarks.roots import REPO, environment
+from benchmarks.roots import environment
+from text2sql.checkout import CHECKOUT
 from text2sql.guard import descendants
 
 _TRAINING = b"text2sql.training.trl"
@@ -52,7 +53,7 @@ def timed(command: list[str], root: Path) -> dict[str, Any]:
     started, processes = time.perf_counter(), Processes()
     with (root.parent / f"{root.name}.txt").open("w+") as output:
         child = subprocess.Popen(
-            command, cwd=REPO, env=environment(root), stdout=output, stderr=output
+            command, cwd=CHECKOUT, env=environment(root), stdout=output, stderr=output
         )
         while child.poll() is None:
             processes.look(child.pid)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import measure_parts
-from benchmarks.roots import REPO
+from text2sql.checkout import CHECKOUT
 from text2sql.processes import GuardedProcess
 from text2sql.training.prime_rl.progress import MergedMetrics
 
@@ -64,7 +64,7 @@ def _stop_once(folder: Path, way: str, moment: float, early: bool) -> tuple[bool
     if way == "crash":
         behaviour["crash"] = {"torchrun": [1 + int(moment), "boom", 1]}
     place.behave(**behaviour)
-    environment = place.environment | {"PYTHONPATH": str(REPO)}
+    environment = place.environment | {"PYTHONPATH": str(CHECKOUT)}
     command = place.command(steps=100)
     with GuardedProcess(command, folder / "log", environment, GRACE_SECONDS) as run:
         while not early and len(place.busy_ports()) < 3 and run.wait(0.05) is None:
@@ -110,7 +110,7 @@ def progress(folder: Path) -> dict[str, Any]:
     """Watch a run to its end: from a row that prime-rl writes to the line that Dagster shows."""
     place = _place(folder)
     place.behave(step_seconds=0.5)
-    environment = place.environment | {"PYTHONPATH": str(REPO)}
+    environment = place.environment | {"PYTHONPATH": str(CHECKOUT)}
     shown: dict[int, float] = {}
     with GuardedProcess(place.command(steps=40), folder / "log", environment) as run:
         while run.wait(0.1) is None:
@@ -150,7 +150,7 @@ def _peak(folder: Path, steps: int) -> float:
 
 def _place(folder: Path) -> Any:
     """Return a folder where prime-rl seems to be installed, as the tests have it."""
-    sys.path.insert(0, str(REPO / "tests"))
+    sys.path.insert(0, str(CHECKOUT / "tests"))
     from prime_rl_place import Place
 
     return Place(folder)

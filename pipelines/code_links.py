@@ -16,7 +16,7 @@ from typing import Any
 
 import dagster as dg
 
-from resources.paths import CHECKOUT
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 URL_VARIABLE, BRANCH_VARIABLE = "TEXT2SQL_GIT_URL", "TEXT2SQL_GIT_BRANCH"

@@ -14,7 +14,8 @@ import dagster as dg
 from pipelines.orphans import end_orphaned_runs
 from pipelines.pools import set_pools
 from pipelines.variables import check_variables
-from resources.paths import CHECKOUT, artifact_root
+from resources.paths import artifact_root
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import InfrastructureError, Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"

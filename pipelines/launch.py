@@ -20,8 +20,8 @@ from dagster import DagsterEventType as Event
 from assets.partitions import PARTITION_TAG
 from pipelines.config_errors import refused_config
 from pipelines.orphans import OWNER_TAG, free_pools, owner
-from resources.paths import CHECKOUT
 from resources.processes import GuardedProcess, last_lines
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 LAUNCH_TAG = "text2sql/launch"

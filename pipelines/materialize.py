@@ -17,7 +17,7 @@ import dagster as dg
 from pipelines.config_errors import refused_config
 from pipelines.dagster_program import become_dagster
 from pipelines.home import open_instance
-from resources.paths import CHECKOUT
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 

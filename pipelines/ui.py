@@ -8,7 +8,7 @@ import sys
 
 from pipelines.dagster_program import become_dagster
 from pipelines.home import open_instance
-from resources.paths import CHECKOUT
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 

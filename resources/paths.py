@@ -9,9 +9,8 @@ import dagster as dg
 from pydantic import Field
 
 from text2sql.champion import ROOT_VARIABLE
+from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
-
-CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def artifact_root() -> Path:

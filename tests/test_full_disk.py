@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pipelines.launch import disk_full
-from resources.paths import CHECKOUT
+from text2sql.checkout import CHECKOUT
 
 OWN_DISK = ["unshare", "--map-root-user", "--mount", "sh", "-ec"]
 ON_SMALL_DISK = (

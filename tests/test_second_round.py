@@ -15,7 +15,7 @@ from life_place import ALL, FIRST, OPS, SECOND, SIZES, Life, life, needs_weights
 from assets.sources import SOURCES, version_for
 from pipelines import train
 from pipelines.definitions import defs
-from resources.paths import CHECKOUT
+from text2sql.checkout import CHECKOUT
 from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
 

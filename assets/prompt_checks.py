@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from assets.expectations import Outcome, great_expectations, validate
+from assets.suites import no_null
 from text2sql.counting import counted
 
 
@@ -23,7 +24,7 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
         e.ExpectColumnValuesToBeUnique(
             column="key", severity="critical", description="no prompt occurs twice"
         ),
-        _known("key", "every prompt has a key"),
+        no_null("key", "every prompt has a key"),
         *_counted("solved", least, most, f"each is solved {least} to {most} times"),
         e.ExpectColumnPairValuesAToBeGreaterThanB(
             column_A="valid",
@@ -37,7 +38,7 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
             severity="critical",
             description="every prompt has its database",
         ),
-        _known("database_found", "every prompt has its database"),
+        no_null("database_found", "every prompt has its database"),
         *_counted("row_count", 1, None, "every prompt has a gold result with rows"),
     ]
     shown = ("key", "db_id", "question", "solved", "valid", "row_count", "database")
@@ -49,7 +50,7 @@ def _counted(column: str, least: int, most: int | None, sentence: str) -> list[A
     """Expect a number within bounds; GX passes over nulls, so they are refused as well."""
     e = great_expectations().expectations
     return [
-        _known(column, sentence),
+        no_null(column, sentence),
         e.ExpectColumnValuesToBeBetween(
             column=column,
             min_value=least,
@@ -60,18 +61,13 @@ def _counted(column: str, least: int, most: int | None, sentence: str) -> list[A
     ]
 
 
-def _known(column: str, sentence: str, severity: str = "critical") -> Any:
-    expectation = great_expectations().expectations.ExpectColumnValuesToNotBeNull
-    return expectation(column=column, severity=severity, description=sentence)
-
-
 def check_ratings(frame: pd.DataFrame) -> Outcome:
     """Warn of questions that could not be rated: their rollouts failed for other reasons."""
     sentence = "every question that was asked has enough valid rollouts"
     expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet(
         column="kind", value_set=["unknown"], severity="warning", description=sentence
     )
-    known = _known("kind", sentence, "warning")
+    known = no_null("kind", sentence, "warning")
     outcome = validate(frame, [expectation, known], ("key", "solved", "valid", "kind"))
     what = counted(len(frame), "question that was asked", "questions that were asked")
     return replace(outcome, what=what)

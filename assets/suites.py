@@ -97,8 +97,8 @@ def check_databases(frame: pd.DataFrame) -> Outcome:
             severity="critical",
             description=opens,
         ),
-        _known("state", opens),
-        _known("tables", has_tables),
+        no_null("state", opens),
+        no_null("tables", has_tables),
         e.ExpectColumnValuesToBeBetween(
             column="tables",
             min_value=1,
@@ -154,11 +154,11 @@ def check_gold_answers(frame: pd.DataFrame) -> Outcome:
         e.ExpectColumnValuesToBeBetween(
             column="row_count", min_value=1, severity="warning", description=returns
         ),
-        _known("row_count", returns, "warning"),
+        no_null("row_count", returns, "warning"),
         e.ExpectColumnValuesToBeBetween(
             column="seconds", max_value=SLOW_SECONDS, severity="warning", description=ends
         ),
-        _known("seconds", ends, "warning"),
+        no_null("seconds", ends, "warning"),
     ]
     ran = frame[frame["status"] == "ok"]
     return validate(ran, expectations, ("key", "db_id", "seconds", "row_count", "sql"))
@@ -182,7 +182,7 @@ def _filled(column: str) -> list[Any]:
 def _none_of(column: str, values: list[str], sentence: str, allowed: float) -> list[Any]:
     """Expect that no row has one of ``values``; critical only beyond the share ``allowed``."""
     expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet
-    known = _known(column, f"the {column} of every row is known")
+    known = no_null(column, f"the {column} of every row is known")
     strict = expectation(
         column=column,
         value_set=values,
@@ -201,7 +201,7 @@ def _none_of(column: str, values: list[str], sentence: str, allowed: float) -> l
     return [known, strict, bound]
 
 
-def _known(column: str, sentence: str, severity: str = "critical") -> Any:
+def no_null(column: str, sentence: str, severity: str = "critical") -> Any:
     """Expect a value in every row: all other expectations pass over nulls."""
     expectation = great_expectations().expectations.ExpectColumnValuesToNotBeNull
     return expectation(column=column, severity=severity, description=sentence)

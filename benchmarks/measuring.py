@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing, and saying on what machine a number was measured."""
+"""What the benchmarks share: time and memory, and saying on what machine a number was measured."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def cpu_seconds(processes: Iterable[int]) -> float:
 def peak_mb() -> float:
     """Return the most memory that this process has had so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def resident_mb() -> float:
+    """Return the memory that this process holds now, in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
 def surroundings() -> dict[str, Any]:

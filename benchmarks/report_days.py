@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import subprocess
 import sys
 from datetime import date, timedelta
@@ -16,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.measuring import resident_mb
 from benchmarks.report_setting import Project
 from benchmarks.rollout_server import RolloutServer
 from text2sql.checkout import CHECKOUT
@@ -58,7 +58,7 @@ def memory(folder: Path, reporting: str, count: int = 200, votes: int = 8) -> di
 def _memory_of(project: Project, url: str, day: date) -> list[float]:
     """Answer a day; return the memory after each answer, in MB."""
     seen: list[float] = []
-    asyncio.run(project.answer(url, day, lambda _: seen.append(_resident_mb())))
+    asyncio.run(project.answer(url, day, lambda _: seen.append(resident_mb())))
     return seen
 
 
@@ -70,11 +70,6 @@ def _growth(seen: list[float]) -> dict[str, Any]:
         "resident_mb": {str(n + 1): round(seen[n], 1) for n in marks},
         "growth_kb_a_question": round(growth, 2),
     }
-
-
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
 
 
 def many_runs(

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
-from benchmarks.measuring import cpu_seconds
+from benchmarks.measuring import cpu_seconds, resident_mb
 from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing, build, golds_of, questions_on
 from text2sql.agent import run_episode
@@ -159,7 +158,7 @@ def memory(folder: Path, count: int = 10_000, together: int = 256) -> dict[str, 
         def note(done: int, total: int) -> None:
             bar(done, total)
             if done % max(1, total // _POINTS) == 0:
-                seen.append((done, _resident_mb()))
+                seen.append((done, resident_mb()))
 
         drawing = Drawing(folder, server.url, "memory.jsonl", count // 20, 20, together)
         started = perf_counter()
@@ -175,8 +174,3 @@ def memory(folder: Path, count: int = 10_000, together: int = 256) -> dict[str, 
         "growth_kb_a_rollout": round(growth, 2),
         "store_mb": round(drawing.path.stat().st_size / 1e6, 1),
     }
-
-
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)

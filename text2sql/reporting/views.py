@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from text2sql.render import quoted
 from text2sql.reporting import tables
 from text2sql.reporting.values import Column, free_name, safe_name
 
@@ -73,7 +74,7 @@ def replace_view(
     Cells are read by name: a column that a later answer lacks shows as NULL. Of a very wide
     answer the view has the first ``MOST_COLUMNS``.
     """
-    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {_quoted(view)}")
+    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {quoted(view)}")
     connection.exec_driver_sql(
         view_sql(connection.dialect.name, view, question_id, columns[:MOST_COLUMNS])
     )
@@ -91,16 +92,12 @@ def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column
     for label, source in _ABOUT:
         shown.append(f'a.{source} AS "{free_name(label, taken)}"')
     return (
-        f"CREATE VIEW {_quoted(view)} AS SELECT {', '.join(shown)}"
+        f"CREATE VIEW {quoted(view)} AS SELECT {', '.join(shown)}"
         " FROM answers a JOIN answer_rows r ON r.answer_id = a.id WHERE a.id = ("
         f"SELECT b.id FROM answers b WHERE b.question_id = '{question_id}'"
         " AND b.status = 'answered' ORDER BY b.scheduled_at DESC LIMIT 1)"
         " ORDER BY r.position"
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _typed(dialect: str, column: Column) -> str:

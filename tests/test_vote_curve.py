@@ -6,7 +6,7 @@ import pytest
 
 from text2sql.statistics import bootstrap, wilson
 from text2sql.vote_curve import ballots, curve, pass_shares, vote_shares
-from text2sql.voting import Candidate, vote
+from text2sql.voting import Submission, vote
 
 
 def share_by_counting(letters: str, k: int) -> float:
@@ -14,7 +14,7 @@ def share_by_counting(letters: str, k: int) -> float:
     orders = list(permutations(letters))
     right = 0
     for order in orders:
-        row = [Candidate(i, x, x, 1, x != ".") for i, x in enumerate(order[:k])]
+        row = [Submission(i, x, x, 1, x != ".") for i, x in enumerate(order[:k])]
         right += vote(row).digest.isupper()
     return right / len(orders)
 

@@ -5,13 +5,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text2sql.voting import Candidate, vote
+from text2sql.voting import Submission, vote
 
 
 def candidates(letters):
     """One candidate a letter: equal letters agree, ``-`` is empty, ``!`` is invalid."""
     return [
-        Candidate(n, f"SELECT {n}", letter, 0 if letter == "-" else 1, letter != "!")
+        Submission(n, f"SELECT {n}", letter, 0 if letter == "-" else 1, letter != "!")
         for n, letter in enumerate(letters)
     ]
 
@@ -37,12 +37,12 @@ def test_errors_writes_and_empty_results_do_not_vote():
 
 
 def test_equal_sql_is_not_merged():
-    same = [Candidate(n, "SELECT 1", "A", 1, True) for n in range(3)]
-    assert vote([*same, *[Candidate(3, "x", "B", 1, True)]]).votes == 3
+    same = [Submission(n, "SELECT 1", "A", 1, True) for n in range(3)]
+    assert vote([*same, *[Submission(3, "x", "B", 1, True)]]).votes == 3
 
 
 def test_equal_indices_do_not_make_the_order_count():
-    twice = [Candidate(0, "SELECT 1", "B", 1, True), Candidate(0, "SELECT 2", "A", 1, True)]
+    twice = [Submission(0, "SELECT 1", "B", 1, True), Submission(0, "SELECT 2", "A", 1, True)]
     assert vote(twice) == vote(twice[::-1])
 
 

@@ -17,7 +17,7 @@ from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.sandbox.databases import DAMAGED
 from text2sql.schema import describe
 from text2sql.settings import AgentSettings
-from text2sql.voting import Candidate, Vote, vote
+from text2sql.voting import Submission, Vote, vote
 
 _GREEDY = Sampling(temperature=0.0)
 _DRAWN = Sampling(temperature=1.0)
@@ -79,11 +79,11 @@ class Tried:
         said = " ".join(str(self.episode.messages[-1].get("content") or "").split())
         return f": {said[:_SAID_CHARS]!r}" if self.episode.stop_reason == "no_action" else ""
 
-    def candidate(self, index: int) -> Candidate:
+    def submission(self, index: int) -> Submission:
         """Return the episode's vote."""
         valid = self.result.status is Status.OK and self.result.complete
         sql = self.episode.sql or ""
-        return Candidate(index, sql, self.result.digest, self.result.row_count, valid)
+        return Submission(index, sql, self.result.digest, self.result.row_count, valid)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ async def answer(
 
 
 def _decided(valid: Sequence[Tried], episodes: tuple[Episode, ...]) -> Answer:
-    ballot = vote([one.candidate(index) for index, one in enumerate(valid)])
+    ballot = vote([one.submission(index) for index, one in enumerate(valid)])
     if not ballot.consensus:
         outcome, reason = Outcome.NO_ANSWER, _fates(valid)
     elif ballot.votes == 1 and len(valid) > 1:

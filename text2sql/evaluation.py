@@ -136,8 +136,7 @@ def _ballots(group: Sequence[Rollout]) -> Ballots:
 
 def _voted(rollout: Rollout) -> str:
     """Return the result that a rollout votes for, empty where it has no vote."""
-    candidate = rollout.candidate
-    return candidate.digest if candidate.valid and candidate.row_count else ""
+    return rollout.digest if rollout.submission.has_vote else ""
 
 
 def _corrected(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
@@ -184,7 +183,7 @@ def _complete(sampled: Sequence[Rollout], k: int) -> Iterator[tuple[str, list[Ro
 
 def vote_of(rollouts: Iterable[Rollout]) -> Vote:
     """Vote among a question's rollouts; one that tried to write has no vote."""
-    return vote([rollout.candidate for rollout in rollouts])
+    return vote([rollout.submission for rollout in rollouts])
 
 
 def _right(rollout: Rollout) -> float:

@@ -115,5 +115,5 @@ def _predicted(
 def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:
     if len(group) == 1:
         return Predicted(question, clean_sql(group[0].sql), group)
-    chosen = vote([rollout.candidate for rollout in group])
+    chosen = vote([rollout.submission for rollout in group])
     return Predicted(question, clean_sql(chosen.sql), group, chosen)

@@ -16,7 +16,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.files import settle
 from text2sql.policy.base import Message
 from text2sql.sandbox import Status
-from text2sql.voting import Candidate
+from text2sql.voting import Submission
 
 INFRASTRUCTURE = "infrastructure"
 
@@ -67,10 +67,10 @@ class Rollout:
         return drawn_as(self.policy_revision, self.prompt_revision, self.sampling)
 
     @property
-    def candidate(self) -> Candidate:
+    def submission(self) -> Submission:
         """The rollout's part in a vote: valid where it ran as a read and never tried to write."""
         ran = self.valid and self.status == Status.OK and not self.write_attempts
-        return Candidate(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
+        return Submission(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rollout as plain JSON values."""

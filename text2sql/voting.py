@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Submission:
     """One submission: its rollout index, SQL and result; ``valid`` when it ran as a read."""
 
     index: int
@@ -15,6 +15,11 @@ class Candidate:
     digest: str
     row_count: int
     valid: bool
+
+    @property
+    def has_vote(self) -> bool:
+        """Whether it counts: an error, a write and an empty result do not."""
+        return self.valid and self.row_count > 0
 
 
 @dataclass(frozen=True)
@@ -41,17 +46,17 @@ class Vote:
         return self.index >= 0
 
 
-def vote(candidates: Sequence[Candidate]) -> Vote:
-    """Choose by majority over equal results; the order of the candidates has no influence.
+def vote(submissions: Sequence[Submission]) -> Vote:
+    """Choose by majority over equal results; the order of the submissions has no influence.
 
     Every valid, non-empty result is one vote, equal SQL included. The largest group wins, a
-    tie goes to the group with the lowest rollout index. The share is of all candidates.
+    tie goes to the group with the lowest rollout index. The share is of all submissions.
     """
-    groups: dict[str, list[Candidate]] = {}
-    for candidate in sorted(candidates, key=lambda c: (c.index, c.sql, c.digest)):
-        if candidate.valid and candidate.row_count > 0:
-            groups.setdefault(candidate.digest, []).append(candidate)
-    k = len(candidates)
+    groups: dict[str, list[Submission]] = {}
+    for submission in sorted(submissions, key=lambda one: (one.index, one.sql, one.digest)):
+        if submission.has_vote:
+            groups.setdefault(submission.digest, []).append(submission)
+    k = len(submissions)
     if not groups:
         return Vote("", "", -1, 0, k, 0.0, False, 0)
     winner = min(groups.values(), key=lambda group: (-len(group), group[0].index))

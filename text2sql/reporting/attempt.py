@@ -78,7 +78,7 @@ class Attempt:
         fingerprint = await asyncio.to_thread(database_fingerprint, database)
         self.answer = replace(self.answer, database_fingerprint=fingerprint)
         rollouts = await self._draw(database, attempt)
-        ballot = vote([rollout.candidate for rollout in rollouts])
+        ballot = vote([rollout.submission for rollout in rollouts])
         candidates = tuple(candidate_of(rollout, ballot) for rollout in rollouts)
         self.answer = replace(
             self.answer,

@@ -13,8 +13,7 @@ from text2sql.voting import Vote
 
 def candidate_of(rollout: Rollout, ballot: Vote) -> AnswerCandidate:
     """Return what is stored of a rollout after the vote."""
-    paper = rollout.candidate
-    voted = paper.valid and paper.row_count > 0
+    voted = rollout.submission.has_vote
     return AnswerCandidate(
         sql=rollout.sql,
         status=_status(rollout),

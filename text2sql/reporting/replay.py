@@ -14,7 +14,7 @@ from text2sql.reporting.fingerprint import database_fingerprint
 from text2sql.reporting.store import ReportingStore
 from text2sql.reporting.values import decode_row, result_table
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, clean_sql
-from text2sql.voting import Candidate, Vote, vote
+from text2sql.voting import Submission, Vote, vote
 
 _COUNTED_ROWS = 1_000_000
 
@@ -117,7 +117,7 @@ def _compare_with_verified(
 
 def _run(
     candidate: AnswerCandidate, index: int, database: Path, sandbox: Sandbox, limits: Limits
-) -> Candidate | None:
+) -> Submission | None:
     """Run what a candidate submitted; None where it submitted nothing that ran."""
     if candidate.sql is None or candidate.status != Status.OK:
         return None
@@ -125,10 +125,10 @@ def _run(
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(result.error)
     valid = result.status is Status.OK and result.complete
-    return Candidate(index, candidate.sql, result.digest, result.row_count, valid)
+    return Submission(index, candidate.sql, result.digest, result.row_count, valid)
 
 
-def _count_changed(candidates: Sequence[AnswerCandidate], ran: Sequence[Candidate | None]) -> int:
+def _count_changed(candidates: Sequence[AnswerCandidate], ran: Sequence[Submission | None]) -> int:
     pairs = zip(candidates, ran, strict=True)
     return sum(now is not None and now.digest != then.digest for then, now in pairs)
 

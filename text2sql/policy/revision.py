@@ -8,11 +8,19 @@ from pathlib import Path
 from text2sql.errors import Text2SqlError
 from text2sql.policy.adapter import CONFIG, read_adapter
 
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*",
+)
+"""Patterns of the files that say how a model directory reads and writes text, whatever its kind."""
 _PATTERNS = (
     "*.safetensors",
     "config.json",
-    "tokenizer*.json",
-    "chat_template*",
+    *TOKENIZER_FILES,
     "generation_config.json",
     "agent_config.json",
     CONFIG,

@@ -10,20 +10,11 @@ from typing import Any
 import text2sql
 from text2sql.files import file_digest, whole_folder
 from text2sql.json_files import write_json
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
 from text2sql.training.config import GrpoRun
 
 _COMPLETE = "COMPLETE"
-_COPIED = (
-    "tokenizer*",
-    "vocab*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template*",
-    "generation_config.json",
-    "agent_config.json",
-)
+_COPIED = (*TOKENIZER_FILES, "generation_config.json", "agent_config.json")
 
 
 def start_afresh(run: GrpoRun) -> None:

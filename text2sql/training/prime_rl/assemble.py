@@ -16,19 +16,14 @@ from text2sql.json_files import read_object, write_json
 from text2sql.policy.adapter import CONFIG as _ADAPTER_CONFIG
 from text2sql.policy.adapter import RECORD, Adapter
 from text2sql.policy.adapter import WEIGHTS as _ADAPTER
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
 from text2sql.settings import CONFIG_NAME, AgentSettings
 from text2sql.training.prime_rl.toml import LORA_NAME
 
 _CONFIG = "config.json"
 _FROM_BASE = (
+    *TOKENIZER_FILES,
     "generation_config.json",
-    "tokenizer*",
-    "vocab*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template*",
     "preprocessor_config.json",
     "video_preprocessor_config.json",
 )

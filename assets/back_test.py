@@ -31,7 +31,7 @@ _SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BackTestVerdict:
     """Whether a candidate passes, why, and the questions on which it differs from the champion."""
 
     passed: bool
@@ -48,18 +48,18 @@ class BackTester:
     policy: PolicyResource
     sandbox: SandboxResource
 
-    def verdict(self, run: str, dagster_run: str) -> Verdict:
+    def verdict(self, run: str, dagster_run: str) -> BackTestVerdict:
         """Return the verdict on a training run's policy; it is held once and then remembered.
 
         A candidate passes where there is nothing to compare, and the sentence says so.
         """
         champion, training = champion_record(self.root.path), read_training(self.root, run)
         if reason := _nothing_to_compare(champion, training):
-            return Verdict(True, f"Skipped: {reason}.")
+            return BackTestVerdict(True, f"Skipped: {reason}.")
         with self.reporting.open(self.root.path) as store:
             questions, left_out = _askable(store)
             if not questions:
-                return Verdict(True, _skipped(left_out))
+                return BackTestVerdict(True, _skipped(left_out))
             key = _key(champion, training, questions, left_out)
             file = evaluation_folder(self.root, run) / BACK_TEST_FILE
             record = read_if_there(file)
@@ -67,7 +67,7 @@ class BackTester:
                 found = self._hold(store, champion, training, questions, left_out, dagster_run)
                 record = {"key": key, **_compared(champion, training), **found}
                 write_json(file, record)
-        return Verdict(record["passed"], record["sentence"], record["flips"])
+        return BackTestVerdict(record["passed"], record["sentence"], record["flips"])
 
     def _hold(
         self,

@@ -32,7 +32,7 @@ from text2sql.files import write_whole
 from text2sql.model_card import render_card
 from text2sql.policy.places import is_served
 from text2sql.promoting import promote, promote_by_hand
-from text2sql.promotion import BACK_TEST, Finding, GateRules, Outcome, by_hand, decide, judge
+from text2sql.promotion import BACK_TEST, Finding, GateRules, Outcome, by_hand, decide, hold_checks
 from text2sql.score_table import markdown_table, score_rows
 
 SHOWN = 20
@@ -132,7 +132,7 @@ def _decide(
     """Hold the gate once more, against who is champion now, and do what the decision says."""
     seat, candidate = read_seat(root.path), read_candidate(root.path, run)
     rival = rival_of(root.path, seat.record, candidate)
-    findings = judge(candidate, rival, rules)
+    findings = hold_checks(candidate, rival, rules)
     if all(finding.passed for finding in findings):
         test = tester.verdict(run, context.run_id)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))

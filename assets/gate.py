@@ -20,7 +20,7 @@ from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.candidate import read_candidate, rival_of
 from text2sql.champion import champion_record, run_of
-from text2sql.promotion import ACCURACY, BACK_TEST, COMPLETE, WRITES, judge
+from text2sql.promotion import ACCURACY, BACK_TEST, COMPLETE, WRITES, hold_checks
 
 SHOWN = 50
 """Questions that metadata shows at most."""
@@ -48,7 +48,7 @@ def promotion_gate(
     candidate = read_candidate(root.path, run)
     who = run_of(champion) or champion.get("policy", "none yet")
     about = {"training run": run, "champion": who}
-    for finding in judge(candidate, rival_of(root.path, champion, candidate), gate.rules()):
+    for finding in hold_checks(candidate, rival_of(root.path, champion, candidate), gate.rules()):
         yield dg.AssetCheckResult(
             asset_key=model_card.key,
             check_name=finding.check,

@@ -29,7 +29,7 @@ from text2sql.champion import champion_record
 from text2sql.held_out import LOG
 from text2sql.json_files import write_json
 from text2sql.promoting import adopt
-from text2sql.promotion import GateRules, judge
+from text2sql.promotion import GateRules, hold_checks
 
 MODULES = [bird, strength, known_issues, training, dev_rollouts, champion, held_out]
 ASSETS = dg.load_assets_from_modules(MODULES)
@@ -217,7 +217,7 @@ def test_a_held_out_split_is_looked_at_once_and_a_second_look_says_so(place):
 def gate(root: Path) -> str:
     """Return what the gate says of june's accuracy."""
     june = read_candidate(root, "june")
-    found = judge(june, rival_of(root, champion_record(root), june), GateRules())[0]
+    found = hold_checks(june, rival_of(root, champion_record(root), june), GateRules())[0]
     return f"{'passed' if found.passed else 'failed'}: {found.sentence}"
 
 

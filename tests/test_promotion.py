@@ -13,7 +13,7 @@ from text2sql.champion import read_seat
 from text2sql.champion_history import PROMOTION
 from text2sql.errors import Text2SqlError
 from text2sql.promoting import adopt, promote
-from text2sql.promotion import GateRules, Outcome, decide, judge
+from text2sql.promotion import GateRules, Outcome, decide, hold_checks
 from text2sql.scores import TRAINED
 
 RULES = GateRules()
@@ -28,7 +28,7 @@ def look(root: Path, run: str, rules: GateRules = RULES):
     """Return what the gate finds, by check, and the decision."""
     found = read_candidate(root, run)
     rival = rival_of(root, read_seat(root).record, found)
-    findings = judge(found, rival, rules)
+    findings = hold_checks(found, rival, rules)
     by_name = {finding.check: finding for finding in findings}
     return by_name, decide(found, rival, findings, rules)
 

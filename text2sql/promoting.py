@@ -19,7 +19,7 @@ from text2sql.champion_history import (
 from text2sql.comparison import run_folder
 from text2sql.errors import Text2SqlError
 from text2sql.json_files import read_if_there
-from text2sql.promotion import Finding, GateRules, judge, remembered_back_test
+from text2sql.promotion import Finding, GateRules, hold_checks, remembered_back_test
 
 BACK_TEST_FILE = "back_test.json"
 """The back-test's verdict, in the folder of a training run's evaluation."""
@@ -60,7 +60,7 @@ def promote_by_hand(
     why, seat, candidate = require_reason(reason), read_seat(root), read_candidate(root, run)
     if candidate.revision == seat.record.get("revision"):
         raise Text2SqlError(f"The training run {run} has the champion's own weights already.")
-    findings = judge(candidate, rival_of(root, seat.record, candidate), rules)
+    findings = hold_checks(candidate, rival_of(root, seat.record, candidate), rules)
     findings.append(remembered_back_test(_back_test(root, run), seat.record, candidate))
     return promote(root, seat, candidate, findings, BY_HAND, why, dagster_run)
 

@@ -86,7 +86,7 @@ class Standing:
         )
 
 
-def judge(candidate: Candidate, rival: Rival | None, rules: GateRules) -> list[Finding]:
+def hold_checks(candidate: Candidate, rival: Rival | None, rules: GateRules) -> list[Finding]:
     """Hold the gate's checks except for the back-test, which asks both policies."""
     return [
         _accuracy(candidate, rival, rules),

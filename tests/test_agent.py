@@ -19,6 +19,7 @@ from text2sql.prompts import (
     sql_in,
 )
 from text2sql.settings import AgentSettings
+from text2sql.tools import MOST_CALLS
 
 QUERY = "SELECT count(*) FROM city"
 XML = f"<tool_call>\n<function=submit>\n<parameter=sql>\n{QUERY}\n</parameter>\n</function>\n"
@@ -64,6 +65,16 @@ def test_explore_then_submit(play):
     assert [record.name for record in episode.tool_log] == ["inspect_schema", "run_sql", "submit"]
     assert requests[0]["tools"][0]["function"]["name"] == "inspect_schema"
     assert requests[2]["messages"] == episode.messages[:6]
+
+
+def test_of_a_turn_that_repeats_itself_only_the_first_calls_are_carried_out(play):
+    again = calls(*[("run_sql", {"sql": "SELECT 1"})] * 40, ("submit", {"sql": "SELECT 1"}))
+    episode, requests = play(again, submits(QUERY))
+    assert (episode.sql, episode.turns) == (QUERY, 2)
+    statuses = [record.status for record in episode.tool_log]
+    assert statuses == ["ok"] * MOST_CALLS + ["ignored"] * (41 - MOST_CALLS) + ["ok"]
+    assert len(requests[1]["messages"]) == 3 + 41
+    assert "at most 16 calls; call it again" in requests[1]["messages"][-1]["content"]
 
 
 def test_several_calls_in_a_turn_run_in_order_and_none_after_submit(play):

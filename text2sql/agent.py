@@ -137,9 +137,9 @@ class _Run:
         return "submit" if self.tools.submitted else "no_action"
 
     async def _carry_out(self, reply: Reply) -> None:
-        """Answer every call in order; calls after submit are answered but not carried out."""
-        for call in reply.tool_calls:
-            text = await self.tools.call(call.name, call.arguments)
+        """Answer every call in order; not all are carried out (see ``Tools.call``)."""
+        for place, call in enumerate(reply.tool_calls):
+            text = await self.tools.call(call.name, call.arguments, place)
             self._add({"role": "tool", "tool_call_id": call.id, "content": text})
 
     def _add(self, message: Message) -> None:

@@ -34,14 +34,16 @@ _READ_BYTES = 20_000_000
 _DETAIL_ROWS = 20
 _DETAIL_SECONDS = 5.0  # a view's first rows may take as long as all of it
 _MESSAGE_CHARS = 500
+MOST_CALLS = 16
+"""Calls of one turn that are carried out: a model that repeats itself writes a hundred."""
 
 
 @dataclass(frozen=True)
 class ToolRecord:
     """One call: what was asked, how many characters came back, how long it took, how it ended.
 
-    ``status`` is ``ok``, ``error`` (the call was wrong), ``ignored`` (after submit), or the
-    sandbox's status of the query.
+    ``status`` is ``ok``, ``error`` (the call was wrong), ``ignored`` (after submit, or beyond the
+    most calls of a turn), or the sandbox's status of the query.
     """
 
     name: str
@@ -66,20 +68,26 @@ class Tools:
         self._sandbox = sandbox
         self._settings = settings
 
-    async def call(self, name: str, arguments: str | dict[str, Any]) -> str:
+    async def call(self, name: str, arguments: str | dict[str, Any], place: int = 0) -> str:
         """Carry out one call and return the text for the model, mistakes included.
 
-        Raises InfrastructureError where the sandbox failed, never for a model's mistake.
+        ``place`` is its place in the turn, from 0. What comes after submit, or behind the first
+        ``MOST_CALLS`` of a turn, is answered and logged but not carried out. Raises InfrastructureError where the sandbox failed, never for a model's mistake.
         """
         started = time.monotonic()
-        status, output = await self._carry_out(name, arguments)
+        status, output = self._passed_over(place) or await self._carry_out(name, arguments)
         seconds = time.monotonic() - started
         self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
         return output
 
-    async def _carry_out(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
+    def _passed_over(self, place: int) -> tuple[str, str] | None:
         if self.submitted is not None:
             return "ignored", "ignored: the answer was already submitted"
+        if place >= MOST_CALLS:
+            return "ignored", f"ignored: a turn has at most {MOST_CALLS} calls; call it again"
+        return None
+
+    async def _carry_out(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
         try:
             values = checked(name, arguments)
             if name == "inspect_schema":

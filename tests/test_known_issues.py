@@ -151,9 +151,7 @@ def test_unknown_ids_and_other_datasets(dataset, tmp_path):
     keys = [f"dev/{n}" for n in range(4)]
     wrong = [{"id": 7, "reason": "a", "source": "b"}]
     datasets = read_issues(write(tmp_path / "issues.yaml", digest_of(dataset), wrong))
-    with pytest.raises(
-        Text2SqlError, match=r"name 1 question that .*dev.json does not have \(7\)"
-    ):
+    with pytest.raises(Text2SqlError, match=r"name 1 question that .*dev.json does not have \(7\)"):
         issues_of(datasets, dataset / "dev.json", keys)
     other = read_issues(write(tmp_path / "issues.yaml", "0" * 64, wrong))
     assert issues_of(other, dataset / "dev.json", keys) is None

@@ -72,7 +72,8 @@ class Tools:
         """Carry out one call and return the text for the model, mistakes included.
 
         ``place`` is its place in the turn, from 0. What comes after submit, or behind the first
-        ``MOST_CALLS`` of a turn, is answered and logged but not carried out. Raises InfrastructureError where the sandbox failed, never for a model's mistake.
+        ``MOST_CALLS`` of a turn, is answered and logged but not carried out.
+        Raises InfrastructureError where the sandbox failed, never for a model's mistake.
         """
         started = time.monotonic()
         status, output = self._passed_over(place) or await self._carry_out(name, arguments)

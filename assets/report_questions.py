@@ -67,14 +67,16 @@ def report_questions(
 
     The file changes what nobody edited by hand. A question whose database is not there is kept
     as it is written: it alone cannot be answered. Without a file the shipped questions come into
-    empty tables, and are never mixed into those that hold other questions alone.
+    empty tables, and are never mixed into those that hold other questions alone; one whose id
+    another file has taken since is left to that file.
     """
     report = ImportReport()
     with reporting.open(root.path) as store:
         table = QuestionTable(store)
-        file = _file(config.file, table.files())
+        files = table.files()
+        file = _file(config.file, files)
         folder = _folder(config.databases, root.path, file)
-        resolved = [_resolve(question, folder) for question in _questions(file, table)]
+        resolved = [_resolve(question, folder) for question in _questions(file, files, table)]
         if file is not None:
             report = table.import_file(file, [question for question, _ in resolved])
         enabled, target = table.read(enabled_only=True).readable, store.name
@@ -106,18 +108,31 @@ def shipped_questions() -> Path:
     return Path(text2sql.__file__).parent / "datasets" / "pocket" / "report_questions.yaml"
 
 
-def _file(named: str, files: set[str]) -> Path | None:
+def _file(named: str, files: dict[str, str]) -> Path | None:
     """Return the file to import, or None where the tables hold questions, and none shipped."""
     if named:
         return Path(named).expanduser().resolve()
-    shipped = shipped_questions()
-    mixed = not files or any(Path(file).parts[-3:] == shipped.parts[-3:] for file in files)
-    return shipped if mixed else None
+    mixed = not files or any(_is_shipped(file) for file in files.values())
+    return shipped_questions() if mixed else None
 
 
-def _questions(file: Path | None, table: QuestionTable) -> Sequence[ReportQuestion]:
-    """Return the questions of the file, or those that the tables hold."""
-    return table.read(enabled_only=True).readable if file is None else read_questions(file)
+def _is_shipped(file: str | Path) -> bool:
+    """Tell the shipped file, also that of another checkout."""
+    return Path(file).parts[-3:] == shipped_questions().parts[-3:]
+
+
+def _questions(
+    file: Path | None, files: dict[str, str], table: QuestionTable
+) -> Sequence[ReportQuestion]:
+    """Return the questions of the file, or those that the tables hold.
+
+    A shipped one whose id another file has taken is not among them: it would undo that file.
+    """
+    if file is None:
+        return table.read(enabled_only=True).readable
+    others = {id for id, of in files.items() if of and not _is_shipped(of)}
+    taken = others if _is_shipped(file) else set()
+    return [question for question in read_questions(file) if question.id not in taken]
 
 
 def _folder(databases: str, root: Path, file: Path | None) -> Path:

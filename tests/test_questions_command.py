@@ -196,6 +196,17 @@ def test_an_import_leaves_what_is_not_the_files(desk):
     assert desk.show("a")["enabled"]
 
 
+def test_an_import_says_what_it_takes_from_another_file(desk):
+    desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?"})
+    desk.load()
+    first, desk.file = desk.file, desk.folder / "others.yaml"
+    desk.write({"id": "a", "question": "Another?"}, {"id": "b", "question": "B?"})
+    assert desk.load().stderr == f"note: a: question as in this file now; it followed {first}\n"
+    assert desk.show("a")["question"] == "Another?"
+    desk.write({"id": "a", "question": "A third?"})
+    assert "it followed" not in desk.load().stderr
+
+
 def test_of_two_questions_with_one_id_the_last_counts(desk, reporting_url):
     """A file with such a pair is refused; a program may hand one over."""
     pair = [ReportQuestion("q", text, "shop") for text in ("old", "new")]
@@ -247,6 +258,18 @@ def test_the_version_is_told_and_upgraded_once(desk):
     assert status["found"] == status["needed"]
     assert "nothing to do" in desk.type("reporting", "upgrade").stdout
     assert desk.show()["id"] == "shops"
+
+
+def test_a_day_of_no_question_is_not_answered_with_the_demos(desk, reporting_url):
+    root = desk.folder / "root"
+    root.mkdir()
+    champion = {"policy": "http://127.0.0.1:9/v1", "revision": "1", "training_run": "base"}
+    (root / "champion.json").write_text(json.dumps(champion))
+    assert "no reporting tables" in desk.fails("answers", "run") or "postgres" in reporting_url
+    desk.type("reporting", "upgrade")
+    refused = desk.fails("answers", "run")
+    assert "there are no questions in" in refused and "text2sql questions import" in refused
+    assert "(0 rows)" in desk.type("questions", "list").stdout
 
 
 def test_a_server_without_tables_names_the_command(monkeypatch, postgresql_server):

@@ -242,6 +242,18 @@ def test_the_shipped_questions_bring_their_own_database(place):
     assert len(place.query("SELECT id FROM questions")) >= 3
 
 
+def test_a_shipped_question_that_another_file_took_is_left_to_it(place):
+    place.run(report_questions)
+    place.ask(revenue=COUNT)
+    place.load()
+    asked = "SELECT question FROM questions WHERE id = 'revenue'"
+    assert place.query(asked) == [("ask revenue",)]
+    others = place.query("SELECT COUNT(*) FROM questions")
+    place.run(report_questions)  # as every day does
+    assert place.query(asked) == [("ask revenue",)]
+    assert place.query("SELECT COUNT(*) FROM questions") == others
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_the_shipped_questions_are_not_mixed_into_questions_of_ones_own(place, by_hand):
     place.ask(shops=COUNT)

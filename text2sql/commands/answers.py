@@ -14,7 +14,7 @@ from text2sql.champion import champion_record, local_root
 from text2sql.commands.dagster_program import go_on_as
 from text2sql.commands.groups import NamingGroup
 from text2sql.commands.numbers import NumberIn, WholeNumber, WholeNumberIn
-from text2sql.commands.reporting_tables import with_store, with_url
+from text2sql.commands.reporting_tables import require_questions, with_store, with_url
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.location import URL_VARIABLE
 
@@ -112,6 +112,7 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
             f"There is no champion below {local_root()} that could answer: train one (make demo), "
             "or make a served model champion with text2sql champion adopt."
         )
+    require_questions(url)
     file = sqlite_file(url)
     os.environ[URL_VARIABLE] = url if file is None else sqlite_url(file.resolve())
     request = {

@@ -63,3 +63,17 @@ def require_file(url: str) -> None:
             f"there are no reporting tables at {path}; name them with --reporting, or add a"
             " question (text2sql questions add), or answer the shipped ones (make demo)"
         )
+
+
+def require_questions(url: str) -> None:
+    """Refuse to answer a day of nothing, for which the asset would take the demo's questions."""
+    from text2sql.reporting.question_table import QuestionTable
+    from text2sql.reporting.store import ReportingStore
+
+    require_file(url)
+    with ReportingStore(url) as store:
+        if not QuestionTable(store).files():
+            raise Text2SqlError(
+                f"there are no questions in {store.name}: add one with text2sql questions add,"
+                " or a file of them with text2sql questions import"
+            )

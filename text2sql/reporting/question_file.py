@@ -74,7 +74,8 @@ class _Reader:
             root = next((value for key, value in root.value if key.value == "questions"), None)
         if not isinstance(root, yaml.SequenceNode):
             raise Text2SqlError(
-                f"{self.path}: must hold a list of questions, each with {', '.join(_REQUIRED)}"
+                f"{self.path}: must hold a YAML or JSON list of questions, each with"
+                f" {', '.join(_REQUIRED)}"
             )
         return list(root.value)
 

@@ -87,10 +87,10 @@ class QuestionTable:
         edited = edited_fields(question, rows[0].seed)
         return QuestionDetails(question, rows[0].view_name, rows[0].seed_file, edited)
 
-    def files(self) -> set[str]:
-        """Return the files that questions came from; ``""`` stands for those made by hand."""
-        rows = self._store.read(sa.select(_table.c.seed_file).distinct())
-        return {file or "" for (file,) in rows}
+    def files(self) -> dict[str, str]:
+        """Return the file that each question came from; ``""`` where it was made by hand."""
+        rows = self._store.read(sa.select(_table.c.id, _table.c.seed_file))
+        return {id: file or "" for id, file in rows}
 
     def add(self, question: ReportQuestion) -> None:
         """Add a question; raise Text2SqlError where its id is taken."""
@@ -175,8 +175,8 @@ def _update(connection: Connection, question: ReportQuestion, **about: Any) -> N
     connection.execute(sa.update(_table).where(_table.c.id == question.id).values(row))
 
 
-def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | None]:
-    """Return a question and its seed, held until the transaction ends."""
+def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | None, str]:
+    """Return a question, its seed and that one's file, held until the transaction ends."""
     query = sa.select(_table).where(_table.c.id == id).with_for_update()
     try:
         row = connection.execute(query).first()
@@ -184,7 +184,7 @@ def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | Non
         raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
     if row is None:
         raise Text2SqlError(f"there is no question {id!r}")
-    return question_of(row), row.seed
+    return question_of(row), row.seed, row.seed_file or ""
 
 
 def _overwrite(
@@ -196,7 +196,7 @@ def _overwrite(
 
 def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: ImportReport) -> None:
     try:
-        mine, seed = _locked(connection, theirs.id)
+        mine, seed, before = _locked(connection, theirs.id)
     except _UNREADABLE as error:
         report.unreadable[theirs.id] = str(error)
         return
@@ -209,6 +209,8 @@ def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: Im
         report.kept[theirs.id] = list(merged.kept)
     if merged.taken:
         report.updated[theirs.id] = list(merged.taken)
+        if before not in ("", file):
+            report.moved[theirs.id] = before
     else:
         report.unchanged += 1
     if merged.taken or seed != new:

@@ -35,14 +35,16 @@ class Merged:
 class ImportReport:
     """What an import did, by the ids of the questions.
 
-    ``updated`` and ``kept`` name fields. ``own`` were made by hand under an id that the file
-    uses too; ``gone`` came from this file, which has them no more: both stay as they are.
+    ``updated`` and ``kept`` name fields. ``moved`` names the file that an updated one followed
+    until now. ``own`` were made by hand under an id that the file uses too; ``gone`` came from
+    this file, which has them no more: both stay as they are.
     ``unreadable`` rows were edited into nonsense, and stay too.
     """
 
     added: list[str] = field(default_factory=list)
     updated: dict[str, list[str]] = field(default_factory=dict)
     kept: dict[str, list[str]] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
     own: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -54,13 +56,17 @@ class ImportReport:
             f"{id}: {', '.join(names)} edited by hand and in the file; the hand's stays"
             for id, names in self.kept.items()
         ]
+        moved = [
+            f"{id}: {', '.join(self.updated[id])} as in this file now; it followed {file}"
+            for id, file in self.moved.items()
+        ]
         own = [
             f"{id}: made by hand; the file's question of this id is not taken" for id in self.own
         ]
         gone = [
             f"{id}: not in the file any more; it stays until it is disabled" for id in self.gone
         ]
-        return [*kept, *own, *gone, *self.unreadable.values()]
+        return [*kept, *moved, *own, *gone, *self.unreadable.values()]
 
 
 def seed_of(question: ReportQuestion) -> Seed:

@@ -3,6 +3,9 @@
 import pytest
 from prime_rl_place import Place
 
+from text2sql.training.prime_rl.failures import failure
+from text2sql.training.prime_rl.resume import complete_checkpoint, torn_checkpoints
+
 
 @pytest.fixture
 def place(tmp_path):
@@ -26,7 +29,30 @@ def test_half_a_checkpoint_is_none(place):
     place.launch()
     assert (place.run_dir / "checkpoints" / "step_4" / "trainer" / ".metadata").exists()
     place.behave()
-    assert "prime-rl starts with --clean." in place.launch().stdout
+    said = place.launch().stdout
+    assert f"{place.run_dir / 'checkpoints' / 'step_4'} is not complete: it is left out." in said
+    assert "prime-rl starts with --clean." in said
+
+
+@pytest.mark.parametrize("name", ["trainer/shard.distcp", "trainer/.metadata"])
+@pytest.mark.parametrize("content", [b"", bytes(5000)], ids=["empty", "zeroed"])
+def test_a_checkpoint_with_a_file_that_a_disk_lost_is_none(tmp_path, name, content):
+    for step in (2, 4):
+        for file in ("trainer/shard.distcp", "trainer/.metadata", "orchestrator/progress.pt"):
+            path = tmp_path / "checkpoints" / f"step_{step}" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"PK")
+    assert complete_checkpoint(tmp_path) == 4
+    (tmp_path / "checkpoints" / "step_4" / name).write_bytes(content)
+    assert complete_checkpoint(tmp_path) == 2
+    assert torn_checkpoints(tmp_path, 2) == [tmp_path / "checkpoints" / "step_4"]
+
+
+def test_a_checkpoint_that_prime_rl_cannot_read_is_named(tmp_path):
+    log = tmp_path / "rl.log"
+    log.write_text("torch.distributed.checkpoint.api.CheckpointException: ranks:dict_keys([0])\n")
+    found = failure(1, log, tmp_path / "run")
+    assert found.exit_code == 19 and "remove the highest step below run/checkpoints" in str(found)
 
 
 def test_a_finished_run_is_continued_or_started_afresh_only_on_request(place):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +30,9 @@ from text2sql.policy.revision import directory_revision
 from text2sql.processes import GuardedProcess
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
+from text2sql.training.checkpoints import last_checkpoint, mark_complete
 from text2sql.training.config import GrpoRun, read_prompts, read_run
 from text2sql.training.environment import Environment, Recorder
-from text2sql.training.output import last_checkpoint
 from text2sql.training.progress import MetricsFile
 from text2sql.training.trl import _Steps, main, require_finite, train
 
@@ -126,14 +127,57 @@ def test_a_stopped_run_goes_on_from_its_last_complete_checkpoint(
     assert not same(weights(run.policy), after_one)
 
 
+def cut(file):
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def zero(file):
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+DAMAGES = {
+    "model.safetensors": cut,
+    "optimizer.pt": zero,
+    "trainer_state.json": lambda file: file.write_text('{"global_step": 7}'),
+    "scheduler.pt": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_checkpoint_is_told_and_the_one_before_it_counts(
+    trained, material, tmp_path, name
+):
+    run = make_run(material, tmp_path)
+    shutil.copytree(trained.checkpoints, run.checkpoints)
+    newest, said = run.checkpoints / "checkpoint-2", []
+    DAMAGES[name](newest / name)
+    assert last_checkpoint(run, said.append) == str(run.checkpoints / "checkpoint-1")
+    aside = f"({name}): it is left out, and kept as damaged-checkpoint-2."
+    assert said == [f"{newest} is damaged {aside}"]
+    assert sorted(path.name for path in run.checkpoints.glob("*-*")) == [
+        *("checkpoint-1", "damaged-checkpoint-2")
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "{"])
+def test_a_checkpoint_whose_mark_is_damaged_is_none(material, tmp_path, text):
+    run, said = make_run(material, tmp_path), []
+    (run.checkpoints / "checkpoint-2").mkdir(parents=True)
+    (run.checkpoints / "checkpoint-2" / "COMPLETE").write_text(text)
+    assert last_checkpoint(run, said.append) is None
+    assert "COMPLETE" in said[0]
+    assert said[1:] == ["No checkpoint is left: training begins again with the base policy."]
+
+
 def test_what_lies_beside_checkpoints_stays(material, tmp_path):
     run = make_run(material, tmp_path)
     for name in ("checkpoint-2", "checkpoint-10", "checkpoint-10-copy", "checkpoint-best"):
         (run.checkpoints / name).mkdir(parents=True)
-    for name in ("checkpoint-2", "checkpoint-10-copy"):
-        (run.checkpoints / name / "COMPLETE").touch()
+    (run.checkpoints / "checkpoint-2" / "optimizer.pt").touch()
+    mark_complete(run, 2)
+    (run.checkpoints / "checkpoint-10-copy" / "COMPLETE").touch()
     (run.checkpoints / "checkpoint-notes.txt").touch()
-    assert last_checkpoint(run) == str(run.checkpoints / "checkpoint-2")
+    assert last_checkpoint(run, print) == str(run.checkpoints / "checkpoint-2")
     left = {path.name for path in run.checkpoints.iterdir()}
     assert left == {"checkpoint-2", "checkpoint-10-copy", "checkpoint-best", "checkpoint-notes.txt"}
 

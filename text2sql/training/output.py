@@ -1,10 +1,9 @@
-"""What a GRPO run leaves on disk: complete checkpoints, and the policy, whole or not at all."""
+"""What a GRPO run leaves on disk: its policy, whole or not at all."""
 
 from __future__ import annotations
 
 import shutil
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import text2sql
@@ -13,7 +12,6 @@ from text2sql.json_files import write_json
 from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
 from text2sql.training.config import GrpoRun
 
-_COMPLETE = "COMPLETE"
 _COPIED = (*TOKENIZER_FILES, "generation_config.json", "agent_config.json")
 
 
@@ -22,28 +20,6 @@ def start_afresh(run: GrpoRun) -> None:
     shutil.rmtree(run.checkpoints, ignore_errors=True)
     shutil.rmtree(run.policy, ignore_errors=True)
     run.metrics.unlink(missing_ok=True)
-
-
-def mark_complete(run: GrpoRun, step: int) -> None:
-    """Note that a checkpoint was written to its end."""
-    (run.checkpoints / f"checkpoint-{step}" / _COMPLETE).touch()
-
-
-def last_checkpoint(run: GrpoRun) -> str | None:
-    """Return the newest complete checkpoint; remove those that a crash left half-written.
-
-    What else lies beside them, such as a copy of one under another name, stays as it is.
-    """
-    complete: dict[int, Path] = {}
-    for folder in run.checkpoints.glob("checkpoint-*"):
-        step = folder.name.removeprefix("checkpoint-")
-        if not step.isdecimal() or not folder.is_dir():
-            continue
-        if (folder / _COMPLETE).exists():
-            complete[int(step)] = folder
-        else:
-            shutil.rmtree(folder)
-    return str(complete[max(complete)]) if complete else None
 
 
 def write_policy(run: GrpoRun, model: Any) -> None:

@@ -20,10 +20,11 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.loading import load_model
 from text2sql.sandbox import Sandbox
 from text2sql.settings import AgentSettings
+from text2sql.training.checkpoints import last_checkpoint, mark_complete
 from text2sql.training.child import end_with_parent
 from text2sql.training.config import GrpoRun, read_prompts, read_run
 from text2sql.training.environment import Drawn, Environment
-from text2sql.training.output import last_checkpoint, mark_complete, start_afresh, write_policy
+from text2sql.training.output import start_afresh, write_policy
 from text2sql.training.progress import MetricsFile, report_to_dagster
 from text2sql.training.usage import misuse
 
@@ -57,7 +58,7 @@ def _train(run: GrpoRun) -> None:
         environment = Environment(questions, golds, sandbox, settings, run.seed)
         steps = _Steps(run, environment, tokenizer)
         trainer = _trainer(run, model, tokenizer, [q.key for q in questions], steps, metrics)
-        trainer.train(resume_from_checkpoint=last_checkpoint(run))
+        trainer.train(resume_from_checkpoint=last_checkpoint(run, _say))
     metrics.close()
     write_policy(run, trainer.accelerator.unwrap_model(trainer.model))
 
@@ -208,12 +209,16 @@ def _progress(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
             line |= {name: logs[name] for name in ("loss", "entropy", "kl") if name in logs}
             line["seconds"] = time.monotonic() - self.started
             metrics.append(line)
-            print(_shown(line, run.steps), flush=True)
+            _say(_shown(line, run.steps))
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             mark_complete(run, state.global_step)
 
     return Progress()
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
 
 
 def _shown(line: dict[str, Any], steps: int) -> str:

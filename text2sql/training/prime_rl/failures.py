@@ -64,6 +64,16 @@ CAUSES = (
         "end what holds it (ss -ltnp shows who), or set another; one run fits on a machine",
     ),
     Cause(
+        "the checkpoint that it goes on from cannot be read",
+        19,
+        re.compile(
+            r"CheckpointException|PytorchStreamReader failed|UnpicklingError"
+            r"|EOFError: Ran out of input"
+        ),
+        "remove the highest step below run/checkpoints; then run it again to go on from the one "
+        "before",
+    ),
+    Cause(
         "the environment cannot be imported",
         12,
         re.compile(r"(?:ModuleNotFoundError|ImportError): .*(?:text2sql|verifiers)"),

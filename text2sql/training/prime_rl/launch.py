@@ -29,7 +29,13 @@ from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
 from text2sql.training.prime_rl.preflight import preflight
 from text2sql.training.prime_rl.program import rl_program
 from text2sql.training.prime_rl.progress import MergedMetrics, shown
-from text2sql.training.prime_rl.resume import prune_broadcasts, stable_weights, start_arguments
+from text2sql.training.prime_rl.resume import (
+    complete_checkpoint,
+    prune_broadcasts,
+    stable_weights,
+    start_arguments,
+    torn_checkpoints,
+)
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
 from text2sql.training.prime_rl.slurm_job import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
@@ -76,6 +82,8 @@ def _train(
     toml = files.output_dir / "rl.toml"
     write_toml(config, toml)
     keep_facts(found, files, toml, arguments)
+    for torn in torn_checkpoints(files.run_dir, complete_checkpoint(files.run_dir)):
+        _say(f"{torn} is not complete: it is left out.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
     _follow(found.directory, settings, ["@", str(toml), *arguments], files)
 

@@ -10,6 +10,7 @@ from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 
 _STEP = re.compile(r"step_(\d+)")
+_BEGINNING = 64  # bytes; those of a pickle or a zip file, which all of these are, are not zero
 
 
 def steps_in(folder: Path) -> dict[int, Path]:
@@ -25,17 +26,27 @@ def complete_checkpoint(run_dir: Path) -> int | None:
     ``progress.pt`` into place: either alone, or one that is empty, is a checkpoint that a crash
     cut short.
     """
-    complete = [
-        step
-        for step, folder in steps_in(run_dir / "checkpoints").items()
-        if _written(folder / "trainer" / ".metadata")
-        and _written(folder / "orchestrator" / "progress.pt")
-    ]
-    return max(complete, default=None)
+    folders = steps_in(run_dir / "checkpoints").items()
+    return max((step for step, folder in folders if _is_complete(folder)), default=None)
+
+
+def torn_checkpoints(run_dir: Path, before: int | None) -> list[Path]:
+    """Return the checkpoints above a step that are not complete, or all where it is None."""
+    steps = sorted(steps_in(run_dir / "checkpoints").items())
+    return [folder for step, folder in steps if before is None or step > before]
+
+
+def _is_complete(folder: Path) -> bool:
+    """Say whether both halves are there, and no file of them empty or zeroed as by a lost disk."""
+    ends = (folder / "trainer" / ".metadata", folder / "orchestrator" / "progress.pt")
+    return all(_written(file) for file in (*ends, *(folder / "trainer").glob("*.distcp")))
 
 
 def _written(file: Path) -> bool:
-    return file.is_file() and file.stat().st_size > 0
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return any(stream.read(_BEGINNING))
 
 
 def stable_weights(run_dir: Path) -> int | None:

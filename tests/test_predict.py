@@ -1,6 +1,7 @@
 """``text2sql predict``: a policy behind a real server answers a file of questions."""
 
 import json
+import signal
 import sqlite3
 
 import pytest
@@ -100,9 +101,28 @@ def test_votes_are_told_and_more_of_them_ask_only_for_what_is_missing(place):
     assert len(server.requests) == 2
     assert json.loads((place / "votes.json").read_text())["predictions"][0]["votes"] == 4
     assert "share of the votes: 67% on average; 0 ties" in result.stdout
+    assert "kept: 4 rollouts are there from before, of 6\n" in result.stderr
 
-    _, server = predict(place, by_question, "--votes", 2, "--temperature", 0.7)
+    result, server = predict(place, by_question, "--votes", 2, "--temperature", 0.7)
     assert [request["temperature"] for request in server.requests] == [0.7, 0.7]
+    assert "kept" not in result.stderr
+
+
+def test_a_vote_on_nothing_is_told_as_that(place):
+    write(place, [row(1, "Which cities?")])
+    result, _ = predict(place, lambda body: submits(f"{CITIES} WHERE 0"), "--votes", 2)
+    assert "the first is dev/1 (rollouts: 2 without rows)" in result.stderr
+
+
+def test_ctrl_c_says_how_to_go_on(place):
+    def interrupts(body):
+        signal.raise_signal(signal.SIGINT)
+        return submits(CITIES)
+
+    write(place, [row(1, "Which cities?")])
+    result, _ = predict(place, interrupts)
+    assert result.exit_code != 0
+    assert "interrupted: the same command goes on with what " in result.stderr
 
 
 def test_what_a_server_spoils_is_no_prediction_and_is_asked_again(place):

@@ -27,9 +27,10 @@ def usable(
     found = [record.question for record in records if record.reason is None]
     if not found:
         named = sorted({record.question.db_id for record in records})
+        first = f" ({records[0].question.key}: {records[0].detail})"
         raise Text2SqlError(
-            f"No question of {questions} can be {use} with {databases}: it needs {needed}; the "
-            f"file names {', '.join(named[:5])}{_below(databases, named)}."
+            f"No question of {questions} can be {use} with {databases}: each needs {needed}; the "
+            f"file names {', '.join(named[:5])}{_below(databases, named) or first}."
         )
     return found
 
@@ -42,5 +43,5 @@ def _below(databases: Path, named: Collection[str]) -> str:
                 if depth > _DEPTH:
                     break
                 if found := database_files(folder).keys() & set(named):
-                    return f", and {folder} has {', '.join(sorted(found)[:3])}"
+                    return f", and {folder} has {', '.join(sorted(found)[:3])}: give that folder"
     return ""

@@ -20,7 +20,7 @@ from text2sql.commands.evaluate_export import require_forms, write_predictions
 from text2sql.commands.evaluate_output import report_unusable
 from text2sql.commands.numbers import NumberIn, WholeNumberIn
 from text2sql.commands.places import require_apart
-from text2sql.commands.predict_output import as_object, as_text, warn
+from text2sql.commands.predict_output import as_object, as_text, telling_kept, warn
 from text2sql.datasets.bird import read_records
 from text2sql.files import require_writable, write_whole
 from text2sql.policy.base import Policy, Sampling
@@ -118,7 +118,11 @@ def command(
     drawing = Drawing(votes, sampling, settings)
     name = store_name(questions, asked, drawing, policy.info.revision)
     store = RolloutStore((folder or out[0].parent / "rollouts") / name)
-    found = asyncio.run(_draw(asked, policy, drawing, store, concurrency))
+    try:
+        found = asyncio.run(_draw(asked, policy, drawing, store, concurrency))
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: the same command goes on with what {store.path} has", err=True)
+        raise
     write_predictions(out, {one.question.key: one.sql for one in found}, records)
     result = as_object(found, policy.info, drawing, questions, store.path)
     if json_path is not None and json_path != _STDOUT:
@@ -145,6 +149,7 @@ async def _draw(
 ) -> list[Predicted]:
     try:
         with Sandbox() as sandbox, show_progress("rollouts") as progress:
-            return await predict(asked, policy, sandbox, drawing, store, concurrency, progress)
+            told = telling_kept(progress)
+            return await predict(asked, policy, sandbox, drawing, store, concurrency, told)
     finally:
         await policy.close()

@@ -15,7 +15,9 @@ from text2sql.counting import counted
 from text2sql.files import file_digest
 from text2sql.policy.base import PolicyInfo
 from text2sql.predicting import Drawing, Predicted
+from text2sql.progress import Progress
 from text2sql.render import neutral
+from text2sql.rollout_store import Rollout
 from text2sql.scoring import question_id
 
 
@@ -75,12 +77,27 @@ def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
     return "\n".join([*lines, f"rollouts: {neutral(result['rollouts'])}"])
 
 
+def telling_kept(progress: Progress) -> Progress:
+    """Return a progress that first says on standard error how many rollouts are there already."""
+    begun = False
+
+    def told(done: int, total: int) -> None:
+        nonlocal begun
+        if done and not begun:
+            there = counted(done, "rollout is", "rollouts are")
+            click.echo(f"kept: {there} there from before, of {total:,}", err=True)
+        begun = True
+        progress(done, total)
+
+    return told
+
+
 def warn(found: Sequence[Predicted]) -> None:
     """Say on standard error what an accuracy of these predictions does not show."""
     silent = [one for one in found if not one.sql]
     if silent:
         first = silent[0]
-        said = Counter(rollout.status or rollout.stop_reason for rollout in first.rollouts)
+        said = Counter(_fate(rollout) for rollout in first.rollouts)
         fates = ", ".join(f"{count} {fate}" for fate, count in said.most_common())
         many = counted(len(silent), "question has", "questions have")
         click.echo(
@@ -92,10 +109,17 @@ def warn(found: Sequence[Predicted]) -> None:
     if writers:
         click.echo(
             f"warning: {counted(len(writers), 'greedy rollout')} tried to write on the way to the "
-            f"SQL, the first that of {neutral(writers[0].question.key)}; dev_scores counts such as "
-            "not matched, an evaluator of predictions cannot see it",
+            f"SQL, the first that of {neutral(writers[0].question.key)}; evaluate scores the SQL "
+            "alone, where the evaluation of a training run counts such as not matched",
             err=True,
         )
+
+
+def _fate(rollout: Rollout) -> str:
+    """Say how a rollout ended; one that returned nothing ran, and has no vote."""
+    if rollout.status == "ok" and not rollout.row_count:
+        return "without rows"
+    return rollout.status or rollout.stop_reason
 
 
 def _tried_to_write(one: Predicted) -> bool:

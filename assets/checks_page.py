@@ -6,7 +6,6 @@ that are there. Everything that comes from the data is escaped.
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from resources.paths import ArtifactRoot
 from text2sql.counting import counted
 from text2sql.files import write_whole
 from text2sql.json_files import read_object, write_json
+from text2sql.locking import take_lock
 from text2sql.page_style import document
 
 PAGE = "checks.html"
@@ -66,8 +66,9 @@ def publish_checks(folder: Path, asset: str, outcomes: Mapping[str, Outcome]) ->
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Let one process at a time draw the page: two would show one's outcomes only."""
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    file = folder / ".lock"
+    with file.open("w") as lock:
+        take_lock(lock, file)
         yield
 
 

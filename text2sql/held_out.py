@@ -7,7 +7,6 @@ seen is never used silently a second time.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
+from text2sql.locking import take_lock
 
 LOG = "held_out.jsonl"
 DECIDES = ("train", "dev")
@@ -62,7 +62,7 @@ def _append(file: Path, line: str) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8") as log:
-            fcntl.flock(log, fcntl.LOCK_EX)
+            take_lock(log, file)
             log.write(line)
             log.flush()
             os.fsync(log.fileno())

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from text2sql.errors import Text2SqlError
+
 Say = Callable[[str], None]
 """Where progress goes: one sentence at a time, such as a logger's ``info``."""
 
@@ -22,7 +24,7 @@ def locked(file: Path, say: Say = quiet) -> Iterator[None]:
     """Hold an exclusive lock on ``file``; wait where another process has it, and say so.
 
     The system gives the lock back when its holder ends, however that happens. The file is
-    removed at the end.
+    removed at the end. Raises what ``take_lock`` raises.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with _taken(file, say):
@@ -32,15 +34,32 @@ def locked(file: Path, say: Say = quiet) -> Iterator[None]:
             file.unlink(missing_ok=True)
 
 
+def take_lock(handle: TextIO | int, file: Path, *, wait: bool = True) -> None:
+    """Lock an open file for this process; ``file`` is its name.
+
+    Raises BlockingIOError where another process has it and nobody is to ``wait``, and Text2SqlError
+    on a file system without locks.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise Text2SqlError(
+            f"{file} cannot be locked ({error.strerror}): its file system has no locks, by which "
+            "runs keep apart. Mount it with them (Lustre: -o flock), or use a folder elsewhere."
+        ) from error
+
+
 def _taken(file: Path, say: Say) -> TextIO:
     """Return the locked file; one that its last holder removed meanwhile is no lock any more."""
     while True:
         handle = open(file, "w", encoding="utf-8")  # noqa: SIM115 - the caller closes it
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(handle, file, wait=False)
         except BlockingIOError:
             say(f"Another process works on {file.parent}; waiting for it.")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            take_lock(handle, file)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle.fileno()), os.stat(file)):
                 return handle

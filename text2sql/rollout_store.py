@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.files import settle
+from text2sql.locking import take_lock
 from text2sql.policy.base import Message
 from text2sql.sandbox import Status
 from text2sql.voting import Submission
@@ -187,10 +187,13 @@ def _open_alone(path: Path) -> int:
     except OSError as error:
         raise Text2SqlError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(file, path, wait=False)
     except BlockingIOError as error:
         os.close(file)
         raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
+    except Text2SqlError:
+        os.close(file)
+        raise
     os.ftruncate(file, _whole_length(file))
     if new:
         settle(path.parent)

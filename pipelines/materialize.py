@@ -1,6 +1,7 @@
 """``python -m pipelines.materialize --select ASSETS -c CONFIG``: make assets, as one Dagster run.
 
 It is ``dagster asset materialize`` on this project and its instance, and takes the same options.
+``HELP`` is what ``--help`` prints.
 """
 
 from __future__ import annotations
@@ -20,9 +21,33 @@ from pipelines.home import open_instance
 from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
+HELP = """\
+Usage: python -m pipelines.materialize --select ASSETS [OPTIONS]
+
+  Make assets of this project, as one Dagster run on its instance. It is
+  "dagster asset materialize", whose selections work here, too.
+
+Options:
+  --select TEXT         What to make: names with commas between them, or a
+                        selection such as 'key:"gold_results"+'.  [required]
+  -c, --config PATH     A file of run config; may be given several times.
+  --config-json TEXT    Run config as JSON instead.
+  --partition TEXT      The training run's name, or the day (2026-03-02).
+  -h, --help            Show this message and exit.
+
+"python -m dagster asset list -m pipelines.definitions" shows all assets."""
+
 
 def main(arguments: list[str]) -> None:
     """Prepare the home and become Dagster's command."""
+    if {"-h", "--help"} & set(arguments):
+        print(HELP)
+        return
+    if not any(word.split("=")[0] == "--select" for word in arguments):
+        raise Text2SqlError(
+            "Say which assets to make: python -m pipelines.materialize --select ASSETS"
+            " (--help has all options)."
+        )
     with open_instance():
         pass
     definitions = ["-m", "pipelines.definitions", "-d", str(CHECKOUT)]

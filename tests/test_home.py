@@ -17,7 +17,7 @@ from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
 
 from assets.partitions import ZONE_VARIABLE
 from assets.pools import POOL_VARIABLE
-from pipelines import pools
+from pipelines import materialize, pools
 from pipelines.code_links import URL_VARIABLE
 from pipelines.executors import STEPS_VARIABLE
 from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
@@ -237,6 +237,15 @@ def test_assets_are_made_without_dagsters_word_on_its_command(root):
     assert done.stderr.startswith("error: ") and "2020-01-01" in done.stderr
     assert len(done.stderr.splitlines()) == 1, "nor that its command has a successor"
     assert (root / "dagster_home" / "dagster.yaml").exists()
+
+
+def test_materialize_says_what_it_takes(root, capsys):
+    materialize.main(["--help"])
+    told = capsys.readouterr().out
+    assert told.startswith("Usage: python -m pipelines.materialize --select ASSETS")
+    with pytest.raises(Text2SqlError, match="Say which assets to make"):
+        materialize.main(["-c", "own.yaml"])
+    assert not root.exists(), "nothing was opened"
 
 
 def test_run_of_a_killed_command_is_ended_while_the_daemon_runs(root):

@@ -216,6 +216,10 @@ NONSENSE = [
     ("answer_rows", """cells = '{"shops": [1]}'""", "makes no sense: the cell shops must be text"),
     ("answer_rows", """marks = '{"shops": "blob"}'""", "a row of answer 1 (q) makes no sense"),
     ("candidates", "row_count = 'x'", "a candidate of answer 1 (q) makes no sense: row_count is"),
+    ("answers", "share = 9e999", "an answer of 1 (q) makes no sense: share is inf"),
+    ("answers", "question_id = x'71'", "an answer of 1 (b'q') makes no sense: question_id is b'q'"),
+    ("answers", "question_id = '/../q'", "makes no sense: question_id is '/../q'"),
+    ("answers", """columns = '[{"name": 1, "label": 1, "type": 1}]'""", "a column is {'name': 1"),
 ]
 
 
@@ -226,6 +230,14 @@ def test_what_was_edited_into_nonsense_is_named(place, table, change, told):
         connection.execute(f"UPDATE {table} SET {change}")
     with pytest.raises(Text2SqlError, match=re.escape(told)):
         run(place, "show", 1)
+
+
+def test_verified_sql_that_is_no_text_is_named_by_a_replay(place):
+    place.answer(place.question("q", COUNT))
+    with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
+        connection.execute("UPDATE questions SET verified_sql = x'ff'")
+    with pytest.raises(Text2SqlError, match="question 'q': verified_sql is"):
+        run(place, "replay", 1)
 
 
 # -- export

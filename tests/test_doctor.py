@@ -235,7 +235,7 @@ def test_the_reporting_database(tmp_path, monkeypatch):
     found = one(services.check_reporting())
     assert found.state is State.FAIL and "secret" not in found.found
     monkeypatch.setenv(services.URL_VARIABLE, "nonsense")
-    assert "is no URL of a database" in one(services.check_reporting()).found
+    assert "URL is malformed; use postgresql://" in one(services.check_reporting()).found
     monkeypatch.setenv(services.URL_VARIABLE, "mysql://me@127.0.0.1/answers")
     assert one(services.check_reporting()).state is State.FAIL
 

@@ -257,3 +257,18 @@ def test_processes_that_upgrade_at_once_wait_for_each_other(empty_reporting_url)
     children = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
     assert [child.communicate()[1].decode() for child in children] == ["", "", ""]
     assert version(empty_reporting_url) == NEWEST
+
+
+@pytest.mark.parametrize("columns", ["version TEXT", "version_num INTEGER"])
+def test_a_table_of_others_with_the_name_of_ours_is_told(empty_reporting_url, columns):
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        for name in ("questions", "answers", "answer_rows"):
+            connection.exec_driver_sql(f"CREATE TABLE {name} (id TEXT)")
+        connection.exec_driver_sql(f"CREATE TABLE reporting_version ({columns})")
+        connection.exec_driver_sql("INSERT INTO reporting_version VALUES (3)")
+    for command in ("status", "upgrade"):
+        words = ["reporting", command, "--reporting", empty_reporting_url]
+        refused = CliRunner().invoke(cli, words).exception
+        assert "the table reporting_version in" in str(refused)
+        assert "give the reports a database or a schema of their own" in str(refused)
+        assert refused.exit_code == 1

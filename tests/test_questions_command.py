@@ -216,6 +216,28 @@ def test_of_two_questions_with_one_id_the_last_counts(desk, reporting_url):
             assert [q.question for q in QuestionTable(store).read().readable] == ["new"]
 
 
+def test_ids_and_names_that_are_no_text_are_told_beside_what_is_readable(tmp_path, monkeypatch):
+    desk, file = Desk(tmp_path), tmp_path / "reporting.sqlite"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(URL_VARIABLE, f"sqlite:///{file}")
+    for id in ("bytes", "fine", "seed", "view"):
+        desk.add(id)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE questions SET id = x'ff' WHERE id = 'bytes'")
+        connection.execute("UPDATE questions SET view_name = x'fe' WHERE id = 'view'")
+        connection.execute("UPDATE questions SET seed_file = x'fd' WHERE id = 'seed'")
+    shown = desk.type("questions", "list").stdout
+    assert "(1 row)" in shown and "fine" in shown
+    for words in ("its id must be text", "view_name must be text", "seed_file must be text"):
+        assert words in shown
+    lines = map(json.loads, desk.type("questions", "list", "--json").stdout.splitlines())
+    assert [one["id"] for one in lines] == ["fine", "seed", "view", "b'\\xff'"]
+    assert "view_name must be text" in desk.fails("questions", "show", "view")
+    assert "view_name must be text" in desk.fails("questions", "edit", "view", "--votes", "3")
+    desk.write({"id": "fine", "question": "How many?"})
+    desk.load()
+
+
 def test_a_file_is_imported_whole_or_not_at_all(desk):
     desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?", "database": "nowhere"})
     assert "'nowhere'" in desk.fails("questions", "import", str(desk.file))

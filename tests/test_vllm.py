@@ -193,7 +193,7 @@ def test_a_start_that_fails_says_why(tmp_path):
 
 def test_a_server_that_is_too_slow_is_ended_with_its_group(tmp_path):
     slow = VllmServer("pocket", replace(options(), ready_seconds=5.0), log=tmp_path / "vllm.log")
-    with pytest.raises(InfrastructureError, match="not ready to serve policy within 5 s and was"):
+    with pytest.raises(InfrastructureError, match="not ready to serve pocket within 5 s and was"):
         slow.start()
     listed = subprocess.run(["ps", "-eo", "cmd"], capture_output=True, text=True, check=True)
     assert str(tmp_path) not in listed.stdout

@@ -264,7 +264,7 @@ def test_a_server_that_dies_at_the_start_is_told_with_its_first_error_and_last_l
 
 
 def test_a_server_that_never_answers_is_ended(tmp_path):
-    with pytest.raises(InfrastructureError, match=r"not ready to serve policy within 2 s and was"):
+    with pytest.raises(InfrastructureError, match=r"not ready to serve pocket within 2 s and was"):
         server(tmp_path, "hang", ready_seconds=2.0).start()
     assert living(pids(tmp_path)) == []
 

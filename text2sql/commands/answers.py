@@ -104,8 +104,8 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
       1  something to mend: no champion, no questions, a failed run
       2  wrong usage
     """
-    from text2sql.reporting.database import sqlite_file
     from text2sql.reporting.location import sqlite_url
+    from text2sql.reporting.urls import sqlite_file
 
     if not champion_record(local_root()):
         raise Text2SqlError(

@@ -55,7 +55,7 @@ def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
 
 def require_file(url: str) -> None:
     """Refuse to make an empty database where somebody only wants to read one."""
-    from text2sql.reporting.database import sqlite_file
+    from text2sql.reporting.urls import sqlite_file
 
     path = sqlite_file(url)
     if path is not None and not path.is_file():

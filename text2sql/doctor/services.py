@@ -46,17 +46,17 @@ def check_reporting() -> Iterable[Finding]:
     """Connect to the reporting database, where there is one; nothing is written or made."""
     name = "reporting database"
     try:
-        import sqlalchemy as sa
+        from text2sql.reporting.urls import parse_url
     except ImportError:
         mend = "pip install 'text2sql-lifecycle[reporting]' where you need it"
         yield Finding(name, State.WARN, "the extra 'reporting' is not installed", mend)
         return
     given = reporting_url()
     try:
-        url = sa.make_url(given)
-    except sa.exc.ArgumentError:
+        url = parse_url(given)
+    except Text2SqlError as error:
         mend = f"set {URL_VARIABLE} to sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-        yield Finding(name, State.FAIL, f"{URL_VARIABLE} is no URL of a database", mend)
+        yield Finding(name, State.FAIL, str(error), mend)
         return
     yield _sqlite(name, url) if url.get_backend_name() == "sqlite" else _server(name, url)
 
@@ -78,8 +78,9 @@ def _server(name: str, url: URL) -> Finding:
     import sqlalchemy as sa
 
     from text2sql.reporting.database import open_engine
+    from text2sql.reporting.urls import shown
 
-    shown = url.render_as_string(hide_password=True)
+    place = shown(url)
     bounded = url.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
     try:
         engine = open_engine(bounded.render_as_string(hide_password=False))
@@ -88,5 +89,5 @@ def _server(name: str, url: URL) -> Finding:
     except (sa.exc.SQLAlchemyError, ImportError, Text2SqlError) as error:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
         mend = f"start it, or correct {URL_VARIABLE}; PostgreSQL needs the extra 'postgres'"
-        return Finding(name, State.FAIL, f"{shown}: {reason[0] if reason else 'no reason'}", mend)
-    return Finding(name, State.OK, f"{shown}{'' if there else ': no tables yet'}")
+        return Finding(name, State.FAIL, f"{place}: {reason[0] if reason else 'no reason'}", mend)
+    return Finding(name, State.OK, f"{place}{'' if there else ': no tables yet'}")

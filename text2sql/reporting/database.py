@@ -14,7 +14,6 @@ from typing import Any, Self
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import (
-    ArgumentError,
     DataError,
     DBAPIError,
     IntegrityError,
@@ -23,6 +22,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting.urls import parse_url, shown
 from text2sql.reporting.values import clean_text
 
 _log = logging.getLogger(__name__)
@@ -115,20 +115,13 @@ def _to_json(value: Any) -> str:
     return clean_text(_NUL.sub("\\1\u2400", text))
 
 
-def shown(url: URL) -> str:
-    """Return a URL without the passwords that it holds, behind the user or behind the ``?``."""
-    secret = {name: "hidden" for name in url.query if "pass" in name.lower()}
-    plain = url.set(drivername=url.get_backend_name())  # as people write it
-    return plain.update_query_dict(secret).render_as_string(hide_password=True)
-
-
 def open_engine(url: str) -> Engine:
     """Open the database that ``url`` names, for example ``sqlite:///artifacts/reporting.sqlite``.
 
     Raises Text2SqlError for a URL that is malformed or names another kind of database, and for
     an SQLite file that holds something else.
     """
-    parsed = _parse(url)
+    parsed = parse_url(url)
     _log.debug("reporting database %s", shown(parsed))
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
@@ -142,37 +135,6 @@ def open_engine(url: str) -> Engine:
     )
     sa.event.listen(engine, "connect", _set_up_postgresql)
     return engine
-
-
-def _parse(url: str) -> URL:
-    try:
-        parsed = sa.make_url(url.strip())  # a secret's file mostly ends with a line break
-        backend = parsed.get_backend_name()
-    except (ArgumentError, ValueError) as error:
-        raise Text2SqlError(
-            "the reporting database's URL is malformed; use postgresql://USER@HOST:PORT/DATABASE,"
-            " or sqlite:/// before the path of a file, as in sqlite:///reporting.sqlite"
-        ) from error
-    if "@" in (parsed.host or ""):
-        raise Text2SqlError(
-            "the reporting database's URL has more than one @: write one in a password as %40"
-        )
-    if backend in ("postgresql", "postgres"):
-        return parsed.set(drivername="postgresql+psycopg")
-    file = parsed.database or ""
-    plain = parsed.drivername in ("sqlite", "sqlite+pysqlite")
-    if not plain or not file or file.startswith((":memory:", "file:")):
-        raise Text2SqlError(
-            "reporting tables live in an SQLite file or in PostgreSQL, not in"
-            f" {file if plain and file else parsed.drivername!r}"
-        )
-    return parsed
-
-
-def sqlite_file(url: str) -> Path | None:
-    """Return the file of an SQLite database, None for a server's; raises what opening raises."""
-    parsed = _parse(url)
-    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
 def _open_sqlite(url: URL) -> Engine:

@@ -32,7 +32,10 @@ def verified_sql_of(store: ReportingStore, question_id: str) -> str | None:
     """Return the verified SQL that a question has now, None where it has none or is gone."""
     column = questions.c.verified_sql
     rows = store.read(sa.select(column).where(questions.c.id == question_id))
-    return rows[0][0] if rows else None
+    found = rows[0][0] if rows else None
+    if not isinstance(found, str | None):
+        raise Text2SqlError(f"question {question_id!r}: verified_sql is {found!r}, no text")
+    return found
 
 
 def latest_published(store: ReportingStore, question_id: str) -> StoredAnswer | None:

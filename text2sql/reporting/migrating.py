@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.database import shown, wait_for_others
+from text2sql.reporting.database import wait_for_others
 from text2sql.reporting.tables import LATEST_ANSWERS
+from text2sql.reporting.urls import shown
 
 NEWEST = "0003"
 """The version that this code works with: the highest number in ``migrations/versions``."""
@@ -102,8 +103,21 @@ def _status(connection: Connection) -> SchemaStatus:
     there = sa.inspect(connection).has_table
     if not there(VERSION_TABLE):
         return SchemaStatus(None)
-    found = connection.scalar(sa.select(sa.table(VERSION_TABLE, sa.column("version_num"))))
+    found = _version(connection)
     return SchemaStatus(found, lacks_view=found == NEWEST and not there(LATEST_ANSWERS))
+
+
+def _version(connection: Connection) -> str | None:
+    """Return the version that is noted; raise Text2SqlError where the table is somebody else's."""
+    column: sa.ColumnClause[str] = sa.column("version_num")
+    if column.name in (one["name"] for one in sa.inspect(connection).get_columns(VERSION_TABLE)):
+        found = connection.scalar(sa.select(sa.table(VERSION_TABLE, column)))
+        if isinstance(found, str | None):
+            return found
+    raise Text2SqlError(
+        f"the table {VERSION_TABLE} in {_name(connection.engine)} is none of text2sql's, which"
+        " notes its version there: give the reports a database or a schema of their own"
+    )
 
 
 def _make_view(connection: Connection) -> None:

@@ -67,6 +67,9 @@ class QuestionTable:
             query = query.where(_table.c.enabled)
         found = QuestionList([])
         for (id,) in self._store.read(query):
+            if not isinstance(id, str):  # SQLite stores any type in any column
+                found.unreadable[repr(id)] = f"question {id!r}: its id must be text"
+                continue
             try:
                 found.readable.append(self.get(id).question)
             except InfrastructureError:
@@ -90,7 +93,7 @@ class QuestionTable:
     def files(self) -> dict[str, str]:
         """Return the file that each question came from; ``""`` where it was made by hand."""
         rows = self._store.read(sa.select(_table.c.id, _table.c.seed_file))
-        return {id: file or "" for id, file in rows}
+        return {row.id: row.seed_file or "" for row in rows}
 
     def add(self, question: ReportQuestion) -> None:
         """Add a question; raise Text2SqlError where its id is taken."""
@@ -219,4 +222,5 @@ def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: Im
 
 def _gone(connection: Connection, file: str, latest: dict[str, ReportQuestion]) -> list[str]:
     query = sa.select(_table.c.id).where(_table.c.seed_file == file, _table.c.enabled)
-    return sorted(id for id in connection.scalars(query) if id not in latest)
+    found = (id for id in connection.scalars(query) if isinstance(id, str))
+    return sorted(id for id in found if id not in latest)

@@ -79,6 +79,11 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def is_question_id(value: Any) -> bool:
+    """Say whether a value can be the id of a question."""
+    return isinstance(value, str) and bool(_ID.match(value))
+
+
 def is_time_zone(name: Any) -> bool:
     """Say whether a name is that of an IANA time zone, such as ``Europe/Berlin``."""
     try:
@@ -89,7 +94,7 @@ def is_time_zone(name: Any) -> bool:
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "id": (
-        lambda v: isinstance(v, str) and bool(_ID.match(v)),
+        is_question_id,
         "1 to 100 letters, digits, '_', '.' or '-', a letter or digit first",
     ),
     "question": (_is_filled, "text that is not empty"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +13,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.reporting import tables
 from text2sql.reporting.answers import AnswerCandidate, AnswerStatus, Change, StoredAnswer, Verified
 from text2sql.reporting.expectations import read_expectations
-from text2sql.reporting.questions import ReportQuestion
+from text2sql.reporting.questions import ReportQuestion, is_question_id
 from text2sql.reporting.values import Column, decode_row
 
 _KINDS: tuple[tuple[type, type | tuple[type, ...]], ...] = (
@@ -33,6 +34,9 @@ def question_row(question: ReportQuestion, view: str) -> dict[str, Any]:
 
 def question_of(row: sa.Row[Any]) -> ReportQuestion:
     """Read a row of the table ``questions``; raise Text2SqlError for nonsense."""
+    for name in ("view_name", "seed_file"):
+        if not isinstance(value := row._mapping[name], str | None):
+            raise Text2SqlError(f"question {row.id!r}: {name} must be text, not {value!r}")
     if not isinstance(row.seed, dict | None):
         raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
     return ReportQuestion(
@@ -57,8 +61,17 @@ def stored_answer(row: sa.Row[Any]) -> StoredAnswer:
     values["status"] = AnswerStatus(values["status"])
     values["change"] = Change(values["change"]) if values["change"] else None
     values["verified"] = Verified(values["verified"]) if values["verified"] else None
-    values["columns"] = tuple(Column(**column) for column in values["columns"] or ())
+    values["columns"] = tuple(map(_column, values["columns"] or ()))
+    if not is_question_id(values["question_id"]):  # files are named by it
+        raise ValueError(f"question_id is {values['question_id']!r}")
     return StoredAnswer(**values)
+
+
+def _column(values: Any) -> Column:
+    found = Column(**values)
+    if not all(isinstance(text, str) for text in found.to_dict().values()):
+        raise ValueError(f"a column is {values!r}")
+    return found
 
 
 def candidate_of(row: sa.Row[Any]) -> AnswerCandidate:
@@ -90,6 +103,7 @@ def _values(row: sa.Row[Any], table: sa.Table) -> dict[str, Any]:
     for column in table.columns:
         kind = next((kind for type_, kind in _KINDS if isinstance(column.type, type_)), object)
         value = values[column.name]
-        if value is not None and not isinstance(value, kind):
+        endless = isinstance(value, float) and not math.isfinite(value)
+        if endless or (value is not None and not isinstance(value, kind)):
             raise ValueError(f"{column.name} is {value!r}")
     return values

@@ -217,10 +217,18 @@ def test_a_variable_that_makes_no_sense_is_told_before_dagster_is_opened(
     assert not root.exists()
 
 
-@pytest.mark.parametrize("program", ["home", "ui", "materialize"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "pipelines.home",
+        "pipelines.ui",
+        "pipelines.materialize",
+        "dagster asset list -m pipelines.definitions",
+    ],
+)
 def test_a_program_tells_a_wrong_variable_in_a_sentence(root, program):
     named = os.environ | {ZONE_VARIABLE: "Mars"}
-    command = [sys.executable, "-m", f"pipelines.{program}"]
+    command = [sys.executable, "-m", *program.split()]
     done = subprocess.run(command, env=named, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (

@@ -65,9 +65,11 @@ def upgrade_(url: str, as_json: bool) -> None:
     """
     from text2sql.reporting.database import Database
     from text2sql.reporting.migrating import upgrade
+    from text2sql.reporting.owners import table_owners
 
     with Database(url) as database, database.named_errors():
         before, name = upgrade(database.writer), database.name
+        owners = table_owners(database.engine)
     if as_json:
         click.echo(json.dumps({"database": name, "found": before.found, "needed": before.needed}))
     elif before.lacks_view:
@@ -76,3 +78,5 @@ def upgrade_(url: str, as_json: bool) -> None:
         click.echo(f"{name}: version {before.needed} already, nothing to do")
     else:
         click.echo(f"{name}: from version {before.found or 'none'} to {before.needed}")
+    if owners is not None and owners.apart:
+        click.echo(f"warning: {owners.mend()}.", err=True)

@@ -22,6 +22,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting.owners import missing_right
 from text2sql.reporting.urls import parse_url, shown
 from text2sql.reporting.values import clean_text
 
@@ -91,7 +92,7 @@ class Database:
         except (DBAPIError, OverflowError, PoolTimeout) as error:
             words = " ".join(str(getattr(error, "orig", error.args[0])).split())
             if _sqlstate(error) == _NO_RIGHT:
-                words += "; the role in the URL needs that right: see PostgreSQL in docs/reports.md"
+                words += f"; {missing_right(self.engine)}"
             kind = Text2SqlError if _is_about_rows(error) else InfrastructureError
             raise kind(f"reporting database {self.name}: {words}") from error
 

@@ -172,6 +172,14 @@ def test_changed_data_is_told_from_changed_sql(place):
     assert same.change == Change.SQL_CHANGED
 
 
+def test_text_that_is_not_utf8_is_answered_with_replacement(place):
+    """As people have it in databases that were filled from Latin-1; the judge refuses it."""
+    place.change("UPDATE shop SET city = CAST(x'5afc72696368' AS TEXT) WHERE id = 1")
+    [stored] = place.answer(place.question("q", *["SELECT city FROM shop WHERE id = 1"] * 4))
+    assert (stored.status, stored.share) == (AnswerStatus.ANSWERED, 1.0)
+    assert place.store.rows(stored) == [{"city": "Z\ufffdrich"}]
+
+
 def test_a_large_result_is_capped_and_counted(place):
     numbers = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)"

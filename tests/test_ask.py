@@ -70,6 +70,13 @@ def _read(terminal):
         return b""
 
 
+def test_text_that_is_not_utf8_is_shown_with_replacement(tmp_path):
+    database = make_database(tmp_path / "t.db", "CREATE TABLE t AS SELECT CAST(x'5afc' AS TEXT) a")
+    result, _ = run([submits("SELECT a FROM t")], database, "What is it?")
+    assert result.exit_code == 0
+    assert "Z\ufffd" in result.output
+
+
 def test_rows_sql_and_share(shop):
     script = [calls(("inspect_schema", {})), submits(QUERY)]
     result, server = run(script, shop, "Which cities?", "--evidence", "all of them")

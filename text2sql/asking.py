@@ -157,7 +157,7 @@ async def _execute(
     episode: Episode, question: Question, sandbox: Sandbox, limits: Limits
 ) -> QueryResult:
     return await asyncio.to_thread(
-        execute_submission, episode.sql, question.database, sandbox, limits
+        execute_submission, episode.sql, question.database, sandbox, limits, strict_text=False
     )
 
 

@@ -132,16 +132,19 @@ def execute_submission(
     limits: Limits = Limits(),  # noqa: B008 - immutable
     *,
     as_written: bool = False,
+    strict_text: bool = True,
 ) -> QueryResult:
-    """Run a submission with the official evaluator's reading of text; None is no submission.
+    """Run a submission; None is no submission.
 
-    One fenced block is unwrapped, unless the submission is to be taken ``as_written``, as the
-    official evaluator does. Raises Text2SqlError when the database cannot be read at all.
+    Text that is not UTF-8 fails it, as in the official evaluator; without ``strict_text``, where
+    people are to read the result, it is read with replacement. One fenced block is unwrapped,
+    unless the submission is to be taken ``as_written``, as the official evaluator does. Raises
+    Text2SqlError when the database cannot be read at all.
     """
     text = cut_suffix(sql) if as_written else clean_sql(sql)
     if not text:
         return NOTHING_SUBMITTED
-    return sandbox.execute(database, text, limits, strict_text=True)
+    return sandbox.execute(database, text, limits, strict_text=strict_text)
 
 
 def verdict_of(result: QueryResult, gold: GoldResult, rule: Rule = "official") -> Verdict:

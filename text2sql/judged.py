@@ -43,9 +43,9 @@ def judge_episode(
     """Execute what an episode submitted, judge it, and return the record.
 
     ``origin`` is that of ``origin_of`` and which sample it is. Without ``gold`` the submission is
-    executed and not judged.
+    executed and not judged, and text that is not UTF-8 does not fail it.
     """
-    result = _executed(episode, question, sandbox)
+    result = _executed(episode, question, sandbox, strict_text=gold is not None)
     verdict = _verdict(episode, result, gold)
     writes = episode.write_attempts + (result.status is Status.WRITE)
     return Rollout(
@@ -69,9 +69,11 @@ def judge_episode(
     )
 
 
-def _executed(episode: Episode, question: Question, sandbox: Sandbox) -> QueryResult:
+def _executed(
+    episode: Episode, question: Question, sandbox: Sandbox, *, strict_text: bool
+) -> QueryResult:
     try:
-        return execute_submission(episode.sql, question.database, sandbox)
+        return execute_submission(episode.sql, question.database, sandbox, strict_text=strict_text)
     except InfrastructureError as error:
         return QueryResult(Status.INFRASTRUCTURE, error=str(error))
 

@@ -73,11 +73,12 @@ def _request(arguments: list[str]) -> Request:
 
 def _run(root: ArtifactRoot, day: str, request: Request) -> str:
     """Execute the job; return the id of the Dagster run."""
-    logs, screen = root.folder("logs"), Screen()
+    logs = root.folder("logs")
     asked = {"group": request.group, "force": request.force}
     config = write_json(logs / f"{JOB}-{day}.json", {"ops": {"report_answers": {"config": asked}}})
     log = logs / f"{JOB}-{day}.log"
     with open_instance() as instance:
+        screen = Screen(instance)
         return run_job(instance, JOB, day, config, log, screen.finished, screen.tick).run_id
 
 

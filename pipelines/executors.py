@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from pipelines.telling_executor import telling_processes
 from resources.step_pods import EXECUTOR_VARIABLE
 from text2sql.errors import Text2SqlError
 
@@ -46,7 +47,7 @@ def _processes() -> dg.ExecutorDefinition:
     def settings(config: Mapping[str, Any]) -> dict[str, Any]:
         return {"max_concurrent": config["max_concurrent"], "start_method": START_METHOD}
 
-    return dg.multiprocess_executor.configured(settings, config_schema=_steps())
+    return telling_processes.configured(settings, config_schema=_steps())
 
 
 def _kubernetes() -> dg.ExecutorDefinition:

@@ -20,6 +20,7 @@ from dagster import DagsterEventType as Event
 from assets.partitions import PARTITION_TAG
 from pipelines.config_errors import refused_config
 from pipelines.orphans import OWNER_TAG, free_pools, owner
+from pipelines.pool_waits import stage_of, waited_pool
 from resources.processes import GuardedProcess, last_lines
 from text2sql.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
@@ -65,13 +66,17 @@ class FailedCheck:
 
 @dataclass
 class Progress:
-    """What is known of a run: its stages in order, and what went wrong."""
+    """What is known of a run: its stages in order, what went wrong, and its waits.
+
+    ``waits`` has a stage and a pool for each time that a step was told to wait.
+    """
 
     run_id: str = ""
     stages: dict[str, Stage] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     failed_checks: list[FailedCheck] = field(default_factory=list)
     cancelling: bool = False
+    waits: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, entry: dg.EventLogEntry) -> Stage | None:
         """Learn from one event; return the stage that it completed, if any."""
@@ -79,6 +84,9 @@ class Progress:
         if event is not None and event.event_type is Event.PIPELINE_CANCELING:
             self.cancelling = True
         if event is None or event.step_key is None or event.event_type in _PLANS:
+            return None
+        if pool := waited_pool(event):
+            self.waits.append((stage_of(event), pool))
             return None
         stage = self._stage(event, entry.timestamp)
         if event.event_type is Event.ASSET_MATERIALIZATION:
@@ -94,7 +102,7 @@ class Progress:
         return None
 
     def _stage(self, event: dg.DagsterEvent, timestamp: float) -> Stage:
-        name = str(event.step_key).partition(".")[0]
+        name = stage_of(event)
         if event.asset_key is not None:
             name = event.asset_key.to_user_string()
         return self.stages.setdefault(name, Stage(name, timestamp))

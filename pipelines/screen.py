@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
+import dagster as dg
+
 from pipelines.launch import Progress, Stage
+from pipelines.pool_waits import PoolWaits
 from text2sql.counting import counted
 
 LABELS = {
@@ -29,25 +32,40 @@ LABELS = {
 class Screen:
     """Shows a line for each finished stage and, on a terminal, one that moves."""
 
-    def __init__(self) -> None:
-        """Look whether there is a terminal."""
+    def __init__(self, instance: dg.DagsterInstance | None = None) -> None:
+        """Look whether there is a terminal; ``instance`` knows who holds a pool."""
         self.live = sys.stdout.isatty()
+        self._waits = PoolWaits(instance) if instance else None
+        self._seen = 0
 
     def finished(self, stage: Stage) -> None:
         """Print a finished stage."""
-        clear = "\r\x1b[K" if self.live else ""
-        label = LABELS.get(stage.name, stage.name)
-        line = f"{clear}  {label:<20}{stage.seconds:7.1f} s  {_note(stage)}"
-        print(line.rstrip(), flush=True)
+        self._print(f"  {_label(stage.name):<20}{stage.seconds:7.1f} s  {_note(stage)}")
 
     def tick(self, progress: Progress) -> None:
-        """Show what is going on."""
+        """Show what is going on, and once what a stage waits for."""
+        self._tell_waits(progress)
         running = [stage for stage in progress.stages.values() if stage.ended is None]
         running = [stage for stage in running if stage.name in LABELS]
         if self.live and running:
             stage = running[-1]
             text = f"  {LABELS[stage.name]:<20}{stage.seconds:7.1f} s  {_moving(stage)}"
             print(f"\r\x1b[K{text.rstrip()} ...", end="", flush=True)
+
+    def _tell_waits(self, progress: Progress) -> None:
+        for name, pool in progress.waits[self._seen :]:
+            if self._waits and (words := self._waits.sentence(progress.run_id, name, pool)):
+                self._print(f"  {_label(name):<20}{words}")
+        self._seen = len(progress.waits)
+
+    def _print(self, line: str) -> None:
+        """Print a line of its own, in place of the one that moves."""
+        clear = "\r\x1b[K" if self.live else ""
+        print(f"{clear}{line}".rstrip(), flush=True)
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name, name)
 
 
 def _note(stage: Stage) -> str:

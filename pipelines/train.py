@@ -98,11 +98,12 @@ def _told(start: Start) -> str:
 
 def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any]:
     """Register the training run and execute the job for it to its end; return what came of it."""
-    logs, screen = root.folder("logs"), Screen()
+    logs = root.folder("logs")
     text = yaml.safe_dump(config)
     file = write_whole(logs / f"training-{name}.yaml", text)
     with open_instance() as instance:
         add_training_run(instance, name)
+        screen = Screen(instance)
         log = logs / f"training-{name}.log"
         progress = run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
     trained = read_training(root, name)

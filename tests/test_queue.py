@@ -1,5 +1,10 @@
 """Which runs wait for each other, which go first, and which are repeated by themselves."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import dagster as dg
 import pytest
 from dagster._core.events import RunFailureReason
@@ -12,10 +17,16 @@ from dagster._core.remote_origin import (
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
     QueuedRunCoordinatorDaemon,
 )
+from waiting import wait_until
 
 from pipelines.definitions import defs
+from pipelines.executors import choose_executor
 from pipelines.home import open_instance
+from pipelines.launch import Progress
+from pipelines.screen import Screen
+from pipelines.telling_executor import telling_processes
 
+REPO = Path(__file__).resolve().parent.parent
 LOCATION = RegisteredCodeLocationOrigin("pipelines.definitions")
 ORIGIN = RemoteJobOrigin(RemoteRepositoryOrigin(LOCATION, "__repository__"), "other")
 
@@ -82,3 +93,43 @@ def test_only_a_run_that_died_is_repeated_and_only_by_its_job(instance):
         "daily_answers": [True, False],
         "remove_old_runs": [False, False],
     }
+
+
+def shown(instance: dg.DagsterInstance, run: dg.DagsterRun, capsys) -> str:
+    """Follow a run as the command line does; return what is printed of its waits."""
+    progress = Progress(run.run_id)
+    for record in instance.get_records_for_run(run.run_id).records:
+        progress.take(record.event_log_entry)
+    screen = Screen(instance)
+    screen.tick(progress)
+    screen.tick(progress)
+    return capsys.readouterr().out
+
+
+def test_a_run_that_waits_for_a_busy_pool_says_who_holds_it(instance, tmp_path, capsys):
+    busy = run_of(instance, job("training"), dg.DagsterRunStatus.STARTED, "first")
+    storage, log = instance.event_log_storage, tmp_path / "run.log"
+    assert storage.claim_concurrency_slot("gpu", busy.run_id, "grpo_policy").is_claimed
+    held = f"waits for the pool gpu, held by run {busy.run_id[:8]} of other (first)"
+    command = [sys.executable, "-m", "dagster", "job", "execute", "-f", "tests/pool_job.py"]
+    with log.open("w") as output:
+        waiting = subprocess.Popen(command, cwd=REPO, env=os.environ, stdout=output, stderr=output)
+    try:
+        assert wait_until(lambda: f"use_gpu {held}." in log.read_text() or waiting.poll(), 240)
+        assert waiting.poll() is None, log.read_text()
+        (run,) = instance.get_runs(dg.RunsFilter(job_name="one_use"))
+        assert shown(instance, run, capsys) == f"  use_gpu             {held}\n"
+        storage.free_concurrency_slots_for_run(busy.run_id)
+        assert shown(instance, run, capsys) == ""  # it goes on by itself
+        assert waiting.wait(240) == 0, log.read_text()
+    finally:
+        waiting.kill()
+    assert log.read_text().count("waits for the pool") == 1
+    assert choose_executor().executor_creation_fn is telling_processes.executor_creation_fn
+
+
+def test_a_pool_that_lets_nobody_in_is_named(instance, capsys):
+    instance.event_log_storage.set_concurrency_slots("gpu", 0)
+    progress = Progress("a run", waits=[("grpo_policy", "gpu")])
+    Screen(instance).tick(progress)
+    assert "GRPO                waits for the pool gpu, whose limit is 0" in capsys.readouterr().out

@@ -13,6 +13,8 @@ from pipelines.program import run_program
 if __name__ == "__main__":  # before what follows is imported
     sys.exit(run_program("pipelines.materialize"))
 
+import re
+
 import dagster as dg
 
 from pipelines.config_errors import refused_config
@@ -57,4 +59,14 @@ def main(arguments: list[str]) -> None:
         reason = refused_config(error.errors[0].message)
         raise Text2SqlError(f"The run config is wrong: {reason}.") from error
     except (dg.DagsterInvalidSubsetError, dg.DagsterUnknownPartitionError) as error:
-        raise Text2SqlError(str(error).partition("\n")[0]) from error
+        raise Text2SqlError(_refused(str(error).partition("\n")[0])) from error
+
+
+def _refused(words: str) -> str:
+    """Say Dagster's words about assets that are not there as a person would; others as they are."""
+    if missing := re.match(r"AssetKey\(s\) \[(.+?)\] were selected, but no", words):
+        return (
+            f"There is no asset {missing[1]}: python -m dagster asset list -m pipelines.definitions"
+            " shows all."
+        )
+    return words

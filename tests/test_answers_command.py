@@ -82,7 +82,7 @@ def test_the_audit_row_has_all_that_a_replay_needs(place):
     assert all(one["digest"] for one in audit["candidates"])
     _, text = run(place, "show", answer.id)
     for words in ("equals the verified SQL", "3 of 4 candidates agree", "chosen, ok, 1 row,", COUNT,
-                  answer.database_fingerprint, "Dagster run"):  # fmt: skip
+                  answer.database_fingerprint, "Dagster run", " top_p 1.0, "):  # fmt: skip
         assert words in text
 
 

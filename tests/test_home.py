@@ -22,7 +22,7 @@ from pipelines.code_links import URL_VARIABLE
 from pipelines.executors import STEPS_VARIABLE
 from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
 from pipelines.launcher import LocalRunLauncher
-from pipelines.orphans import HOST_TAG, OWNER_TAG, SERVER_TAG, is_orphan, owner
+from pipelines.orphans import HOST_TAG, OWNER_TAG, PROCESS_TAG, SERVER_TAG, is_orphan, owner
 from pipelines.pools import SAMPLING_VARIABLE
 from resources.step_pods import EXECUTOR_VARIABLE, TRAINING_VARIABLE
 from text2sql.errors import Text2SqlError
@@ -160,6 +160,7 @@ def test_orphaned_run_is_ended_and_others_are_left(root, tmp_path):
     tags = {
         "mine": {OWNER_TAG: owner()},
         "killed": {OWNER_TAG: owner() + "0"},
+        "killed, unfollowed": {PROCESS_TAG: owner() + "0"},
         "elsewhere": {OWNER_TAG: "elsewhere:1:2"},
         "launched": here | {SERVER_TAG: f'{{"socket": "{tmp_path}/alive"}}'},
         "server gone": here | {SERVER_TAG: f'{{"socket": "{tmp_path}/gone"}}'},
@@ -179,14 +180,15 @@ def test_orphaned_run_is_ended_and_others_are_left(root, tmp_path):
         with open_instance() as again:
             status = {name: again.get_run_by_id(run.run_id).status for name, run in runs.items()}
     ended = {name for name, found in status.items() if found is dg.DagsterRunStatus.FAILURE}
-    assert ended == {"killed", "server gone"}
+    assert ended == {"killed", "killed, unfollowed", "server gone"}
     assert {name for name, found in health.items() if found is not WorkerStatus.RUNNING} == ended
 
 
-def test_a_run_that_repeats_one_of_the_command_line_belongs_to_who_launched_it(root):
+@pytest.mark.parametrize("tag", [OWNER_TAG, PROCESS_TAG])
+def test_a_run_that_repeats_one_of_the_command_line_belongs_to_who_launched_it(root, tag):
     """Dagster gives it the tags of that run, whose process is gone."""
     with open_instance() as instance:
-        first = instance.create_run_for_job(nothing, tags={OWNER_TAG: owner() + "0"})
+        first = instance.create_run_for_job(nothing, tags={tag: owner() + "0"})
         again = instance.create_run_for_job(nothing, tags=dict(first.tags))
         with pytest.raises(dg.DagsterInvariantViolationError, match="requires a workspace"):
             instance.run_launcher.launch_run(LaunchRunContext(again, workspace=None))
@@ -237,12 +239,18 @@ def test_a_program_tells_a_wrong_variable_in_a_sentence(root, program):
     )
 
 
-def test_assets_are_made_without_dagsters_word_on_its_command(root):
-    command = [sys.executable, "-m", "pipelines.materialize", "--select", "report_answers"]
-    command += ["--partition", "2020-01-01"]
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["report_answers", "--partition", "2020-01-01"], "2020-01-01"),
+        (["nosuch"], "There is no asset 'nosuch': "),
+    ],
+)
+def test_assets_are_made_without_dagsters_word_on_its_command(root, words, told):
+    command = [sys.executable, "-m", "pipelines.materialize", "--select", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and "2020-01-01" in done.stderr
+    assert done.stderr.startswith("error: ") and told in done.stderr
     assert len(done.stderr.splitlines()) == 1, "nor that its command has a successor"
     assert (root / "dagster_home" / "dagster.yaml").exists()
 

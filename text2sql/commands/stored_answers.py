@@ -109,8 +109,15 @@ def as_text(entry: Entry) -> str:
     lines += ["", _result(entry)] if entry.published else []
     lines += ["", _candidates(entry), ""]
     values = [(label, getattr(answer, name)) for label, name in _ORIGIN]
-    lines += [f"{label:<16}{neutral(str(value))}" for label, value in values if value]
+    lines += [f"{label:<16}{neutral(_words(value))}" for label, value in values if value]
     return "\n".join(lines)
+
+
+def _words(value: Any) -> str:
+    """Write a value out; of several by name each behind its name."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return str(value)
 
 
 def _result(entry: Entry) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass
 
-from text2sql.champion import Champion, find_champion, local_root, named
+from text2sql.champion import ADOPTED_RUN, Champion, find_champion, local_root, named
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.policy.revision import directory_revision
 
@@ -48,6 +48,8 @@ def _title(champion: Champion) -> str:
 
 def _use(champion: Champion) -> str:
     use = f"greedy accuracy on its dev questions, in percent: {champion.greedy}"
+    if champion.training_run == ADOPTED_RUN:
+        use = "nothing here has evaluated it"
     pocket = policy_directory(POCKET)
     if pocket is not None and directory_revision(pocket) == champion.base_revision:
         use += f"; trained from the pocket policy: {POCKET_USE}"

@@ -36,14 +36,15 @@ FLAG_STATE = "gold_flags.json"
 SHOWN_DATABASES = 20
 
 SENTENCES = {
-    Flag.LIMIT_CUTS_TIE: "no LIMIT and no ROW_NUMBER cuts through rows that sort alike",
+    Flag.LIMIT_CUTS_TIE: "no LIMIT and no window cuts through rows that sort alike",
     Flag.LIMIT_WITHOUT_ORDER: "every LIMIT that leaves rows out has an ORDER BY",
     Flag.NULL_SORTS_FIRST: "no LIMIT takes a row because its sort key is NULL",
     Flag.TEXT_SORTED_AS_NUMBER: "no numbers are sorted as text where that changes the answer",
     Flag.UNKNOWN_CAST_TYPE: "every cast names a type that SQLite knows",
     Flag.BARE_COLUMN: "every column beside an aggregate has one value in its group",
+    Flag.CONCAT_WITHOUT_ORDER: "nothing puts several values together in an order of chance",
     Flag.ASKS_OUTSIDE: "no gold query asks the clock, the time zone or chance",
-    Flag.UNCHECKED: "every LIMIT and ROW_NUMBER could be looked into",
+    Flag.UNCHECKED: "every LIMIT and window could be looked into",
 }
 
 

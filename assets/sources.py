@@ -45,8 +45,8 @@ EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
     *(f"datasets/gold_{name}.py" for name in ("casts", "findings", "flags", "limits")),
-    *(f"datasets/{name}.py" for name in ("bare_columns", "extremes", "row_numbers")),
-    "datasets/text_numbers.py",
+    *(f"datasets/{name}.py" for name in ("bare_columns", "concatenations", "extremes")),
+    *(f"datasets/{name}.py" for name in ("parsing", "row_numbers", "text_keys", "text_numbers")),
 )
 
 SOURCES: dict[str, tuple[str, ...]] = {

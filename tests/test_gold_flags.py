@@ -25,6 +25,8 @@ INSERT INTO player VALUES
   (5, 'Cem', 5, '1970', '30',  3);
 CREATE TABLE team(id INTEGER, title TEXT, points REAL);
 CREATE TABLE good(price TEXT);
+CREATE TABLE blank(id INTEGER, speed TEXT);
+INSERT INTO blank VALUES (1, '9'), (2, '10'), (3, '100'), (4, ' ');
 CREATE TABLE sale(id INTEGER, paid TEXT, part TEXT, sold TEXT, code);
 INSERT INTO sale VALUES (1, '$9.50', '9%', '999', 3), (2, '$10.00', '10 %', '12,000', 'n/a'),
   (3, '$7', '7%', '5', 12), (4, NULL, NULL, NULL, NULL);
@@ -104,6 +106,14 @@ DETERMINED = [
     "SELECT id FROM sale WHERE id < 3 ORDER BY id, code DESC LIMIT 1",
     "SELECT id FROM sale ORDER BY TYPEOF(code) = 'text', code DESC LIMIT 2",
     "SELECT MAX(paid) FROM sale WHERE id <> 2",
+    "SELECT id FROM blank WHERE id > 1 ORDER BY speed DESC LIMIT 1",
+    "SELECT GROUP_CONCAT(name) FROM player WHERE name = 'Cem'",
+    "SELECT team, GROUP_CONCAT(name) FILTER (WHERE id = 1) FROM player GROUP BY team",
+    "SELECT GROUP_CONCAT(name) FROM (SELECT name FROM player ORDER BY id)",
+    "WITH p AS (SELECT name FROM player ORDER BY id) SELECT GROUP_CONCAT(name) FROM p",
+    "SELECT GROUP_CONCAT(name) OVER (ORDER BY id) FROM player",
+    "SELECT name FROM player GROUP BY name HAVING GROUP_CONCAT(id) = '1'",
+    "SELECT LAG(name) OVER (ORDER BY id), SUM(score) OVER (ORDER BY score) FROM player",
 ]
 
 
@@ -191,6 +201,26 @@ FLAGGED = [
         "SELECT w FROM (SELECT folded AS w, ROW_NUMBER() OVER (ORDER BY id > 2) AS n FROM word) "
         "WHERE n = 1",
     ),
+    *(
+        (
+            Flag.LIMIT_CUTS_TIE,
+            f"SELECT id, {function} OVER (ORDER BY score DESC) FROM player",
+        )
+        for function in ("FIRST_VALUE(name)", "NTH_VALUE(name, 1)", "LAG(name)", "LEAD(name)")
+    ),
+    (Flag.LIMIT_CUTS_TIE, "SELECT name FROM player ORDER BY score DESC LIMIT 1; -- done"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT price FROM good ORDER BY price DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT id FROM blank ORDER BY speed DESC LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT id FROM blank ORDER BY speed LIMIT 1"),
+    (Flag.TEXT_SORTED_AS_NUMBER, "SELECT MAX(speed) FROM blank"),
+    (Flag.CONCAT_WITHOUT_ORDER, "SELECT GROUP_CONCAT(name) FROM player"),
+    (Flag.CONCAT_WITHOUT_ORDER, "SELECT team, GROUP_CONCAT(name, '; ') FROM player GROUP BY team"),
+    (Flag.CONCAT_WITHOUT_ORDER, "SELECT 'a' || GROUP_CONCAT(DISTINCT name) FROM player"),
+    (Flag.CONCAT_WITHOUT_ORDER, "SELECT JSON_GROUP_ARRAY(name) FROM player"),
+    (
+        Flag.CONCAT_WITHOUT_ORDER,
+        "WITH p AS (SELECT * FROM player) SELECT GROUP_CONCAT(name) FILTER (WHERE id < 3) FROM p",
+    ),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT CAST(2 AS REL) * 100 / 3"),
     (Flag.UNKNOWN_CAST_TYPE, "SELECT AVG(CAST(born AS DATETIME)) FROM player"),
     (Flag.ASKS_OUTSIDE, "SELECT STRFTIME('%Y', CURRENT_TIMESTAMP) - born FROM player"),
@@ -211,6 +241,8 @@ def test_a_flag_says_what_was_found(flags_of) -> None:
         "SELECT name FROM player ORDER BY born LIMIT 1",
         "SELECT speed FROM player ORDER BY speed DESC LIMIT 1",
     )
+    (word,) = flags_of("SELECT price FROM good ORDER BY price DESC LIMIT 1")
+    assert word.detail == "'n/a', a text, comes before 100, a number"
     (most,) = flags_of("SELECT MAX(speed) FROM player")
     assert most.detail == "'9' is the extreme as text, 100 as a number"
     assert tie.detail == "2 rows sort as (9), such as ('Ann') and ('Bob')"
@@ -300,7 +332,7 @@ def test_the_flags_of_real_gold(shared_data: Path, sandbox: Sandbox) -> None:
     found = Counter((names[flag.key] == "superhero", flag.flag) for flag in flags)
     assert found == {
         (False, Flag.LIMIT_CUTS_TIE): 24,
-        (False, Flag.TEXT_SORTED_AS_NUMBER): 2,
+        (False, Flag.TEXT_SORTED_AS_NUMBER): 8,
         (True, Flag.LIMIT_CUTS_TIE): 3,
         (True, Flag.LIMIT_WITHOUT_ORDER): 1,
     }

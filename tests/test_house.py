@@ -37,6 +37,8 @@ NEEDS_EXTRA = {
     "text2sql/datasets/bare_columns.py": {"sqlglot"},
     "text2sql/datasets/extremes.py": {"sqlglot"},
     "text2sql/datasets/gold_limits.py": {"sqlglot"},
+    "text2sql/datasets/concatenations.py": {"sqlglot"},
+    "text2sql/datasets/parsing.py": {"sqlglot"},
     "text2sql/datasets/row_numbers.py": {"sqlglot"},
     "text2sql/environment.py": {"verifiers", "pydantic"},
     "text2sql/policy/batching.py": {"torch", "transformers"},

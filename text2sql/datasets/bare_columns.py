@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import Finding, Flag, show
 from text2sql.datasets.gold_limits import (
-    AsWritten,
     Unreadable,
     add_visible_ctes,
     column_at,
     own_terms,
 )
+from text2sql.datasets.parsing import AsWritten, parsed
+from text2sql.datasets.parsing import written as _written
 from text2sql.sandbox import QueryResult, Status
 
 _STATISTICS = (
@@ -47,7 +48,7 @@ def bare_columns_of(sql: str) -> list[Bare]:
     if unknown_casts(sql):
         return []
     try:
-        tree = parse_one(sql, dialect=AsWritten)
+        tree = parsed(sql)
         return [bare for node in tree.find_all(exp.Select) for bare in _bare(node)]
     except (SqlglotError, RecursionError, ValueError, Unreadable):
         return []
@@ -187,7 +188,3 @@ def _of_extreme(
     assert isinstance(outer, exp.Select)
     outer.set("expressions", _statistics([f"b_{at}" for at in range(len(names))]))
     return outer
-
-
-def _written(node: exp.Expr) -> str:
-    return node.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)

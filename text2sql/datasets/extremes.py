@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
-from text2sql.datasets.gold_limits import AsWritten, add_visible_ctes
+from text2sql.datasets.gold_limits import add_visible_ctes
+from text2sql.datasets.parsing import parsed, written
 from text2sql.datasets.text_numbers import without_marks
 
 _EXTREME = re.compile(r"\b(?:max|min)\s*\(", re.IGNORECASE)
 _PROBE = """
-SELECT {name}({value}), {name}(CAST({plain} AS REAL)), SUM({value} IS NOT NULL AND NOT ({number}))
+SELECT {name}({value}), {name}(CAST({plain} AS REAL)), SUM(TRIM({value}) <> '' AND NOT ({number}))
 """
 _NUMBER = (
     "typeof({value}) = 'text' AND {value} GLOB '*[0-9]*' "
@@ -31,7 +32,7 @@ def extremes_of(sql: str) -> list[str]:
     if not _EXTREME.search(sql) or unknown_casts(sql):
         return []
     try:
-        tree = parse_one(sql, dialect=AsWritten)
+        tree = parsed(sql)
         return list(dict.fromkeys(_probe(node) for node in _selected(tree)))
     except (SqlglotError, RecursionError, ValueError):
         return []
@@ -55,13 +56,13 @@ def _probe(node: exp.Expr) -> str:
     query = select.copy()
     add_visible_ctes(select, query)
     inner = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    value = inner.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+    value = written(inner)
     name = "MAX" if isinstance(node, exp.Max) else "MIN"
     plain = without_marks(value)
     number = _NUMBER.format(value=value, plain=plain)
     text = _PROBE.format(name=name, value=value, plain=plain, number=number)
-    columns = parse_one(text, dialect=AsWritten)
+    columns = parsed(text)
     query.set("expressions", [column.copy() for column in columns.expressions])
     for part in ("distinct", "order", "limit", "offset"):
         query.set(part, None)
-    return query.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+    return written(query)

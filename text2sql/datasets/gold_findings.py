@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from text2sql.datasets.gold_limits import MORE, Cut, Key
+from text2sql.datasets.text_keys import numeric_text, text_before_number
 from text2sql.datasets.text_numbers import number_in
 from text2sql.sandbox import QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
@@ -18,7 +19,7 @@ class Flag(StrEnum):
     """What may be wrong with a gold query."""
 
     LIMIT_CUTS_TIE = "limit_cuts_tie"
-    """Rows that sort alike stand on both sides of the LIMIT, or ROW_NUMBER counts them, and they
+    """Rows that sort alike stand on both sides of the LIMIT, or a window takes them, and they
     differ."""
     LIMIT_WITHOUT_ORDER = "limit_without_order"
     """There are more rows than the LIMIT takes, and nothing says which."""
@@ -31,10 +32,13 @@ class Flag(StrEnum):
     """A cast names a type that SQLite does not know and takes for another."""
     BARE_COLUMN = "bare_column"
     """A column is neither grouped nor aggregated, and has several values to choose from."""
+    CONCAT_WITHOUT_ORDER = "concat_without_order"
+    """GROUP_CONCAT or JSON_GROUP_ARRAY puts several values together, and nothing says in which
+    order."""
     ASKS_OUTSIDE = "asks_outside"
     """The query asks the clock, the time zone or chance: its answer changes by itself."""
     UNCHECKED = "unchecked"
-    """The query's LIMIT or ROW_NUMBER could not be looked into; the detail says why."""
+    """The query's LIMIT or window could not be looked into; the detail says why."""
 
 
 Finding = tuple[Flag, str]
@@ -196,7 +200,7 @@ def _null_first(view: _View) -> Finding | None:
 
 def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
     """Sort by number what was sorted as text, and see whether other rows come first."""
-    at = _numeric_text(view)
+    at = numeric_text([view.keys(at) for at in range(len(view.rows))])
     text = view.cut.numeric_probe(at) if at is not None else None
     if at is None or text is None or len(view.rows) < 2:
         return None
@@ -210,16 +214,6 @@ def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
     return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
 
 
-def _numeric_text(view: _View) -> int | None:
-    """Return the first sort key whose values, as far as they were read, are numbers in text."""
-    everything = [view.keys(at) for at in range(len(view.rows))]
-    for at in range(len(view.cut.keys)):
-        values = [keys[at] for keys in everything if keys[at] is not None]
-        if values and all(number_in(value) is not None for value in values):
-            return at
-    return None
-
-
 def _first_number(view: _View, at: int, other: _View) -> float | None:
     """Return the number that comes first; None where it is a text that only counts as 0."""
     column = view.columns[at]
@@ -230,14 +224,11 @@ def _first_number(view: _View, at: int, other: _View) -> float | None:
 
 def _text_first(view: _View) -> Finding | None:
     """Find a text that comes before numbers, as it is more than any number to SQLite."""
-    keys = [view.keys(at)[:1] for at in range(len(view.rows))]
-    taken = keys[: view.cut.skip + view.cut.take]
-    texts = [at for at, key in enumerate(taken) if key and isinstance(key[0], str)]
-    numbers = [at for at, key in enumerate(keys) if key and isinstance(key[0], int | float)]
-    if not (texts and numbers) or texts[0] > numbers[-1] or texts[-1] < view.cut.skip:
+    if not view.cut.keys:
         return None
-    detail = f"{keys[texts[0]][0][:40]!r}, a text, comes before {keys[numbers[-1]][0]:g}, a number"
-    return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
+    keys = [view.keys(at)[0] for at in range(len(view.rows))]
+    detail = text_before_number(keys, view.cut.skip, view.cut.take)
+    return (Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)) if detail else None
 
 
 def _where(cut: Cut, detail: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.datasets.bare_columns import bare_columns_of, several_values_of
+from text2sql.datasets.concatenations import concatenations_of, several_parts_of
 from text2sql.datasets.extremes import extremes_of
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import (
@@ -62,9 +63,9 @@ def flag_golds(
     """Return the flags of every gold query that ran, in the order of the questions.
 
     Each distinct query with a LIMIT is run once more, to see what lies beyond; one that sorts
-    numeric text a second time; one that returns a MIN or MAX, or a column beside an aggregate,
-    once for each; one with ROW_NUMBER three times. Raises Text2SqlError when a database cannot be
-    read at all.
+    numeric text a second time; one that returns a MIN, MAX or GROUP_CONCAT, or a column beside an
+    aggregate, once for each; one whose window goes row by row three times. Raises Text2SqlError
+    when a database cannot be read at all.
     """
     ran = [q for q in questions if q.key in golds and golds[q.key].usable]
     probes = _probes(ran, golds)
@@ -75,6 +76,7 @@ def flag_golds(
     for place, findings in chain(
         _look_at_extremes(list(found), sandbox, limits),
         _look_at_bare_columns(list(found), sandbox, limits),
+        _look_at_concatenations(list(found), sandbox, limits),
         _look_at_numbering(digests, sandbox, limits),
     ):
         found[place] += findings
@@ -161,10 +163,19 @@ def _look_at_bare_columns(
         yield place, several_values_of(bare, result)
 
 
+def _look_at_concatenations(
+    places: Sequence[Place], sandbox: Sandbox, limits: Limits
+) -> Iterator[tuple[Place, list[Finding]]]:
+    """Run the probes of every GROUP_CONCAT; what a probe cannot read has no findings."""
+    probes = [(place, probe) for place in places for probe in concatenations_of(place[1])]
+    for place, _, result in _run([(*one, one[1]) for one in probes], sandbox, limits):
+        yield place, several_parts_of(result)
+
+
 def _look_at_numbering(
     places: Mapping[Place, str], sandbox: Sandbox, limits: Limits
 ) -> Iterator[tuple[Place, list[Finding]]]:
-    """Run queries with a ROW_NUMBER in three orders; ``places`` has the digests of gold."""
+    """Run queries whose windows go row by row in three orders; ``places`` has gold's digests."""
     orders = {place: tie_breaks(place[1]) for place in places if not asks_outside(place[1])}
     asked = [(place, query, place) for place, three in orders.items() for query in three]
     found: dict[Place, list[QueryResult]] = {}

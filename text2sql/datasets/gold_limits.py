@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
-from sqlglot import ErrorLevel, exp, parse_one
-from sqlglot.dialects.sqlite import SQLite
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.generators.sqlite import SQLiteGenerator
 
 from text2sql.datasets.gold_casts import unknown_casts
+from text2sql.datasets.parsing import AsWritten, expression, parsed, written
 from text2sql.datasets.text_numbers import without_marks
 
 MORE = 20
@@ -24,18 +23,6 @@ MORE = 20
 
 MOST = 1_000
 """A LIMIT that reaches further is not looked into."""
-
-
-class _Generator(SQLiteGenerator):
-    """Writes the names of types as they are: DECIMAL is not REAL."""
-
-    TYPE_MAPPING: ClassVar[dict[Any, str]] = {}
-
-
-class AsWritten(SQLite):
-    """SQLite's dialect that keeps the types of casts."""
-
-    Generator = _Generator
 
 
 class Unreadable(Exception):
@@ -80,7 +67,7 @@ class Cut:
             return None
         probe, _ = _with_keys(query)
         plain = without_marks(term.sql(AsWritten, comments=False))
-        ordered.set("this", exp.cast(parse_one(plain, dialect=AsWritten), "DOUBLE"))
+        ordered.set("this", exp.cast(expression(plain), "DOUBLE"))
         return _write(probe, self.skip + self.take)
 
     def collation_probe(self, at: int, text: str) -> str | None:
@@ -110,7 +97,7 @@ def cuts_of(sql: str) -> list[Cut]:
     if unknown_casts(sql):
         raise Unreadable("the parser would change a cast to a type that SQLite does not know")
     try:
-        return list(_cuts(parse_one(sql, dialect=AsWritten)))
+        return list(_cuts(parsed(sql)))
     except (SqlglotError, RecursionError, ValueError) as error:
         raise Unreadable(str(error).splitlines()[0][:200]) from error
 
@@ -247,4 +234,4 @@ def add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
 def _write(query: exp.Query, limit: int) -> str:
     query.set("offset", None)
     query.set("limit", exp.Limit(expression=exp.Literal.number(limit + MORE)))
-    return query.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+    return written(query)

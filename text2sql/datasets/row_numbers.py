@@ -1,26 +1,28 @@
-"""ROW_NUMBER over rows that sort alike: which of them comes first is left to chance."""
+"""Windows over rows that sort alike, as ROW_NUMBER's: which comes first is left to chance."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from sqlglot import ErrorLevel, exp, parse_one
+from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import Finding, Flag, show
-from text2sql.datasets.gold_limits import AsWritten
+from text2sql.datasets.parsing import parsed, written
 from text2sql.sandbox import QueryResult, Status
 
-_NUMBERING = re.compile(r"\brow_number\s*\(", re.IGNORECASE)
+_NUMBERING = re.compile(r"\b(?:row_number|first_value|nth_value|lag|lead)\s*\(", re.IGNORECASE)
+_ONE_BY_ONE = (exp.RowNumber, exp.FirstValue, exp.NthValue, exp.Lag, exp.Lead)
+"""Functions that tell rows apart which sort alike."""
 
 
 def tie_breaks(sql: str) -> list[str]:
-    """Return a query as it is, and with the ties of its ROW_NUMBERs broken upwards and downwards.
+    """Return a query as it is, and with the ties of its windows broken upwards and downwards.
 
     Where the three have different results, the data does not determine the answer. Nothing is
-    returned where there is no ROW_NUMBER, or the query cannot be read.
+    returned where no window goes row by row, or the query cannot be read.
     """
     if not _NUMBERING.search(sql) or unknown_casts(sql):
         return []
@@ -31,24 +33,24 @@ def tie_breaks(sql: str) -> list[str]:
 
 
 def numbering_of(results: Sequence[QueryResult], digest: str) -> list[Finding]:
-    """Return what a query says as it is, and with the ties of ROW_NUMBER broken in two ways."""
+    """Return what a query says as it is, and with the ties of its windows broken in two ways."""
     failed = [result.error for result in results if result.status is not Status.OK]
     if failed or results[0].digest != digest:
         reason = failed[0] if failed else "the parser gave another query"
-        return [(Flag.UNCHECKED, f"the rows that ROW_NUMBER counts: {reason}")]
+        return [(Flag.UNCHECKED, f"the rows that a window goes through: {reason}")]
     if len({result.digest for result in results}) == 1:
         return []
     everywhere = set.intersection(*(set(result.rows) for result in results))
     seen = (row for result in results for row in result.rows if row not in everywhere)
     example = next(seen, None)  # none where the rows that are kept are the same
-    detail = "ROW_NUMBER counts rows that sort alike; in another order of them the answer changes"
+    detail = "a window takes rows that sort alike; in another order of them the answer changes"
     such = f", such as by {show(example)}" if example else ""
     return [(Flag.LIMIT_CUTS_TIE, detail + such)]
 
 
 def _broken(sql: str, descending: bool | None) -> str:
-    tree = parse_one(sql, dialect=AsWritten)
-    for number in list(tree.find_all(exp.RowNumber)) if descending is not None else []:
+    tree = parsed(sql)
+    for number in list(tree.find_all(*_ONE_BY_ONE)) if descending is not None else []:
         window, select = number.find_ancestor(exp.Window), number.find_ancestor(exp.Select)
         if window is None or select is None or window.find_ancestor(exp.Select) is not select:
             continue
@@ -57,7 +59,7 @@ def _broken(sql: str, descending: bool | None) -> str:
         breaks = [exp.Ordered(this=_exactly(one), desc=descending) for one in _columns(select)]
         if breaks:
             window.set("order", exp.Order(expressions=[*terms, *breaks]))
-    return tree.sql(AsWritten, comments=False, unsupported_level=ErrorLevel.RAISE)
+    return written(tree)
 
 
 def _exactly(column: exp.Expr) -> exp.Expr:

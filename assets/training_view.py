@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def observer(context: dg.AssetExecutionContext) -> Callable[[Metrics], None]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and value == value
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def read_metrics(folder: Path) -> list[Metrics]:

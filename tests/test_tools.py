@@ -404,7 +404,11 @@ def test_settings_of_a_policy(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"max_turn": 6}', '{"max_turns": 0}', '{"mode": "x"}', '{"max_turns": "6"}'],
+    [
+        *("{", "[]", '{"max_turn": 6}', '{"max_turns": 0}', '{"mode": "x"}', '{"max_turns": "6"}'),
+        *('{"max_turns": NaN}', '{"max_tokens": 2.5}', '{"output_chars": 1e400}'),
+        *('{"query_seconds": NaN}', '{"query_seconds": Infinity}', '{"evidence": "no"}'),
+    ],
 )
 def test_settings_that_cannot_be_used(tmp_path, text):
     (tmp_path / "agent_config.json").write_text(text)

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 from waiting import alive, wait_until
 
-from assets.training_view import read_metrics
+from assets.training_view import observer, read_metrics
 from resources.processes import last_lines
 from resources.trainer import Program, TrainerResource
 from resources.watching import Progress
@@ -111,6 +111,23 @@ def test_child_reports_through_pipes(tmp_path, capfd):
     assert event.metadata["device"].value == "cpu"
     assert event.metadata["path"].value == str(tmp_path)
     assert "hello from trained" in capfd.readouterr().err
+
+
+def test_numbers_that_are_not_finite_are_no_metadata():
+    """JSON has none, and one such value keeps a browser from showing the whole page."""
+
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["demo"]))
+    def trained(context: dg.AssetExecutionContext):
+        observer(context)({"step": 1, "reward": 0.5, "loss": float("inf"), "kl": float("nan")})
+
+    [event] = dg.materialize([trained], partition_key="demo").get_asset_observation_events()
+    shown = event.event_specific_data.asset_observation.metadata
+    assert {name: one.value for name, one in shown.items()} == {"step": 1, "reward": 0.5}
+
+
+def test_last_lines_have_no_colours(tmp_path):
+    (tmp_path / "log").write_bytes(b"\x1b[1;36m(pid=1)\x1b[0;0m \x1b[31mERROR\x1b[0m no room\n")
+    assert last_lines(tmp_path / "log") == "(pid=1) ERROR no room"
 
 
 def test_crash_shows_the_last_lines(tmp_path):

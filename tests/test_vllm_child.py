@@ -448,6 +448,7 @@ def test_a_log_is_read_from_where_its_server_began(tmp_path):
         "(APIServer pid=1) ",
         "ERROR 11-30 10:00:00 [core.py:700] ",
         "(EngineCore_DP0 pid=12) ERROR 11-30 10:00:00 [core.py:700] ",
+        "\x1b[1;36m(EngineCore pid=12)\x1b[0;0m \x1b[31mERROR\x1b[0m 11-30 10:00:00 [core.py:700] ",
     ],
 )
 def test_the_first_error_is_found_behind_every_prefix(tmp_path, prefix):

@@ -16,13 +16,16 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def last_lines(log: Path, characters: int = 2000) -> str:
-    """Return the end of a log file, at most ``characters`` long; in whole lines, if it has any."""
+    """Return the end of a log file, at most ``characters`` long; in whole lines, if it has any.
+
+    Escape sequences that colour it are left out.
+    """
     if not log.is_file():
         return ""
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 4 * (characters + 1)))  # a character has four bytes at most
-        return end_of(file.read().decode("utf-8", errors="replace"), characters)
+        return end_of(without_colors(file.read().decode("utf-8", errors="replace")), characters)
 
 
 def end_of(text: str, characters: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -40,9 +41,9 @@ class AgentSettings:
         if self.mode not in ("agentic", "single_turn"):
             raise Text2SqlError(f"mode is {self.mode!r}; it must be agentic or single_turn.")
         for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
-                raise Text2SqlError(f"{name} is {value!r}; it must be at least {least}.")
+            _require_number(name, getattr(self, name), least)
+        if not isinstance(self.evidence, bool):
+            raise Text2SqlError(f"evidence is {self.evidence!r}; it must be true or false.")
 
     @property
     def budget(self) -> Budget:
@@ -75,6 +76,15 @@ _LEAST: dict[str, float] = {
     "sample_rows": 1,
     "query_seconds": 0.001,
 }
+
+
+def _require_number(name: str, value: Any, least: float) -> None:
+    """Refuse what is no finite number, no whole one where ``least`` is, or too small."""
+    whole = isinstance(least, int)
+    fine = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not fine or not least <= value < math.inf:
+        kind = "a whole number, at least" if whole else "a number of at least"
+        raise Text2SqlError(f"{name} is {value!r}; it must be {kind} {least}.")
 
 
 def _read(path: Path, names: set[str]) -> dict[str, Any]:

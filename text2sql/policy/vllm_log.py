@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from text2sql.processes import end_of
+from text2sql.processes import end_of, without_colors
 
 _READ_BYTES = 500_000
 _END_CHARS = 1500
@@ -49,4 +49,4 @@ def _read(log: Path, start: int) -> str:
         return ""
     with log.open("rb") as file:
         file.seek(max(start, size(log) - _READ_BYTES))
-        return file.read().decode("utf-8", errors="replace")
+        return without_colors(file.read().decode("utf-8", errors="replace"))

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import math
+import os
+import shutil
 import subprocess
 import sys
 from random import Random
@@ -233,6 +236,72 @@ def test_what_is_no_model_is_refused_in_one_sentence(tmp_path, folder):
     (tmp_path / "config.json").write_text('{"model_type": "no-such-model"}')
     with pytest.raises(Text2SqlError, match="could not be loaded"):
         LocalPolicy(tmp_path)
+
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def lacking_a_shard(folder):
+    (folder / WEIGHTS).rename(folder / "model-00001-of-00002.safetensors")
+    names = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
+    (folder / INDEX).write_text(json.dumps({"weight_map": names}))
+
+
+def without_end(folder):
+    (folder / "generation_config.json").unlink()
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = json.loads((folder / name).read_text())
+        settings.pop("eos_token", None)
+        settings.pop("eos_token_id", None)
+        (folder / name).write_text(json.dumps(settings))
+
+
+def with_more_layers(folder):
+    settings = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 3}
+    (folder / "config.json").write_text(json.dumps(settings | {"layer_types": None}))
+
+
+def spoilt(folder):
+    from safetensors.torch import load_file, save_file
+
+    weights = {name: value * math.nan for name, value in load_file(folder / WEIGHTS).items()}
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+
+
+DAMAGES = [
+    (lambda f: os.truncate(f / WEIGHTS, 5000), "is 5000 bytes long; its header says"),
+    (lambda f: (f / WEIGHTS).write_bytes(bytes(5000)), "cannot be read as safetensors"),
+    (lambda f: (f / WEIGHTS).write_text("version https://git-lfs.github.com/spec"), "git lfs pull"),
+    (lambda f: (f / WEIGHTS).rename(f / "model-00001-of-00002.safetensors"), "and neither model"),
+    (lambda f: (f / WEIGHTS).rename(f / "adapter_model.safetensors"), "an adapter's weights"),
+    (lambda f: (f / INDEX).write_text('{"weight_map": []}'), "says of no tensor"),
+    (lambda f: (f / "config.json").write_text("["), r"config\.json cannot be read as JSON"),
+    (lambda f: (f / "tokenizer.json").write_text("{"), "The tokenizer in .* could not be loaded"),
+    (lambda f: [file.unlink() for file in f.glob("tokenizer*")], "has no tokenizer"),
+    (lambda f: (f / "chat_template.jinja").unlink(), "has no chat template"),
+    (lacking_a_shard, "lacks model-00002-of-00002"),
+    (without_end, "does not say which token ends a reply"),
+    (with_more_layers, r"lacks model\.layers\.2\..*, one of 11 tensors"),
+    (spoilt, "no finite numbers"),
+]
+
+
+@pytest.mark.parametrize(("harm", "said"), DAMAGES, ids=[said for _, said in DAMAGES])
+def test_a_damaged_model_is_refused_in_one_sentence(tmp_path, folder, harm, said):
+    shutil.copytree(folder, tmp_path / "model")
+    harm(tmp_path / "model")
+    with pytest.raises(Text2SqlError, match=said) as refusal:
+        LocalPolicy(tmp_path / "model")
+    assert "\n" not in str(refusal.value) and str(tmp_path) in str(refusal.value)
+
+
+def test_a_chat_template_that_cannot_write_a_conversation_is_named(tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "model")
+    (tmp_path / "model" / "chat_template.jinja").write_text("{{ raise_exception('No tools.') }}")
+    policy = LocalPolicy(tmp_path / "model")
+    with pytest.raises(Text2SqlError, match=r"template of model .* \(No tools\.\): take"):
+        policy.encode([{"role": "user", "content": "?"}], [])
+    asyncio.run(policy.close())
 
 
 def test_without_torch_the_extra_is_named(folder):

@@ -10,9 +10,10 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.adapter import read_adapter
 from text2sql.policy.open import open_policy, policy_directory
 from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import tensors
 from text2sql.settings import AgentSettings
 from text2sql.training.prime_rl import progress
-from text2sql.training.prime_rl.assemble import assemble, tensors, verify_weights
+from text2sql.training.prime_rl.assemble import assemble, verify_weights
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.progress import MergedMetrics, alarm_of, shown
 from text2sql.training.prime_rl.resume import (

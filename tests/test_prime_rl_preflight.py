@@ -1,6 +1,8 @@
 """What is checked before prime-rl is started, with stand-ins for it and for nvidia-smi."""
 
+import json
 import socket
+import struct
 
 import pytest
 from prime_rl_place import FULL, Place
@@ -105,7 +107,10 @@ def test_a_disk_that_is_too_small(place, monkeypatch):
     model = place.folder / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
+    size = 1 << 43  # a sparse file: 8 TiB that take no place
+    header = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
     with (model / "model.safetensors").open("wb") as file:
-        file.truncate(1 << 43)  # a sparse file: 8 TiB that take no place
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + size)
     with pytest.raises(Text2SqlError, match="free some, set checkpoints_kept lower"):
         check(place, monkeypatch, model=str(model), **FULL)

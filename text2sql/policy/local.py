@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from text2sql.errors import Text2SqlError
 from text2sql.policy.base import ContextOverflow, Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.calls import parse_calls
 from text2sql.policy.loading import load_model, stop_tokens
@@ -62,13 +63,24 @@ class ModelPolicy:
         return self.reply(request, tools)
 
     def encode(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[int]:
-        """Return the tokens of a conversation, up to where the assistant's next turn begins."""
-        tokens: list[int] = self.tokenizer.apply_chat_template(
-            [_with_parsed_arguments(message) for message in messages],
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            return_dict=False,
-        )
+        """Return the tokens of a conversation, up to where the assistant's next turn begins.
+
+        Raises Text2SqlError where the chat template cannot write it.
+        """
+        from jinja2 import TemplateError
+
+        try:
+            tokens: list[int] = self.tokenizer.apply_chat_template(
+                [_with_parsed_arguments(message) for message in messages],
+                tools=list(tools) or None,
+                add_generation_prompt=True,
+                return_dict=False,
+            )
+        except TemplateError as error:
+            raise Text2SqlError(
+                f"The chat template of {self.info.name} cannot write this conversation "
+                f"({error}): take the template of a model that calls tools."
+            ) from error
         return tokens
 
     async def write(self, prompt: list[int], sampling: Sampling, stream: random.Random) -> Request:

@@ -21,6 +21,7 @@ from text2sql.policy.places import policy_name
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.vllm_command import HOST, VllmOptions, command, environment
 from text2sql.policy.vllm_python import INSTALL, VllmPython, find_vllm
+from text2sql.policy.weights import require_whole
 from text2sql.processes import GuardedProcess
 
 _log = logging.getLogger(__name__)
@@ -76,6 +77,9 @@ class VllmServer:
         taken, arguments that make no sense.
         """
         self._require_base()
+        for folder in (self.directory, self.adapter.base if self.adapter else None):
+            if folder:
+                require_whole(folder)
         python = ready_python(self.options)
         self.port = _bindable_port(self.port)
         self._prepared = python, self._arguments(python)

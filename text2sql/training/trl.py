@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +29,7 @@ from text2sql.training.output import start_afresh, write_policy
 from text2sql.training.progress import MetricsFile, report_to_dagster
 from text2sql.training.usage import misuse
 
+_say = partial(print, flush=True)
 _MICRO_BATCH = 32  # rollouts in one backward pass
 _PAD = 32
 _NO_ADVANTAGE = 1e-6  # equal rewards leave rounding errors of some 1e-8
@@ -215,10 +217,6 @@ def _progress(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
             mark_complete(run, state.global_step)
 
     return Progress()
-
-
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
 
 
 def _shown(line: dict[str, Any], steps: int) -> str:

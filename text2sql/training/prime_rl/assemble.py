@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from text2sql.policy.adapter import CONFIG as _ADAPTER_CONFIG
 from text2sql.policy.adapter import RECORD, Adapter
 from text2sql.policy.adapter import WEIGHTS as _ADAPTER
 from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
+from text2sql.policy.weights import INDEX, tensors
 from text2sql.settings import CONFIG_NAME, AgentSettings
 from text2sql.training.prime_rl.toml import LORA_NAME
 
@@ -27,8 +26,6 @@ _FROM_BASE = (
     "preprocessor_config.json",
     "video_preprocessor_config.json",
 )
-_INDEX = "model.safetensors.index.json"
-_MAX_HEADER = 100_000_000
 
 
 def assemble(
@@ -69,10 +66,10 @@ def verify_weights(folder: Path) -> dict[str, str]:
     """
     if not (folder / "STABLE").is_file():
         raise Text2SqlError(f"{folder} has no STABLE: its weights were not written to their end.")
-    index = folder / _INDEX
+    index = folder / INDEX
     if index.is_file():
         promised = read_object(index).get("weight_map", {})
-        names = [_INDEX, *sorted(set(promised.values()))]
+        names = [INDEX, *sorted(set(promised.values()))]
         held = {tensor: name for name in names[1:] for tensor in tensors(folder / name)}
         if held != promised:
             odd = sorted(set(held.items()) ^ set(promised.items()))[0]
@@ -84,28 +81,6 @@ def verify_weights(folder: Path) -> dict[str, str]:
         tensors(folder / found[0])
         names = found + ([_ADAPTER_CONFIG] if found == [_ADAPTER] else [])
     return {name: _sha256(folder / name) for name in names}
-
-
-def tensors(file: Path) -> list[str]:
-    """Return the names of the tensors in a safetensors file whose bytes are all there.
-
-    Raises Text2SqlError where the header cannot be read or the file has another size than it
-    says. The format: https://huggingface.co/docs/safetensors
-    """
-    try:
-        with file.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            if length > _MAX_HEADER:
-                raise ValueError(f"its header would be {length} bytes long")
-            header = json.loads(stream.read(length))
-            header.pop("__metadata__", None)
-            end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-            size = stream.seek(0, os.SEEK_END)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
-        raise Text2SqlError(f"{file} cannot be read as safetensors: {error}.") from error
-    if size != 8 + length + end:
-        raise Text2SqlError(f"{file} is {size} bytes long; its header says {8 + length + end}.")
-    return list(header)
 
 
 def _record(broadcast: Path, base: Path, target: Path, files: dict[str, str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from text2sql.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.policy.gpu import Gpu, require_memory, visible_gpus
+from text2sql.policy.weights import require_whole
 from text2sql.training.prime_rl.dry_run import dry_run
 from text2sql.training.prime_rl.files import RunFiles, check_prompts
 from text2sql.training.prime_rl.installed import check_environment, prime_rl_commit
@@ -83,13 +84,14 @@ def _check_machine(settings: SingleNode) -> str:
 
 
 def weight_bytes(model: Path) -> int:
-    """Return the size of a model's weights; raises Text2SqlError where it is no model."""
+    """Return the size of a model's weights; raises Text2SqlError where it is no whole model."""
     size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
     if not size or not (model / "config.json").is_file():
         raise Text2SqlError(
             f"The base model {model} is no directory with config.json and *.safetensors: fetch it "
             f"first, with hf download {model} --local-dir DIRECTORY, and name the directory."
         )
+    require_whole(model)
     return size
 
 

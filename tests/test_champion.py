@@ -142,7 +142,8 @@ def test_show_and_history_for_people_and_programs(root):
     shown = json.loads(called("show", "--json").stdout)
     assert (shown["training_run"], shown["problem"]) == ("august", "")
     assert "outcomes" not in shown
-    assert [one["number"] for one in json.loads(called("history", "--json").stdout)] == [1, 2, 3]
+    lines = called("history", "--json").stdout.splitlines()
+    assert [json.loads(line)["number"] for line in lines] == [1, 2, 3]
     assert "passed   accuracy_holds: Fine." in called("show").stdout
     listed = called("history").stdout
     assert "training run" in listed and listed.count("better") == 3 and "(3 rows)" in listed

@@ -212,6 +212,18 @@ def test_ctrl_c_ends_it_quietly(shop):
     assert (process.returncode, out, err.strip()) == (130, b"", b"")
 
 
+def test_ctrl_c_while_it_loads_ends_it_quietly(tmp_path):
+    (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)")
+    named = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(
+        [*COMMAND, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=named
+    ) as process:
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (-signal.SIGINT, b"", b"")
+
+
 def _await_worker(pid: int) -> None:
     """Wait until the program has a worker process that uses processor time."""
     deadline = time.monotonic() + 30

@@ -12,7 +12,7 @@ from text2sql.policy.places import policy_name
     ("directory", "name"),
     [
         ("/models/qwen3-4b", "qwen3-4b"),
-        ("/root/training/june/0f3a/policy", "june"),
+        ("/kept/training/june/0f3a/policy", "june"),
         ("/models/shop/policy", "shop"),
         ("/policy", "policy"),
     ],

@@ -238,6 +238,14 @@ def test_ids_and_names_that_are_no_text_are_told_beside_what_is_readable(tmp_pat
     desk.load()
 
 
+def test_of_no_question_there_is_no_line(tmp_path):
+    url = f"sqlite:///{tmp_path / 'reporting.sqlite'}"
+    ReportingStore(url).close()
+    for words in ("questions list", "answers list"):
+        listed = CliRunner().invoke(cli, [*words.split(), "--json", "--reporting", url])
+        assert (listed.exit_code, listed.output) == (0, "")
+
+
 def test_a_file_is_imported_whole_or_not_at_all(desk):
     desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?", "database": "nowhere"})
     assert "'nowhere'" in desk.fails("questions", "import", str(desk.file))

@@ -32,7 +32,7 @@ _BOUNDS = (
     ("infrastructure", "share of rollouts that servers and workers may have spoilt"),
 )
 _reason = click.option("--reason", required=True, help="Why; it is kept in the history.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group(cls=NamingGroup)
@@ -75,12 +75,13 @@ def show(as_json: bool) -> None:
 
 
 @command.command("history")
-@_json
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def show_history(as_json: bool) -> None:
     """List every champion, the earliest first; the last one answers now."""
     past = history(local_root())
     if as_json:
-        click.echo(json.dumps([_plain(record) for record in past]))
+        for record in past:
+            click.echo(json.dumps(_plain(record)))
         return
     rows = [tuple(str(row.get(_field(name), "")) for name in _COLUMNS) for row in map(_told, past)]
     click.echo(format_table(_COLUMNS, tuple(rows), len(rows), most=len(rows)))

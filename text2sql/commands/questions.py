@@ -88,7 +88,11 @@ def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
     from text2sql.reporting.question_table import QuestionTable
 
     found = QuestionTable(store).read(group)
-    click.echo(show.as_lines(found) if as_json else show.as_list(found))
+    if as_json:
+        for line in show.as_lines(found):
+            click.echo(line)
+    else:
+        click.echo(show.as_list(found))
 
 
 @command.command()

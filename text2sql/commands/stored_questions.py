@@ -38,11 +38,11 @@ def as_list(found: QuestionList) -> str:
     return "\n".join([format_table(_COLUMNS, rows, len(rows), most=len(rows)), *problems])
 
 
-def as_lines(found: QuestionList) -> str:
+def as_lines(found: QuestionList) -> list[str]:
     """Return a JSON object a line; an unreadable row's has its ``id`` and the ``problem``."""
     objects = [_fields(question) for question in found.readable]
     objects += [{"id": id, "problem": problem} for id, problem in found.unreadable.items()]
-    return "\n".join(json.dumps(one, ensure_ascii=False) for one in objects)
+    return [json.dumps(one, ensure_ascii=False) for one in objects]
 
 
 def import_text(report: ImportReport) -> str:

@@ -55,22 +55,22 @@ class LocatedRollouts(Sequence[Located]):
         return len(self.rollouts)
 
     @overload
-    def __getitem__(self, place: int) -> Located: ...
+    def __getitem__(self, index: int) -> Located: ...
     @overload
-    def __getitem__(self, place: slice) -> LocatedRollouts: ...
-    def __getitem__(self, place: int | slice) -> Located | LocatedRollouts:
-        if isinstance(place, slice):
-            return self.select(range(len(self))[place])
-        place = range(len(self))[place]
-        file, line = self._places[2 * place : 2 * place + 2]
-        return Located(self.rollouts[place], Place(self._files[file], line))
+    def __getitem__(self, index: slice) -> LocatedRollouts: ...
+    def __getitem__(self, index: int | slice) -> Located | LocatedRollouts:
+        if isinstance(index, slice):
+            return self.select(range(len(self))[index])
+        index = range(len(self))[index]
+        file, line = self._places[2 * index : 2 * index + 2]
+        return Located(self.rollouts[index], Place(self._files[file], line))
 
-    def select(self, places: Iterable[int]) -> LocatedRollouts:
+    def select(self, indices: Iterable[int]) -> LocatedRollouts:
         """Return some of the rollouts in another order."""
-        chosen = array("L", places)
+        chosen = array("L", indices)
         selected = copy(self)
         selected.rollouts = self.rollouts.select(chosen)
-        both = (self._places[2 * place : 2 * place + 2] for place in chosen)
+        both = (self._places[2 * index : 2 * index + 2] for index in chosen)
         selected._places = array("L", chain.from_iterable(both))
         return selected
 
@@ -102,7 +102,7 @@ def read_located(
             if known < 0 or known >= start or not found.rollouts[known].valid:
                 chosen[slot] = len(found)
                 found.append(rollout, file, line)
-    return found.select(place for place in chosen if place >= 0)
+    return found.select(index for index in chosen if index >= 0)
 
 
 def whole_rows(places: Iterable[Place]) -> Iterator[tuple[Place, dict[str, Any]]]:

@@ -49,28 +49,28 @@ class RolloutTable(Sequence[Rollout]):
         return map(self._unpack, self._order)
 
     @overload
-    def __getitem__(self, place: int) -> Rollout: ...
+    def __getitem__(self, index: int) -> Rollout: ...
     @overload
-    def __getitem__(self, place: slice) -> RolloutTable: ...
-    def __getitem__(self, place: int | slice) -> Rollout | RolloutTable:
-        if isinstance(place, slice):
-            return self.select(range(len(self))[place])
-        return self._unpack(self._order[place])
+    def __getitem__(self, index: slice) -> RolloutTable: ...
+    def __getitem__(self, index: int | slice) -> Rollout | RolloutTable:
+        if isinstance(index, slice):
+            return self.select(range(len(self))[index])
+        return self._unpack(self._order[index])
 
     def keys(self) -> Iterator[str]:
         """Yield the rollouts' question keys, far faster than the rollouts."""
         for row in self._order:
             yield self._values[_KEY.unpack_from(self._rows, row * _FORM.size)[0]]
 
-    def select(self, places: Iterable[int]) -> RolloutTable:
+    def select(self, indices: Iterable[int]) -> RolloutTable:
         """Return some of the rollouts in another order; nothing is copied."""
         selected = copy(self)
-        selected._order = array("L", (self._order[place] for place in places))
+        selected._order = array("L", (self._order[index] for index in indices))
         return selected
 
     def where(self, holds: Callable[[Rollout], bool]) -> RolloutTable:
         """Return those rollouts for which something holds; nothing is copied."""
-        return self.select(place for place, rollout in enumerate(self) if holds(rollout))
+        return self.select(index for index, rollout in enumerate(self) if holds(rollout))
 
     def _pack(self, rollout: Rollout) -> bytes:
         origin = (rollout.policy, rollout.mode, rollout.run_id, *rollout.drawn_as)
@@ -136,10 +136,10 @@ class RolloutTable(Sequence[Rollout]):
 
 def by_question(rollouts: Sequence[Rollout]) -> Iterator[tuple[str, list[Rollout]]]:
     """Yield each question's key and its valid rollouts by sample, one question after the other."""
-    places: dict[str, array[int]] = {}
-    for place, key in enumerate(_keys(rollouts)):
-        places.setdefault(key, array("L")).append(place)
-    for key, found in places.items():
+    indices: dict[str, array[int]] = {}
+    for index, key in enumerate(_keys(rollouts)):
+        indices.setdefault(key, array("L")).append(index)
+    for key, found in indices.items():
         valid = (one for one in map(rollouts.__getitem__, found) if one.valid)
         yield key, sorted(valid, key=lambda one: one.sample)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from text2sql.errors import Text2SqlError
+from text2sql.redirects import NoRedirects
 
 if TYPE_CHECKING:
     import aiohttp
@@ -145,7 +146,7 @@ def fetch(url: str, api_key: str, seconds: float) -> Answer:
     headers = authorization(api_key)
     proxy = proxy_for(url)
     ways = urllib.request.ProxyHandler({urllib.parse.urlsplit(url).scheme: proxy} if proxy else {})
-    opener = urllib.request.build_opener(ways, _NoRedirects())
+    opener = urllib.request.build_opener(ways, NoRedirects())
     try:
         with opener.open(urllib.request.Request(url, headers=headers), timeout=seconds) as found:
             content = _unpacked(found.read(MOST_BYTES), found.headers)
@@ -156,11 +157,6 @@ def fetch(url: str, api_key: str, seconds: float) -> Answer:
         raise NoAnswer(str(error.reason)) from error
     except (OSError, EOFError, zlib.error, http.client.HTTPException, ValueError) as error:
         raise NoAnswer(_reason(error)) from error
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Leave the answer as it is: a key must not travel to another server."""
 
 
 def authorization(api_key: str) -> dict[str, str]:

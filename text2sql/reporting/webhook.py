@@ -7,13 +7,12 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message as Headers
 from http.client import HTTPException
-from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from text2sql.errors import Text2SqlError
+from text2sql.redirects import NoRedirects
 from text2sql.reporting.addresses import address_parts
 from text2sql.reporting.delivery import DeliveryError, Message
 from text2sql.reporting.markdown import words
@@ -22,14 +21,6 @@ from text2sql.reporting.notice import Notice
 _SECONDS = 20
 _BUSY = (429, 502, 503, 504)
 _ATTEMPTS = 3
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str,
-        headers: Headers, newurl: str,
-    ) -> None:  # fmt: skip
-        """Follow none: the report goes where it was meant to go, or nowhere."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ class Webhook:
         return str(urlsplit(self.address).hostname)
 
     def _post(self, request: urllib.request.Request) -> int:
-        opener = urllib.request.build_opener(_NoRedirects)
+        opener = urllib.request.build_opener(NoRedirects)
         try:
             with opener.open(request, timeout=_SECONDS) as answer:
                 return int(answer.status)

@@ -139,6 +139,13 @@ def test_one_nudge_then_no_action(play):
     assert (episode.stop_reason, episode.turns, episode.sql) == ("no_action", 2, None)
 
 
+def test_a_call_in_a_thought_that_is_never_closed_is_none(play):
+    thought = f"<think>\nI submit it.\n{XML}"
+    episode, requests = play(says(thought), says(thought))
+    assert requests[1]["messages"][-1] == {"role": "user", "content": NUDGE}
+    assert (episode.stop_reason, episode.sql, episode.tool_log) == ("no_action", None, [])
+
+
 def test_a_nudge_that_helps(play):
     episode, _ = play(says(""), submits(QUERY))
     assert episode.stop_reason == "submit"

@@ -54,6 +54,7 @@ def probed(step, model=None):
         (calls(("run_sql", {"sql": "SELECT 1"}), content="Hm.</think>"), "warn", "its thoughts"),
         (says(f"I look.\n{XML}"), "fail", "in the content: the server does not parse"),
         (says(None, reasoning=f"So I call\n{XML}"), "fail", "in its reasoning"),
+        (says(f"<think>So I call\n{XML}"), "fail", "in its reasoning"),
         (says(None), "fail", "may have swallowed"),
         (completion({"content": None, "tool_calls": []}, "tool_calls"), "fail", "swallowed"),
         (completion({"content": "So many"}, "length"), "warn", "1024 tokens without a call"),

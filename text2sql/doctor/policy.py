@@ -26,6 +26,7 @@ from text2sql.policy.replies import calls_in, content_text
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.server import api_root
 from text2sql.prompts import AGENT_INSTRUCTIONS
+from text2sql.thinking import split_thinking
 from text2sql.tools import TOOL_NAMES, TOOL_SCHEMAS
 
 FLAGS = (
@@ -119,7 +120,8 @@ def judged(message: dict[str, Any], finish: str, model: str) -> Finding:
     if parse_calls(content, TOOL_NAMES)[0]:
         found = f"the calls of {model} come back in the content: the server does not parse them"
         return Finding("tool calls", State.FAIL, found, FLAGS)
-    if "<tool_call>" in str(message.get("reasoning") or message.get("reasoning_content") or ""):
+    thought = str(message.get("reasoning") or message.get("reasoning_content") or "")
+    if "<tool_call>" in thought + split_thinking(content)[0]:
         found = f"the calls of {model} come back in its reasoning"
         return Finding("tool calls", State.FAIL, found, FLAGS)
     if finish == "length":

@@ -345,6 +345,47 @@ def test_what_a_server_wants_written_otherwise_is():
     assert last["messages"][2] == {"role": "assistant", "content": "a"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "`temperature` and `top_p` cannot both be specified for this model",
+        "Unsupported parameter: 'top_p' is not supported with this model.",
+    ],
+)
+def test_a_nucleus_that_is_no_limit_is_left_out_where_it_is_refused(words):
+    reply, server = complete(fails(400, words), says("fine"))
+    assert reply.content == "fine"
+    assert ["top_p" in body for body in server.requests] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "System role not supported",
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+    ],
+)
+def test_what_the_system_should_say_the_user_says_where_a_template_has_no_system(words):
+    reply, server = complete(fails(400, words), says("fine"))
+    assert reply.content == "fine"
+    assert server.requests[1]["messages"] == [{"role": "user", "content": "s\n\nq"}]
+
+
+def test_a_limit_on_the_nucleus_is_never_left_out():
+    async def run(url):
+        policy = ServerPolicy(url, "m", retry=QUICK)
+        try:
+            await policy.complete(MESSAGES, [], Sampling(top_p=0.9))
+        finally:
+            await policy.close()
+
+    with (
+        ScriptedServer([fails(400, "'top_p' is not supported")]) as server,
+        pytest.raises(InfrastructureError, match="top_p"),
+    ):
+        asyncio.run(run(server.url))
+
+
 def test_a_key_that_a_server_repeats_is_not_told():
     for status in (200, 400, 500):
         with pytest.raises(InfrastructureError, match=r"\[key\]") as caught:

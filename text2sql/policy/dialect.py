@@ -24,6 +24,17 @@ _EXTRA = re.compile(
     r"|\breasoning(?:_content|_details)?\b.*(?:extra|not\s(?:permitted|allowed|supported)|unsup)",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_TOP_P = re.compile(
+    r"top_p.*(?:cannot\sboth|not\s(?:permitted|allowed|supported)|unsupported|only\sone)"
+    r"|(?:unsupported|unexpected|unknown|unrecogni[sz]ed).*\btop_p\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_WHOLE_NUCLEUS = re.compile(rb'"top_p": 1(?:\.0)?[,}]')
+_NO_SYSTEM = re.compile(
+    r"system\s(?:role|message|prompt)s?\W.*not\s(?:supported|allowed)"
+    r"|not\s(?:support|allow).*\bsystem\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class Dialect:
@@ -32,7 +43,7 @@ class Dialect:
     def __init__(self, model: str) -> None:
         self._model = model
         self._limit = "max_tokens"
-        self._reasoning = True
+        self._reasoning = self._top_p = self._system = True
 
     def body(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -40,11 +51,13 @@ class Dialect:
         """Return a request; half of a surrogate pair becomes a question mark, as servers want."""
         payload: dict[str, Any] = {
             "model": self._model,
-            "messages": [self._sent(message) for message in messages],
+            "messages": [self._sent(message) for message in self._opened(messages)],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             self._limit: sampling.max_tokens,
         }
+        if not self._top_p and sampling.top_p == 1.0:
+            del payload["top_p"]
         if tools:
             payload["tools"] = list(tools)
         return json.dumps(payload, ensure_ascii=False).encode("utf-8", errors="replace")
@@ -62,7 +75,26 @@ class Dialect:
                 _log.warning("The server takes no reasoning in the history: it is left out.")
             self._reasoning = False
             return True
+        return self._learns_less(reason, body)
+
+    def _learns_less(self, reason: str, body: bytes) -> bool:
+        """Leave out a nucleus that is no limit, and give the user what the system should say."""
+        if _NO_TOP_P.search(reason) and _WHOLE_NUCLEUS.search(body):
+            self._top_p = False
+            return True
+        if _NO_SYSTEM.search(reason) and b'"role": "system"' in body:
+            if self._system:
+                _log.warning("The server takes no system message: the user says what it held.")
+            self._system = False
+            return True
         return False
+
+    def _opened(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages; the first two as one where the server takes no system message."""
+        if self._system or len(messages) < 2 or messages[0]["role"] != "system":
+            return messages
+        system, user, *rest = messages
+        return [{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest]
 
     def _sent(self, message: Message) -> Mapping[str, Any]:
         if self._reasoning or not any(key in message for key in REASONING):

@@ -83,7 +83,7 @@ def roles(request, postgresql_server):
     }
     if request.param == "writer":
         theirs = "tables belong to the role reports_writer, which made them, and the schema reports"
-        assert f"0003\nwarning: the {theirs} to reports_owner: an" in upgraded(urls["writer"])
+        assert f"0003\nwarning: the {theirs} to reports_owner: only" in upgraded(urls["writer"])
         assert f"permission denied for table reporting_version; the {theirs}" in upgraded(
             urls["owner"]
         )
@@ -134,6 +134,17 @@ def test_the_roles_may_do_what_they_need_and_no_more(roles, tmp_path):
     wanted = "role reports_reader needs that right, or reports_owner, which owns the tables"
     with ReportingStore(roles["reader"]) as store, pytest.raises(InfrastructureError, match=wanted):
         store.write_answer(_answer(question, "city"))
+
+
+def test_a_role_that_works_in_a_schema_of_the_superuser_is_not_warned(postgresql_server):
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN; CREATE SCHEMA place")
+        connection.execute("GRANT USAGE, CREATE ON SCHEMA place TO app")
+        connection.execute("ALTER ROLE app SET search_path = place")
+        said = upgraded(postgresql_server.replace("postgres:@", "app:@"))
+        connection.execute("DROP SCHEMA place CASCADE; DROP OWNED BY app; DROP ROLE app")
+    assert "to 0003" in said and "warning" not in said
 
 
 def test_the_page_names_every_check():

@@ -11,7 +11,8 @@ from sqlalchemy.exc import DBAPIError
 _PAGE = 'see "Tables that the wrong role owns" in docs/reports.md'
 _QUERY = """
 SELECT current_user AS role, place.nspname AS schema, theirs.rolname AS schema_owner,
-       theirs.rolcanlogin AS logs_in, pg_get_userbyid(made.relowner) AS tables_owner
+       theirs.rolcanlogin AND NOT theirs.rolsuper AS logs_in,
+       pg_get_userbyid(made.relowner) AS tables_owner
 FROM pg_namespace AS place
 JOIN pg_roles AS theirs ON theirs.oid = place.nspowner
 JOIN pg_class AS made ON made.relnamespace = place.oid AND made.relname = 'questions'
@@ -23,8 +24,8 @@ WHERE place.nspname = current_schema()
 class Owners:
     """The role that asks, its schema with its owner, and the owner of the tables in it.
 
-    ``logs_in`` tells whether the schema's owner is somebody's role, as in docs/reports.md, or one
-    that nobody uses, as PostgreSQL's own of the schema public.
+    ``logs_in`` tells whether the schema's owner is a role for its tables, as in docs/reports.md:
+    neither a superuser nor one that nobody uses, as PostgreSQL's own of the schema public.
     """
 
     role: str
@@ -42,8 +43,8 @@ class Owners:
         """Return whose the tables are, whose they should be, and where the statements stand."""
         return (
             f"the tables belong to the role {self.tables_owner}, which made them, and the schema"
-            f" {self.schema} to {self.schema_owner}: an administrator gives them to"
-            f" {self.schema_owner}, {_PAGE}"
+            f" {self.schema} to {self.schema_owner}: only {self.tables_owner} can upgrade them,"
+            f" until an administrator gives them to {self.schema_owner}, {_PAGE}"
         )
 
 

@@ -7,7 +7,7 @@ import socket
 import dagster as dg
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 
-from pipelines.orphans import HOST_TAG, OWNER_TAG, is_orphan
+from pipelines.orphans import HOST_TAG, OWNER_TAG, PROCESS_TAG, is_orphan
 
 
 class LocalRunLauncher(dg.DefaultRunLauncher):
@@ -25,8 +25,7 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         """
         run = context.dagster_run
         tags = {HOST_TAG: socket.gethostname()}
-        if OWNER_TAG in run.tags:
-            tags[OWNER_TAG] = ""
+        tags |= {tag: "" for tag in (OWNER_TAG, PROCESS_TAG) if tag in run.tags}
         self._instance.add_run_tags(run.run_id, tags)
         super().launch_run(context)
 
@@ -36,10 +35,11 @@ class LocalRunLauncher(dg.DefaultRunLauncher):
         Where that is gone, the run has ended already.
         """
         run = self._instance.get_run_by_id(run_id)
-        if run is None or run.is_finished or not run.tags.get(OWNER_TAG):
+        gone = run is not None and is_orphan(run)
+        if run is None or run.is_finished or not (gone or run.tags.get(OWNER_TAG)):
             return super().terminate(run_id)
         self._instance.report_run_canceling(run)
-        if is_orphan(run):
+        if gone:
             self._instance.report_run_canceled(run)
         return True
 

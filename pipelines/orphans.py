@@ -12,6 +12,10 @@ import dagster as dg
 OWNER_TAG = "text2sql/owner"
 """Names the machine and the process that executes a run from the command line."""
 
+PROCESS_TAG = "text2sql/process"
+"""The same of a run that nobody launched or follows, such as ``dagster asset materialize``'s: its
+own process puts the tag on it."""
+
 HOST_TAG = "text2sql/host"
 """Names the machine that a run was launched on."""
 
@@ -22,6 +26,12 @@ SERVER_TAG = "dagster/grpc_info"
 def owner() -> str:
     """Return what identifies this process: machine, process id and its start time."""
     return f"{socket.gethostname()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def note_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Note on a run that this process executes it, where nobody else answers for its end."""
+    if not {OWNER_TAG, HOST_TAG} & set(run.tags):
+        instance.add_run_tags(run.run_id, {PROCESS_TAG: owner()})
 
 
 def end_orphaned_runs(instance: dg.DagsterInstance) -> None:
@@ -52,10 +62,10 @@ def free_pools(instance: dg.DagsterInstance) -> None:
 def is_orphan(run: dg.DagsterRun) -> bool:
     """Say whether the process that executes a run is known to be gone.
 
-    One that the command line executes names its process. One that was launched names its code
+    One that the command line executes names a process. One that was launched names its code
     server, which notices the death of its runs itself: only together with it are they lost.
     """
-    if tag := run.tags.get(OWNER_TAG):
+    if tag := run.tags.get(OWNER_TAG) or run.tags.get(PROCESS_TAG):
         host, pid, started = tag.split(":")
         return host == socket.gethostname() and _started(int(pid)) != started
     server = json.loads(run.tags.get(SERVER_TAG, "{}"))

@@ -1,4 +1,4 @@
-"""Steps as processes of this machine, where a run's output says which pool it waits for."""
+"""Steps as processes of this machine, where a run says whose it is and which pool it waits for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 
+from pipelines.orphans import note_process
 from pipelines.pool_waits import PoolWaits, stage_of, waited_pool
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class TellingExecutor(dg.Executor):
         self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan
     ) -> Iterator[dg.DagsterEvent]:
         """Run the steps; log a sentence for each stage that waits for a pool of other runs."""
+        note_process(plan_context.instance, plan_context.dagster_run)
         waits = PoolWaits(plan_context.instance)
         for event in self._executor.execute(plan_context, execution_plan):
             if pool := waited_pool(event):

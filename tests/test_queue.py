@@ -23,6 +23,7 @@ from pipelines.definitions import defs
 from pipelines.executors import choose_executor
 from pipelines.home import open_instance
 from pipelines.launch import Progress
+from pipelines.orphans import PROCESS_TAG, is_orphan
 from pipelines.screen import Screen
 from pipelines.telling_executor import telling_processes
 
@@ -118,6 +119,7 @@ def test_a_run_that_waits_for_a_busy_pool_says_who_holds_it(instance, tmp_path, 
         assert wait_until(lambda: f"use_gpu {held}." in log.read_text() or waiting.poll(), 240)
         assert waiting.poll() is None, log.read_text()
         (run,) = instance.get_runs(dg.RunsFilter(job_name="one_use"))
+        assert PROCESS_TAG in run.tags and not is_orphan(run)
         assert shown(instance, run, capsys) == f"  use_gpu             {held}\n"
         storage.free_concurrency_slots_for_run(busy.run_id)
         assert shown(instance, run, capsys) == ""  # it goes on by itself

@@ -13,10 +13,11 @@ import dagster as dg
 
 from pipelines.orphans import end_orphaned_runs
 from pipelines.pools import set_pools
+from pipelines.records import hush_attempts, records_error
 from pipelines.variables import check_variables
 from resources.paths import artifact_root
 from text2sql.checkout import CHECKOUT
-from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.errors import Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"
 """Names another dagster.yaml than the checkout's, such as deploy/postgres/dagster.yaml."""
@@ -89,15 +90,15 @@ def existing_instance(root: Path) -> dg.DagsterInstance | None:
 @contextmanager
 def _told_plainly() -> Iterator[None]:
     """Say in a sentence what is wrong with Dagster's configuration or with its database."""
+    hush_attempts()
     try:
         yield
     except dg.DagsterInvalidConfigError as error:
         raise Text2SqlError(_mistake(error)) from error
     except Exception as error:
-        if type(error).__name__ != "DagsterPostgresException":
-            raise
-        reason = str(getattr(error.__cause__, "orig", error)).splitlines()[0]
-        raise InfrastructureError(f"Dagster's database cannot be reached: {reason}.") from error
+        if told := records_error(error):
+            raise told from error
+        raise
 
 
 def _mistake(error: dg.DagsterInvalidConfigError) -> str:

@@ -21,7 +21,6 @@ from typing import Any
 
 import dagster as dg
 import yaml
-from sqlalchemy.exc import DBAPIError
 
 from assets.champion import read_champion
 from assets.dev_rollouts import evaluation_folder
@@ -31,15 +30,15 @@ from assets.training import read_training
 from assets.training_config import GrpoConfig
 from assets.training_ready import require_ready
 from pipelines.home import open_instance
-from pipelines.launch import Stage, disk_full, run_job
+from pipelines.launch import Stage, run_job
 from pipelines.partitions import add_training_run, today
 from pipelines.screen import LABELS, Screen
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
-from text2sql.errors import Text2SqlError
 from text2sql.files import write_whole
 from text2sql.json_files import read_if_there, write_json
 from text2sql.reporting.answers import AnswerStatus
+from text2sql.reporting.location import reporting_place
 from text2sql.score_table import score_rows, text_table
 
 CONFIG = Path(__file__).with_name("demo.yaml")
@@ -50,14 +49,9 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     started = time.monotonic()
     root = ArtifactRoot()
-    try:
-        with open_instance() as instance:
-            add_training_run(instance, options.run)
-            stages = _run_jobs(instance, root, options)
-    except DBAPIError as error:
-        reason = f"Dagster's records below {root.path} cannot be written: {error.orig}."
-        full = disk_full(reason, root.path / "logs")
-        raise Text2SqlError(f"{reason} {full}".rstrip()) from error
+    with open_instance() as instance:
+        add_training_run(instance, options.run)
+        stages = _run_jobs(instance, root, options)
     summary = _summary(root, options.run, stages, time.monotonic() - started)
     write_json(root.path / "summary.json", summary)
     _show(root, options.run, summary)
@@ -75,13 +69,14 @@ def _run_jobs(
     instance: dg.DagsterInstance, root: ArtifactRoot, options: argparse.Namespace
 ) -> list[Stage]:
     """Run lifecycle and then today's answers; return their stages."""
-    screen, logs = Screen(), root.folder("logs")
+    logs = root.folder("logs")
     stages: list[Stage] = []
     config = _config(root, options)
     empty = write_json(root.path / "logs" / "daily_answers.json", {})
     jobs = (("lifecycle", options.run, config), ("daily_answers", today(), empty))
     for job, partition, settings in jobs:
         print(f"{job} ({partition})", flush=True)
+        screen = Screen(instance)
         log = logs / f"{job}.log"
         progress = run_job(instance, job, partition, settings, log, screen.finished, screen.tick)
         stages += progress.stages.values()
@@ -115,7 +110,7 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
         "scores": read_scores(root, run).to_dict(),
         "paths": {
             "root": str(root.path),
-            "reporting": str(root.path / "reporting.sqlite"),
+            "reporting": reporting_place(root.path),
             "model_card": str(evaluation_folder(root, run) / "README.md"),
         },
     }
@@ -133,10 +128,10 @@ def _withheld(answers: dict[str, int]) -> str:
     return f"; not to trust: {', '.join(found)}" if found else ""
 
 
-def _near(path: str) -> Path:
-    """Return a path as seen from the current folder, where it lies below."""
+def _near(path: str) -> str:
+    """Return a path as seen from the current folder, where it lies below; a URL as it is."""
     here = Path.cwd()
-    return Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:

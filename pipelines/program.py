@@ -36,7 +36,18 @@ def run_program(module: str) -> int:
         return _tell(f"error: {error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
     except Stopped as stopped:
         return _tell(STOPPED, stopped.status)
+    except Exception as error:
+        if (told := _of_records(error)) is None:
+            raise
+        again = "" if "run it again" in str(told) else " Run it again to go on."
+        return _tell(f"error: {told}{again}", told.exit_code)
     return 0
+
+
+def _of_records(error: Exception) -> Text2SqlError | None:
+    from pipelines.records import records_error
+
+    return records_error(error)
 
 
 def _tell(sentence: str, status: int) -> int:

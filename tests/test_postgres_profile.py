@@ -11,6 +11,7 @@ import yaml
 from reporting_databases import postgresql_server
 
 from pipelines.home import CONFIG_VARIABLE, open_instance
+from pipelines.records import records_error
 from text2sql.errors import InfrastructureError, Text2SqlError
 
 __all__ = ["postgresql_server"]
@@ -85,3 +86,35 @@ def test_a_database_that_is_away_is_one_sentence(database, monkeypatch):
     monkeypatch.setenv("DAGSTER_PG_PORT", "9")
     with pytest.raises(InfrastructureError, match=r"database cannot be reached: .*port 9 failed"):
         open_instance()
+
+
+GONE = """
+import psycopg
+from pipelines.home import open_instance
+
+
+def main(arguments):
+    with open_instance() as instance:
+        with psycopg.connect(arguments[0].replace("=dagster", "=postgres"), autocommit=True) as one:
+            one.execute("DROP DATABASE dagster WITH (FORCE)")
+        instance.get_runs()
+"""
+
+
+def test_a_database_that_goes_away_ends_a_program_in_one_sentence(database, tmp_path, monkeypatch):
+    (tmp_path / "goes_away.py").write_text(GONE)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{REPO}")
+    program = (
+        "import sys; from pipelines.program import run_program as run; sys.exit(run('goes_away'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, database], capture_output=True, text=True, cwd=REPO
+    )
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.startswith("error: Dagster's database cannot be reached: ")
+    assert done.stderr.endswith('database "dagster" does not exist. Run it again to go on.\n')
+    assert done.stderr.count("\n") == 1
+
+
+def test_errors_of_others_are_none_of_the_records():
+    assert records_error(ValueError("x")) is None

@@ -29,6 +29,7 @@ from text2sql.reporting.answers import Answer, AnswerCandidate, AnswerStatus, Ch
 from text2sql.reporting.entries import read_entry
 from text2sql.reporting.expectations import Expectations
 from text2sql.reporting.finding import find_answers
+from text2sql.reporting.location import URL_VARIABLE, reporting_place
 from text2sql.reporting.page import render_page
 from text2sql.reporting.question_table import QuestionTable
 from text2sql.reporting.questions import ReportQuestion
@@ -725,3 +726,10 @@ def test_a_url_of_another_kind_is_refused(url):
     with pytest.raises(Text2SqlError, match="reporting") as caught:
         ReportingStore(url)
     assert "secret" not in str(caught.value)
+
+
+def test_the_place_of_the_tables_is_told_without_a_password(tmp_path, monkeypatch):
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    assert reporting_place(tmp_path) == str(tmp_path / "reporting.sqlite")
+    monkeypatch.setenv(URL_VARIABLE, "postgresql://me:secret@db/warehouse")
+    assert reporting_place(tmp_path) == "postgresql://me:***@db/warehouse"

@@ -19,6 +19,17 @@ def reporting_url(root: Path | None = None) -> str:
     return os.environ.get(URL_VARIABLE) or sqlite_url(file)
 
 
+def reporting_place(root: Path) -> str:
+    """Say where the tables are: the path of a file, or a URL without its password."""
+    from text2sql.reporting.database import Database
+
+    file, url = root / "reporting.sqlite", reporting_url(root)
+    if url == sqlite_url(file):
+        return str(file)
+    with Database(url) as database:
+        return database.name
+
+
 def sqlite_url(file: Path) -> str:
     """Return the URL of an SQLite file; of a path with ``?`` or ``%``, one that means that path."""
     path = str(file)

@@ -146,6 +146,31 @@ def test_a_compressed_file_is_called_so(folder):
     assert "p.json: it is compressed (gzip); unpack it." in str(found)
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is Git LFS's pointer"),
+        (b"\n<!DOCTYPE html>\n<html>", "it is a web page"),
+    ],
+)
+def test_what_a_download_left_in_a_files_place_is_told(folder, data, told):
+    assert f"p.json: {told}" in str(evaluate(folder, data).exception)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"db_id": "S"}, "names S (dev/1: db_id 'S' has no database; did you mean 's'?)."),
+        ({"question": None}, "names s (dev/1: question is empty)."),
+        ({"question": "\ud83d"}, "names s (dev/1: question has half a character)."),
+    ],
+)
+def test_why_no_question_can_be_scored_is_told(folder, fields, told):
+    row = {"question_id": 1, "db_id": "s", "question": "?", "SQL": "SELECT 1"} | fields
+    (folder / "dev.json").write_text(json.dumps([row]))
+    assert told in str(evaluate(folder, {"1": "SELECT 1"}).exception)
+
+
 def test_doubts_about_the_pairing_are_told(folder):
     elsewhere = {n: f"{sql}\t----- bird -----\tother" for n, sql in enumerate(RIGHT)}
     assert "4 predictions name another database" in evaluate(folder, elsewhere).stderr

@@ -22,7 +22,7 @@ from attacks import CHANGES, STOPPED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from text2sql.errors import Text2SqlError
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import RUNNING, Channel
@@ -284,6 +284,8 @@ def test_limits_must_bound(seconds):
     [
         ("SELECT COUNT(*) FROM t\t----- bird -----\tfinancial", "SELECT COUNT(*) FROM t"),
         ("SELECT 1\n\t----- bird -----\tcard_games\n", "SELECT 1"),
+        ("SELECT 1\t----- bird -----\ta b \t----- bird -----\ta b\n", "SELECT 1"),
+        ("SELECT '\t----- bird -----\ta'\t----- bird -----\ta", "SELECT '\t----- bird -----\ta'"),
         ("SELECT '----- bird -----'", "SELECT '----- bird -----'"),
         ("SELECT '\t----- bird -----\tx'", "SELECT '\t----- bird -----\tx'"),
         ("```sql\nSELECT 1\n```", "SELECT 1"),
@@ -1150,7 +1152,23 @@ def test_a_worker_needs_no_temporary_files_and_one_that_cannot_start_is_told(dat
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "ok\n"
     last = done.stderr.splitlines()[-1]
-    assert last.endswith("InfrastructureError: A worker process cannot start: Too many open files.")
+    assert "InfrastructureError: A worker process cannot start: Too many open files. " in last
+
+
+def test_no_more_threads_is_no_fault_of_a_query(database, monkeypatch):
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    with Sandbox(2) as sandbox, monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        for run in (
+            lambda: sandbox.execute_many([(database, f"SELECT {n}") for n in range(300)]),
+            lambda: asyncio.run(sandbox.aexecute(database, "SELECT 1")),
+        ):
+            with pytest.raises(InfrastructureError, match=r"thread can start\. ulimit -a"):
+                run()
+        patch.undo()
+        assert sandbox.execute(database, "SELECT 1").status is Status.OK
 
 
 @pytest.mark.slow

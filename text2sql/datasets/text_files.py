@@ -10,13 +10,24 @@ from text2sql.errors import Text2SqlError
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
 """How compressed files begin."""
 
+_OTHERS = {
+    b"version https://git-lfs": "it is Git LFS's pointer to the file; get that with git lfs pull",
+    **dict.fromkeys(
+        (b"<!doctype html", b"<html"),
+        "it is a web page, as a download without its login leaves one; download it again",
+    ),
+}
+"""How other files begin that people have in a text's place, in small letters."""
+
+_HEAD = 200  # bytes
+
 
 def read_text(file: Path, what: str) -> str:
     """Return a file's text with plain line ends, be it in UTF-8, UTF-16 or UTF-32.
 
     ``what`` names the file's part in messages. A byte order mark decides, without one the zero
     bytes at the beginning, which must be ASCII. Raises Text2SqlError for any other encoding,
-    and for a compressed file.
+    for a compressed file, and for what else a download may leave.
     """
     try:
         data = file.read_bytes()
@@ -24,6 +35,9 @@ def read_text(file: Path, what: str) -> str:
         raise Text2SqlError(f"Cannot read {what} {file}: {error.strerror}.") from error
     if form := next((form for start, form in _PACKED.items() if data.startswith(start)), ""):
         raise Text2SqlError(f"Cannot read {what} {file}: it is compressed ({form}); unpack it.")
+    head = data[:_HEAD].lstrip().lower()
+    if other := next((words for start, words in _OTHERS.items() if head.startswith(start)), ""):
+        raise Text2SqlError(f"Cannot read {what} {file}: {other}.")
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:

@@ -214,28 +214,28 @@ def is_broken_off(complaint: str) -> bool:
 
 
 BIRD_SEPARATOR = "\t----- bird -----\t"
+_SUFFIX = re.compile(BIRD_SEPARATOR + r"[^\t\r\n'\"`;]*+\s*+")
 _FENCED = re.compile(r"(?si)```[ \t]*(?:(?:sqlite3?|[a-z]*sql)\b)?(.*?)(?:```|\Z)")
 
 
 def cut_suffix(text: object) -> str:
-    """Return the SQL of an entry in a predictions file: BIRD's suffix cut, nothing else.
+    """Return the SQL of an entry in a predictions file: BIRD's suffixes cut, nothing else.
 
-    Anything but a string is an empty prediction. The official evaluator runs the rest as it
-    is, fences and prose included.
+    Anything but a string is empty. Officially the rest runs as it is, fences and prose included.
     """
     if not isinstance(text, str):
         return ""
-    sql, suffix, database = text.rpartition(BIRD_SEPARATOR)
-    named = suffix and not any(mark in database.rstrip() for mark in "\t\r\n'\"`;")
-    return (sql if named else text).strip(" \t\r\n\f")
+    end = len(text)
+    while (at := text.rfind(BIRD_SEPARATOR, 0, end)) >= 0 and _SUFFIX.fullmatch(text, at, end):
+        end = at
+    return text[:end].strip(" \t\r\n\f")
 
 
 def clean_sql(text: object) -> str:
     """Return the SQL in a model's submission: BIRD's suffix cut, one fenced block unwrapped.
 
-    Anything but a string is an empty submission. Prose around the block is dropped only if
-    no statement in it has the form of a write, so that a write attempt cannot hide there. Two
-    blocks are left as they are, and fail as SQL. A block may lack its end, or its beginning.
+    Anything but a string is empty. Prose around the block is dropped only if no write, by its form,
+    hides there. Two blocks stay as they are, and fail as SQL; one may lack its end or beginning.
     """
     sql = cut_suffix(text)
     marks = sql.count("```")

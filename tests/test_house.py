@@ -43,7 +43,7 @@ NEEDS_EXTRA = {
     "text2sql/environment.py": {"verifiers", "pydantic"},
     "text2sql/policy/batching.py": {"torch", "transformers"},
     "text2sql/policy/drawing.py": {"torch"},
-    "text2sql/policy/local.py": {"torch", "transformers"},
+    "text2sql/policy/local.py": {"torch", "transformers", "jinja2"},
     "text2sql/policy/row_cache.py": {"torch", "transformers"},
     "text2sql_env/": {"verifiers"},
 }

@@ -42,12 +42,20 @@ def run(program: click.Group) -> int:
         return _tell(str(error), error.exit_code)
     except OSError as error:
         return _tell(f"{error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            return _unforeseen(error)
+        return _tell("No other thread can start. ulimit -a shows this user's limits.", FAILED)
     except Exception as error:  # noqa: BLE001 - the last one to ask; nothing goes on after it
-        return _tell(
-            f"unexpected {type(error).__name__}: {error}. This is a fault of text2sql: see where "
-            "with 'text2sql --verbose COMMAND …', and report it.",
-            BUG,
-        )
+        return _unforeseen(error)
+
+
+def _unforeseen(error: Exception) -> int:
+    return _tell(
+        f"unexpected {type(error).__name__}: {error}. This is a fault of text2sql: see where "
+        "with 'text2sql --verbose COMMAND …', and report it.",
+        BUG,
+    )
 
 
 def hold_standard_output() -> None:

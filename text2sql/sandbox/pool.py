@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox.files import absolute_path, check_database
 from text2sql.sandbox.limits import Limits
-from text2sql.sandbox.process import BatchOutcome, WorkerLost, WorkerProcess
+from text2sql.sandbox.process import BatchOutcome, WorkerLost, WorkerProcess, threads_start
 from text2sql.sandbox.results import QueryResult
 from text2sql.sandbox.work import Work
 
@@ -110,9 +110,10 @@ class Sandbox:
             return work.results()
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(threads, "text2sql-batch") as pool:
-            others = [pool.submit(self._work_off, work, settings, limits) for _ in range(threads)]
+        with threads_start(), ThreadPoolExecutor(threads, "text2sql-batch") as pool:
             try:
+                off = self._work_off
+                others = [pool.submit(off, work, settings, limits) for _ in range(threads)]
                 self._work_off(work, settings, limits)
                 for other in others:
                     other.result()
@@ -150,7 +151,8 @@ class Sandbox:
             return self._carry_out(work, limits, strict_text)[0]
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor(), run)
+            with threads_start():
+                return await asyncio.get_running_loop().run_in_executor(self._executor(), run)
         except asyncio.CancelledError:
             work.stop()
             raise

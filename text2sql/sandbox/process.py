@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -32,6 +33,20 @@ _FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 )
 """Signals by which a process ends through what it ran itself, not through somebody else."""
+
+
+_SHOWN = "ulimit -a shows this user's limits."
+
+
+@contextmanager
+def threads_start() -> Iterator[None]:
+    """Raise InfrastructureError where the system lets no other thread start."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        raise InfrastructureError(f"No other thread can start. {_SHOWN}") from error
 
 
 class WorkerLost(Exception):
@@ -68,7 +83,7 @@ class WorkerProcess:
             self._start()
         except OSError as error:
             raise InfrastructureError(
-                f"A worker process cannot start: {error.strerror or error}."
+                f"A worker process cannot start: {error.strerror or error}. {_SHOWN}"
             ) from error
 
     def _start(self) -> None:

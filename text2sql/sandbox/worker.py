@@ -32,7 +32,10 @@ def main(descriptor: int, page: int, parent: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     channel, progress = Channel(socket.socket(fileno=descriptor)), Progress(page)
     confined = deny_changes()
-    _thread.start_new_thread(_end_with, (parent,))
+    try:
+        _thread.start_new_thread(_end_with, (parent,))
+    except RuntimeError:  # the system allows no more; the parent sees that nobody is ready
+        return
     channel.send((READY, confined))
     databases = DatabaseCache()
     memory_mb = number = 0

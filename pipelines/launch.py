@@ -245,4 +245,6 @@ def _why_not_begun(log: Path, status: int) -> str:
         return f"The run config is wrong: {refused_config(mistake[1])}."
     if full := _DISK_FULL.search(text):
         return f"Dagster could not begin the run: {full[0]}."
-    return f"Dagster ended with status {status} before the run began: {text[-300:] or 'silently'}"
+    said = re.findall(r"^(?:error|[\w.]+(?:Error|Exception)): .+$", text, re.MULTILINE)
+    last = said[-1][:300] if said else text[-300:] or "silently"
+    return f"Dagster ended with status {status} before the run began: {last}"

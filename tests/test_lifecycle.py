@@ -16,6 +16,7 @@ from waiting import wait_until
 
 from pipelines import lifecycle
 from pipelines.definitions import defs
+from pipelines.executors import STEPS_VARIABLE
 from pipelines.home import open_instance
 from pipelines.launch import run_job
 from pipelines.partitions import add_training_run
@@ -128,6 +129,15 @@ def test_no_policy_server_is_one_sentence(root, tmp_path):
     assert "base_rollouts failed: No policy server answers at http://127.0.0.1:9/v1" in sentence
     assert "gold queries" in done.stdout
     assert not list((root / "rollouts").glob("*"))
+
+
+def test_a_project_that_does_not_load_is_told_in_its_own_sentence(root, tmp_path, monkeypatch):
+    (tmp_path / "x.yaml").write_text("{}")
+    with open_instance() as instance:
+        monkeypatch.setenv(STEPS_VARIABLE, "many")  # as of a variable that was changed meanwhile
+        with pytest.raises(Text2SqlError) as told:
+            run_job(instance, "daily_answers", "2026-03-02", tmp_path / "x.yaml", tmp_path / "log")
+    assert "before the run began: error: TEXT2SQL_STEPS is 'many': give a whole" in str(told.value)
 
 
 def ingest(root: Path) -> None:

@@ -6,8 +6,8 @@ from assets.data import load_current
 from assets.rivals import CHAMPION
 from assets.rollout_sets import RolloutSet
 from resources.paths import ArtifactRoot
-from text2sql.evaluation import SAMPLED, PolicyRollouts
 from text2sql.evaluation_report.details import Evaluated
+from text2sql.outcomes import SAMPLED, PolicyRollouts
 from text2sql.rollout_places import LocatedRollouts, read_located
 from text2sql.scores import SINGLE_TURN
 

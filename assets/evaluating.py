@@ -22,13 +22,14 @@ from text2sql.comparison import HELD_OUT
 from text2sql.counting import counted
 from text2sql.efficiency import DEFINITIONS as TIMED
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, outcomes_of, score_policies
+from text2sql.evaluation import score_policies
 from text2sql.evaluation_report.details import Evaluated, details_of
 from text2sql.evaluation_report.files import write_report
 from text2sql.evaluation_report.trace import Grounds
 from text2sql.json_files import read_if_there, write_json
 from text2sql.known_issues import Correction
 from text2sql.lineage.scores import NOTE, noted_files
+from text2sql.outcomes import PolicyRollouts, outcomes_of
 from text2sql.parts import RULE, Strengths, parts_of
 from text2sql.provenance import code_state, sealed
 from text2sql.questions import Question

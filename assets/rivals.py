@@ -11,9 +11,9 @@ from resources.policy import PolicyResource
 from text2sql.candidate import RIVALS
 from text2sql.champion import champion_record
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, outcomes_of
 from text2sql.evaluation_report.details import Before
 from text2sql.json_files import write_json
+from text2sql.outcomes import PolicyRollouts, outcomes_of
 from text2sql.rollout_origin import require_policy
 from text2sql.scores import TRAINED, Outcomes, Scores, compare
 

@@ -38,7 +38,9 @@ SAMPLING = (
 SCORING = (
     *_assets("evaluated_sets", "evaluating", "rivals"),
     *_library("evaluation.py", "evaluation_report", "failures", "known_issues.py"),
-    *_library("parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"),
+    *_library(
+        "outcomes.py", "parts.py", "scores.py", "statistics.py", "vote_curve.py", "voting.py"
+    ),
     *_library("efficiency.py", "rule_scores.py", "rules.py", "submissions.py"),
 )
 EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")

@@ -23,8 +23,9 @@ from benchmarks.measuring import surroundings
 from text2sql.datasets.bird import load_split
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 from text2sql.difficulty import Kind, rate_questions, usable
-from text2sql.evaluation import PolicyRollouts, score_policies
+from text2sql.evaluation import score_policies
 from text2sql.judge import GoldResult, run_gold
+from text2sql.outcomes import PolicyRollouts
 from text2sql.policy.base import Sampling
 from text2sql.policy.local import LocalPolicy
 from text2sql.policy.open import POCKET, policy_directory

@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.measuring import peak_mb
-from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
+from text2sql.evaluation import score_policies
+from text2sql.outcomes import PolicyRollouts, vote_of
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located
 from text2sql.rollout_store import Rollout

@@ -8,9 +8,10 @@ import pytest
 
 from text2sql.difficulty import Kind, rate_questions
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, score_policies, vote_of
+from text2sql.evaluation import score_policies
 from text2sql.judge import GoldResult
 from text2sql.model_card import render_card
+from text2sql.outcomes import PolicyRollouts, vote_of
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout
 from text2sql.sandbox import Status

@@ -17,13 +17,14 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.cli import cli
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, score_policies
+from text2sql.evaluation import score_policies
 from text2sql.evaluation_report.details import Before, Evaluated, details_of
 from text2sql.evaluation_report.files import PAGE, TABLE, TRACE, read_details, write_report
 from text2sql.evaluation_report.page import render_report
 from text2sql.evaluation_report.reference import BIRD_DEV, is_bird_dev
 from text2sql.evaluation_report.trace import Grounds
 from text2sql.known_issues import Correction, Issue
+from text2sql.outcomes import PolicyRollouts
 from text2sql.parts import Strengths, parts_of
 from text2sql.questions import Question
 from text2sql.rollout_places import read_located

@@ -6,8 +6,9 @@ import pytest
 
 from text2sql.candidate import read_candidate
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, score_policies
+from text2sql.evaluation import score_policies
 from text2sql.held_out import LOG, Use, metric, note_use, require_selection, uses_of
+from text2sql.outcomes import PolicyRollouts
 from text2sql.scores import BASE, TRAINED
 
 

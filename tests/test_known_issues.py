@@ -14,10 +14,11 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.bird import read_records
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation import PolicyRollouts, score_policies
+from text2sql.evaluation import score_policies
 from text2sql.judge import Verdict
 from text2sql.known_issues import Correction, issues_of, judge_again, read_issues, run_corrections
 from text2sql.model_card import render_card
+from text2sql.outcomes import PolicyRollouts
 from text2sql.parts import Strengths
 from text2sql.questions import Question
 from text2sql.rollouts import Rollout

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
-from text2sql.judge import Verdict
 from text2sql.known_issues import Correction, judge_again
+from text2sql.outcomes import SAMPLED, PolicyRollouts, complete, is_right, outcomes_of, valid_ones
 from text2sql.parts import ALL, CORRECTED, DATABASE, DIFFICULTY, Part, Strengths, parts_of
 from text2sql.questions import Question
 from text2sql.rollout_origin import require_dataset, require_modes, require_policy
@@ -18,34 +17,6 @@ from text2sql.rollouts import Rollout
 from text2sql.scores import SINGLE_TURN, Comparison, Outcomes, Score, Scores, compare
 from text2sql.statistics import Proportion, mean_interval
 from text2sql.vote_curve import Ballots, Curve, ballots, curve
-from text2sql.voting import Vote, vote
-
-
-@dataclass(frozen=True)
-class PolicyRollouts:
-    """What one policy did on a split: one greedy rollout a question, and k sampled ones.
-
-    ``revision`` is the policy's, ``dataset`` the fingerprint of what it was asked, empty where
-    nobody knows. ``single_turn`` are greedy rollouts without tools: the schema, one reply.
-    ``asked`` are the keys that were to be ``sampled``, and those for ``single-turn``: a question
-    among them without any rollout is missing. Without it only rollouts say what was asked.
-    """
-
-    name: str
-    revision: str
-    greedy: Sequence[Rollout]
-    sampled: Sequence[Rollout] = ()
-    dataset: str = ""
-    single_turn: Sequence[Rollout] = ()
-    asked: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-    def rollouts(self) -> Iterator[Rollout]:
-        """Yield all rollouts of all settings; the agent's first, then the single-turn ones."""
-        return chain(self.agentic(), self.single_turn)
-
-    def agentic(self) -> Iterator[Rollout]:
-        """Yield the greedy and the sampled rollouts: those of the agent as it is."""
-        return chain(self.greedy, self.sampled)
 
 
 def score_policies(
@@ -112,13 +83,12 @@ def _view(
     return scores, _compare(base, trained, parts, k)
 
 
-SAMPLED = "sampled"
 CURVE_PARTS = (ALL, DIFFICULTY, DATABASE)
 
 
 def _curves(policy: PolicyRollouts, parts: Sequence[Part], k: int) -> list[Curve]:
     """Return a policy's curves over the questions with ``k`` valid sampled rollouts."""
-    counted = {key: _ballots(group) for key, group in _complete(policy.sampled, k)}
+    counted = {key: _ballots(group) for key, group in complete(policy.sampled, k)}
     if not counted:
         return []
     return [
@@ -131,7 +101,7 @@ def _curves(policy: PolicyRollouts, parts: Sequence[Part], k: int) -> list[Curve
 
 
 def _ballots(group: Sequence[Rollout]) -> Ballots:
-    return ballots([(_voted(rollout), bool(_right(rollout))) for rollout in group])
+    return ballots([(_voted(rollout), bool(is_right(rollout))) for rollout in group])
 
 
 def _voted(rollout: Rollout) -> str:
@@ -154,49 +124,6 @@ def _corrected(policy: PolicyRollouts, corrections: Mapping[str, Correction]) ->
 def _corrected_part(questions: Sequence[Question], corrections: Mapping[str, Correction]) -> Part:
     flagged = {key for key, one in corrections.items() if one.issue.kind == "flagged"}
     return Part(CORRECTED, CORRECTED, [q.key for q in questions if q.key not in flagged])
-
-
-def outcomes_of(policy: PolicyRollouts, k: int) -> dict[str, Outcomes]:
-    """Return what became of each question by setting: ``greedy``, ``vote@k`` and so on."""
-    found: dict[str, Outcomes] = {
-        "greedy": {rollout.key: _right(rollout) for rollout in _valid(policy.greedy)}
-    }
-    if policy.single_turn or policy.asked.get(SINGLE_TURN):
-        found[SINGLE_TURN] = {one.key: _right(one) for one in _valid(policy.single_turn)}
-    if policy.sampled or policy.asked.get(SAMPLED):
-        votes, passes, means = (found.setdefault(f"{name}@{k}", {}) for name in _SAMPLED)
-        for key, group in _complete(policy.sampled, k):
-            right = [_right(rollout) for rollout in group]
-            votes[key], passes[key], means[key] = _vote_is_right(group), max(right), fmean(right)
-    return found
-
-
-_SAMPLED = ("vote", "pass", "mean")
-
-
-def _complete(sampled: Sequence[Rollout], k: int) -> Iterator[tuple[str, list[Rollout]]]:
-    """Yield the first ``k`` valid rollouts of every question that has so many."""
-    for key, group in by_question(sampled):
-        if len(group) >= k:
-            yield key, group[:k]
-
-
-def vote_of(rollouts: Iterable[Rollout]) -> Vote:
-    """Vote among a question's rollouts; one that tried to write has no vote."""
-    return vote([rollout.submission for rollout in rollouts])
-
-
-def _right(rollout: Rollout) -> float:
-    return 1.0 if rollout.verdict == Verdict.MATCH else 0.0
-
-
-def _valid(rollouts: Iterable[Rollout]) -> Iterator[Rollout]:
-    return (rollout for rollout in rollouts if rollout.valid)
-
-
-def _vote_is_right(group: Sequence[Rollout]) -> float:
-    winner = vote_of(group).index
-    return max((_right(rollout) for rollout in group if rollout.sample == winner), default=0.0)
 
 
 def _score(policy: str, setting: str, part: Part, values: Sequence[float]) -> Score:
@@ -227,16 +154,16 @@ def _verdicts(rollouts: Iterable[Rollout]) -> dict[str, int]:
 
 
 def _write_rate(policy: PolicyRollouts) -> float:
-    tried = Counter(bool(rollout.write_attempts) for rollout in _valid(policy.agentic()))
+    tried = Counter(bool(rollout.write_attempts) for rollout in valid_ones(policy.agentic()))
     return tried[True] / max(1, tried.total())
 
 
 def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
     """Count the questions that lack a valid rollout of a setting that they were asked in."""
-    greedy = {rollout.key for rollout in _valid(policy.greedy)}
+    greedy = {rollout.key for rollout in valid_ones(policy.greedy)}
     sampled = {key: len(group) >= k for key, group in by_question(policy.sampled)}
     once = {rollout.key: False for rollout in policy.single_turn}
-    once |= {rollout.key: True for rollout in _valid(policy.single_turn)}
+    once |= {rollout.key: True for rollout in valid_ones(policy.single_turn)}
     broken = set()
     for name, done in ((SAMPLED, sampled), (SINGLE_TURN, once)):
         broken |= {key for key in (*policy.asked.get(name, ()), *done) if not done.get(key)}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -18,7 +18,14 @@ from text2sql.commands.evaluate_output import (
     print_scores,
     report,
 )
-from text2sql.commands.evaluate_result import as_object, conditions, listed, pairing, rule_parts
+from text2sql.commands.evaluate_result import (
+    RuleParts,
+    as_object,
+    conditions,
+    listed,
+    pairing,
+    rule_parts,
+)
 from text2sql.commands.numbers import NumberIn, WholeNumberIn
 from text2sql.commands.places import require_apart
 from text2sql.counting import counted
@@ -151,16 +158,23 @@ def command(
     rules, paired = rule_parts(asked, values), pairing(records, sql)
     about = paired | conditions(limits)
     found = as_object(questions, gold, about, digests, scores, rules, efficiency, used)
-    text = json.dumps(found, indent=1)
     if out is not None:
-        write_whole(out, text + "\n")  # first: whoever reads what is printed may leave
+        write_whole(out, _json(found))  # first: whoever reads what is printed may leave
     report(records, sql, scores, used)
     if json_path == _STDOUT:
-        click.echo(text)
+        click.echo(_json(found), nl=False)
     else:
-        print_scores(scores, paired)
-        print_rules(rules.all, rules.by_difficulty)
+        _print(scores, paired, rules)
     _require_judged(scores)
+
+
+def _json(found: Mapping[str, Any]) -> str:
+    return json.dumps(found, indent=1) + "\n"
+
+
+def _print(scores: PredictionScores, paired: Mapping[str, Any], rules: RuleParts) -> None:
+    print_scores(scores, paired)
+    print_rules(rules.all, rules.by_difficulty)
 
 
 def _require_judged(scores: PredictionScores) -> None:

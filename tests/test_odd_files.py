@@ -142,6 +142,36 @@ def test_a_folder_without_a_database_of_its_name_is_told(tmp_path: Path, name: s
     assert details[1:] == [f"db_id '{name}' has no database" for name in ("nowhere", "..")]
 
 
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "databases" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "shop.sqlite").symlink_to("/nowhere/shop.sqlite")
+    write(tmp_path / "dev.json", [question(1)])
+    with pytest.raises(Text2SqlError, match=r"shop\.sqlite is a link to /nowhere/shop\.sqlite, wh"):
+        load_split(tmp_path, "dev")
+    make_database(tmp_path / "databases" / "clinic" / "clinic.sqlite")
+    (problem,) = load_split(tmp_path, "dev").problems
+    assert "its folder has shop.sqlite (a link to nothing), not shop" in problem.detail
+
+
+@pytest.mark.parametrize("link", ["databases", "databases/shop", "databases/shop/shop.sqlite"])
+def test_databases_behind_links(tmp_path: Path, link: str) -> None:
+    file = make_database(tmp_path / "store" / "shop" / "shop.sqlite")
+    place = tmp_path / "root" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to({"databases": file.parents[1], "shop": file.parent}.get(place.name, file))
+    write(tmp_path / "root" / "dev.json", [question(1)])
+    assert load_split(tmp_path / "root", "dev").questions[0].database.samefile(file)
+
+
+@pytest.mark.parametrize("name", ["数据库", "my shop", "a#b%20?", "café"])
+def test_databases_with_names_in_any_letters(tmp_path: Path, sandbox: Sandbox, name: str) -> None:
+    make_database(tmp_path / "databases" / name / f"{name}.sqlite")
+    write(tmp_path / "dev.json", [question(1, name)])
+    (asked,) = load_split(tmp_path, "dev").questions
+    assert sandbox.execute(asked.database, "SELECT 1").row_count == 1
+
+
 def test_spiders_test_questions_have_a_folder_of_their_own(tmp_path: Path) -> None:
     make_database(tmp_path / "database" / "shop" / "shop.sqlite", rows=1)
     file = make_database(tmp_path / "test_database" / "shop" / "shop.sqlite")

@@ -52,7 +52,22 @@ def unused_files(name: str, known: Iterable[Path]) -> list[str]:
         return []
     places = {file.parent.parent / name for file in known if file.stem == file.parent.name}
     folders = sorted(place for place in places if os.path.isdir(place))
-    return [entry.name for folder in folders[:1] for entry in entries(folder)]
+    return [
+        f"{entry.name} (a link to nothing)" if _is_dead(entry) else entry.name
+        for folder in folders[:1]
+        for entry in entries(folder)
+    ]
+
+
+def dead_link(folders: Iterable[Path]) -> str:
+    """Say which link in some folders leads nowhere, the first; nothing where none does."""
+    dead = (entry for folder in folders for entry in entries(folder) if _is_dead(entry))
+    link = next(dead, None)
+    return f" {link} is a link to {os.readlink(link)}, which is not there." if link else ""
+
+
+def _is_dead(entry: Path) -> bool:
+    return entry.is_symlink() and not os.path.exists(entry)
 
 
 def holds_databases(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from text2sql.datasets.databases import (
     database_files,
+    dead_link,
     holds_databases,
     named_databases,
     referenced_databases,
@@ -126,7 +127,7 @@ def find_split(
         raise Text2SqlError(
             f"No {split} databases below {root}: expected a folder "
             f"{' or '.join(_folder_names(split))} that holds <db_id>/<db_id>.sqlite, or rows "
-            "that name their database's file."
+            f"that name their database's file.{dead_link(folder for _, folder in walk(root))}"
         )
     _require_readable_names([file, *databases.values()])
     return SplitLayout(split, file, databases, find_gold_file(file, rows))

@@ -55,6 +55,10 @@ def main(arguments: list[str]) -> None:
     definitions = ["-m", "pipelines.definitions", "-d", str(CHECKOUT)]
     try:
         become_dagster("asset", "materialize", *definitions, *arguments)
+    except SystemExit as left:
+        if not left.code:
+            print("Done. What came of it, and what every check found, is shown by: make ui")
+        raise
     except dg.DagsterInvalidConfigError as error:
         reason = refused_config(error.errors[0].message)
         raise Text2SqlError(f"The run config is wrong: {reason}.") from error

@@ -239,6 +239,14 @@ def test_a_program_tells_a_wrong_variable_in_a_sentence(root, program):
     )
 
 
+def test_what_was_made_is_told(root):
+    command = [sys.executable, "-m", "pipelines.materialize", "--select", "report_questions"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Done. ") and done.stdout.count("\n") == 1
+    assert (root / "reporting.sqlite").is_file()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -168,7 +168,9 @@ def test_evaluate_says_where_the_databases_lie(tmp_path, database):
     files = write_questions(tmp_path, database)
     files[3] = str(tmp_path)
     found = CliRunner().invoke(evaluate, [*files, "--predictions", str(tmp_path / "p.json")])
-    assert f"the file names shop, and {tmp_path / 'databases'} has shop: give that" in str(found.exception)
+    assert f"the file names shop, and {tmp_path / 'databases'} has shop: give that" in str(
+        found.exception
+    )
     (tmp_path / "dev.json").write_text("[]")
     found = CliRunner().invoke(evaluate, [*files, "--predictions", str(tmp_path / "p.json")])
     assert "dev.json holds no questions." in str(found.exception) and found.exit_code == 1

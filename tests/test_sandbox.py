@@ -536,6 +536,7 @@ def test_a_link_that_is_moved_while_it_is_opened(tmp_path, database, monkeypatch
         (b"\n<!doctype html>", "a web page"),
         (b"\xef\xbb\xbfcreate table t (a);", "SQL text; read it into a new database"),
         (b"\x00" * 8 + b"DUCK" + b"\x00" * 5000, "DuckDB's"),
+        (b"\x00" * 8192, "begins with zeros"),
         (os.urandom(8192), "encrypted"),
         (b"SQLite format 3", "not a SQLite database"),
         (b"SQLite format 3\x00" + b"x" * 5000, "not a SQLite database"),

@@ -17,7 +17,7 @@ from text2sql.render import (
 )
 from text2sql.schema import DatabaseSchema, Table
 
-_EXAMPLE_CHARS = 40
+_EXAMPLE_CHARS, _NAME_CHARS = 40, 200
 _DETAILS = ((400, 3), (150, 3), (60, 1), (60, 0), (0, 0))
 """How much one column shows, until all fit: characters of its description, example values."""
 
@@ -162,7 +162,7 @@ def _listed(names: Sequence[str], note: str, more: str, budget: Budget) -> str:
     """Show names while the budget lasts, of how many they are, and how to find the others."""
     room = budget.chars - len(note) - len(more) - 40
     kept: list[str] = []
-    for name in names:
+    for name in (_cut(name, _NAME_CHARS) for name in names):
         room -= len(name) + 2
         if room < 0:
             break

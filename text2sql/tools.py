@@ -34,6 +34,7 @@ _READ_BYTES = 20_000_000
 _DETAIL_ROWS = 20
 _DETAIL_SECONDS = 5.0  # a view's first rows may take as long as all of it
 _MESSAGE_CHARS = 500
+_CUT = 30  # characters of the note that says what was cut
 MOST_CALLS = 16
 """Calls of one turn that are carried out: a model that repeats itself writes a hundred."""
 
@@ -76,7 +77,8 @@ class Tools:
         Raises InfrastructureError where the sandbox failed, never for a model's mistake.
         """
         started = time.monotonic()
-        status, output = self._passed_over(place) or await self._carry_out(name, arguments)
+        status, text = self._passed_over(place) or await self._carry_out(name, arguments)
+        output = self._within_budget(text)
         seconds = time.monotonic() - started
         self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
         return output
@@ -103,6 +105,11 @@ class Tools:
             return "error", f"error: {mistake}"
         self.submitted = values["sql"]
         return "ok", "submitted"
+
+    def _within_budget(self, text: str) -> str:
+        """Cut what a name of thousands of characters has made too long."""
+        most = self._settings.output_chars
+        return text if len(text) <= most else f"{text[: most - _CUT]}... [{len(text):,} chars]"
 
     def _noted(self, text: str, note: str) -> str:
         return text + note if len(text) + len(note) <= self._settings.output_chars else text

@@ -8,6 +8,7 @@ import sqlite3
 _HEAD = 200  # bytes
 _PACKED = "it is packed{}; unpack it first"
 _BEGINNINGS = (
+    (bytes(100), "it begins with zeros, as a broken download leaves it; get a fresh copy"),
     (b"\x1f\x8b", _PACKED.format(" with gzip")),
     (b"BZh", _PACKED.format(" with bzip2")),
     (b"\xfd7zXZ", _PACKED.format(" with xz")),

@@ -11,7 +11,8 @@ from assets.bird_config import BirdConfig, DatabasesConfig, GoldConfig, Question
 from assets.check_specs import check_specs
 from assets.checks_page import report_checks
 from assets.columns import DATA_TEAM, columns_of, named_columns
-from assets.expectations import EXAMPLES, merge, table
+from assets.expectations import EXAMPLES, merge
+from assets.expectations_view import table
 from assets.failures import told
 from assets.gold import (
     check_gold_determined,

@@ -16,7 +16,8 @@ from typing import Any
 import dagster as dg
 
 from assets.data_docs import write_data_docs
-from assets.expectations import EXAMPLES, Outcome, cell_text, check_result, describe
+from assets.expectations import EXAMPLES, Outcome
+from assets.expectations_view import cell_text, check_result, describe
 from resources.paths import ArtifactRoot
 from text2sql.counting import counted
 from text2sql.files import write_whole

@@ -14,7 +14,8 @@ import pandas as pd
 
 from assets import data
 from assets.bird_splits import count_values
-from assets.expectations import Outcome, great_expectations, table, validate
+from assets.expectations import Outcome, great_expectations, validate
+from assets.expectations_view import table
 from assets.plots import records
 from assets.sources import FLAGS as FLAGS_CODE
 from assets.sources import GOLDS

@@ -11,7 +11,7 @@ from pydantic import Field
 from assets import data
 from assets.bird import gold_results
 from assets.columns import DATA_TEAM, named_columns
-from assets.expectations import table
+from assets.expectations_view import table
 from assets.failures import told
 from assets.own_dataset import own_current
 from assets.sources import version_for

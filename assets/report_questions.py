@@ -12,7 +12,7 @@ from pydantic import Field
 from assets.answer_checks import check_databases_found
 from assets.check_specs import check_specs
 from assets.columns import REPORTING_TEAM, columns_of_table
-from assets.expectations import check_result
+from assets.expectations_view import check_result
 from assets.failures import told
 from assets.plots import records
 from assets.sources import version_for

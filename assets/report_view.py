@@ -17,7 +17,7 @@ from assets.answer_checks import (
     check_steady,
     check_verified,
 )
-from assets.expectations import check_result
+from assets.expectations_view import check_result
 from assets.plots import records
 from assets.report_config import ReportAnswersConfig
 from assets.report_questions import SHOWN

@@ -43,7 +43,7 @@ SCORING = (
     ),
     *_library("efficiency.py", "rule_scores.py", "rules.py", "submissions.py"),
 )
-EXPECTATIONS = _assets("checks_page", "expectations", "split_checks", "suites")
+EXPECTATIONS = _assets("checks_page", "expectations", "expectations_view", "split_checks", "suites")
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
     *(f"datasets/gold_{name}.py" for name in ("casts", "findings", "flags", "limits")),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from assets.expectations import table
+from assets.expectations_view import table
 from assets.plots import plot, records
 from text2sql.questions import Question
 from text2sql.strength.change import Kind

@@ -15,7 +15,7 @@ from assets import bird, data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.archives import unpack
-from text2sql.datasets.bird import Reason, load_split, read_questions, read_records
+from text2sql.datasets.bird import Reason, load_split, read_records
 from text2sql.datasets.checks import inspect_database, run_golds
 from text2sql.datasets.layout import find_split
 from text2sql.datasets.predictions import read_predictions
@@ -184,12 +184,6 @@ def test_repeated_ids_and_empty_fields_are_problems(tmp_path: Path) -> None:
         Reason.EMPTY_FIELD,
     ]
     assert dataset.file_keys == ["dev/1", "", "", "dev/2", "dev/3"]
-
-
-def test_the_strict_reader_raises_on_the_first_problem(tmp_path: Path) -> None:
-    make_split(tmp_path, [row(1), row(2, db_id="shopp")])
-    with pytest.raises(Text2SqlError, match=r"entry 1.*did you mean 'shop'"):
-        read_questions(tmp_path / "dev.json", tmp_path / "dev_databases", "dev")
 
 
 def test_the_fingerprint_follows_questions_and_databases_and_nothing_else(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pandas as pd
 
 from assets import bird
 from assets.checks_page import publish_checks
-from assets.expectations import EXAMPLES, Outcome, check_result, merge
+from assets.expectations import EXAMPLES, Outcome, merge
+from assets.expectations_view import check_result
 from assets.gold import check_gold_determined, time_by_database, with_flags
 from assets.suites import check_gold_answers, check_tidiness
 from resources.paths import ArtifactRoot

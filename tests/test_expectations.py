@@ -10,14 +10,8 @@ import pandas as pd
 import pytest
 
 from assets.answer_checks import check_agreement, check_published
-from assets.expectations import (
-    EXAMPLES,
-    Outcome,
-    check_result,
-    describe,
-    great_expectations,
-    validate,
-)
+from assets.expectations import EXAMPLES, Outcome, great_expectations, validate
+from assets.expectations_view import check_result, describe
 from assets.prompt_checks import check_prompts as prompts_of
 from assets.prompt_checks import check_ratings
 from assets.suites import (
@@ -40,6 +34,7 @@ QUESTION = {
     "detail": "",
 }
 DATABASE = {"split": "dev", "db_id": "shop", "path": "p", "state": "ok", "tables": 2, "rows": 9}
+DATABASE |= {"unread": ""}
 GOLD = {"key": "dev/1", "db_id": "shop", "status": "ok", "error": "", "row_count": 1, "sql": "s"}
 GOLD |= {"seconds": 0.1}
 PROMPT = {"key": "train/1", "db_id": "shop", "question": "q?", "solved": 3, "valid": 8}

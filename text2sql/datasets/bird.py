@@ -25,7 +25,6 @@ from text2sql.datasets.gold_file import read_gold_file
 from text2sql.datasets.json_rows import kind_of
 from text2sql.datasets.layout import SplitLayout, find_split, fingerprint
 from text2sql.datasets.rows import Field, Row, read_rows
-from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 
 
@@ -96,15 +95,6 @@ def load_split(root: Path, split: str) -> Dataset:
     layout = find_split(root, split)
     records = load_records(layout)
     return Dataset(root.resolve().name, split, fingerprint(layout), tuple(records))
-
-
-def read_questions(file: Path, databases: Path, split: str) -> list[Question]:
-    """Read a questions file of which every row must be usable; raise on the first that is not."""
-    records = read_records(file, databases, split)
-    for record in records:
-        if record.reason is not None:
-            raise Text2SqlError(f"{file}: entry {record.position}: {record.detail}.")
-    return [record.question for record in records]
 
 
 def load_records(layout: SplitLayout) -> list[Record]:

@@ -277,6 +277,8 @@ def test_an_endless_answer_is_left():
         "Range of input length should be [1, 30720]",
         "The request exceeds the model's sequence length",
         "Prompt exceeds max length",
+        "Total tokens of image and text exceed max message tokens",
+        "Token limit exceeded",
     ],
 )
 @pytest.mark.parametrize("status", [400, 422, 500])

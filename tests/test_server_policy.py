@@ -225,6 +225,8 @@ def test_too_long_is_not_tried_again():
     [
         (fails(401), Text2SqlError, "refused the key.*set TEXT2SQL_API_KEY"),
         (fails(404, "no model x"), Text2SqlError, "no model x"),
+        (fails(500, "tools param requires --jinja flag"), Text2SqlError, "cannot call tools"),
+        (fails(404, "No endpoints that support tool use"), Text2SqlError, "cannot call tools"),
         (
             fails(400, '"auto" tool choice requires --enable-auto-tool-choice'),
             Text2SqlError,

@@ -26,6 +26,7 @@ _OVERFLOW = re.compile(
       | inputs?\W?\stokens\s\+ | inputs?\W?\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
       | input\stoken\scount | too\smany\s(?:input\s)?tokens | tokens\sin\srequest
       | model\stoken\slimit | reduce\sthe\slength
+      | token\slimit\sexceeded | exceed\smax\smessage\stokens
       | max_\w*tokens\W+(?:\S+\s)?must\sbe\s(?:at\sleast\s1|greater\sthan\s0)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -34,7 +35,10 @@ _BUSY = re.compile(
     r"throttl|rate[ _-]?limit|\bper (?:second|minute|hour|day)|please wait|overload|again later",
     re.IGNORECASE,
 )
-_NO_TOOLS = re.compile(r"enable-auto-tool-choice|not support (?:tool|function|parameters: \[.tool)")
+_NO_TOOLS = re.compile(
+    r"enable-auto-tool-choice|requires --jinja|support tool use"
+    r"|not support (?:tool|function|parameters: \[.tool)"
+)
 _PASSING = frozenset({408, 409, 424, 425, 429})  # 424: TGI and Bedrock, when the model failed
 _LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
 _READ_BYTES = 20_000
@@ -106,11 +110,11 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
     code, reason = answer.status, error_text(answer.content)
     if code not in (401, 403, 404, 429) and overflows(answer.content):
         return ContextOverflow(reason)
+    if _NO_TOOLS.search(reason):
+        return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
     passing = code >= 500 or code in _PASSING or (code == 400 and _BUSY.search(reason))
     if passing or (proven and code in _LOST):
         return Retryable(f"HTTP {code}: {reason}", wait_asked(answer.headers))
-    if _NO_TOOLS.search(reason):
-        return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
     if code in (401, 403):
         return Text2SqlError(
             f"The policy server at {url} refused the key (HTTP {code}); set TEXT2SQL_API_KEY to a "

@@ -97,6 +97,9 @@ def test_a_policy_directory_is_looked_at_without_loading_it(tmp_path):
     assert found.found.startswith("the pocket policy (") and "real questions" in found.found
     (broken,) = examine("policy", lambda: check_policy(str(tmp_path), None))
     assert broken.state is State.FAIL and "no *.safetensors weights" in broken.found
+    (tmp_path / "model.safetensors").write_bytes(bytes(100))
+    (broken,) = examine("policy", lambda: check_policy(str(tmp_path), None))
+    assert broken.state is State.FAIL and "model.safetensors cannot be read" in broken.found
 
 
 def test_ports(monkeypatch):

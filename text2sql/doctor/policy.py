@@ -25,6 +25,7 @@ from text2sql.policy.open import (
 from text2sql.policy.replies import calls_in, content_text
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.server import api_root
+from text2sql.policy.weights import require_whole
 from text2sql.prompts import AGENT_INSTRUCTIONS
 from text2sql.thinking import split_thinking
 from text2sql.tools import TOOL_NAMES, TOOL_SCHEMAS
@@ -52,6 +53,7 @@ def check_policy(spec: str | None, model: str | None) -> Iterable[Finding]:
 def _directory(choice: Choice) -> Finding:
     directory = policy_directory(choice.spec)
     assert directory is not None
+    require_whole(directory)
     title = choice.title or str(directory)
     found = f"{title} ({directory_revision(directory)}){': ' * bool(choice.use)}{choice.use}"
     if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):

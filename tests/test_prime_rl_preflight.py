@@ -62,7 +62,7 @@ def test_a_port_in_use_is_named(place, monkeypatch):
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_prompts_than_a_step_needs(place, monkeypatch, count):
     place.write_prompts(count)
-    with pytest.raises(Text2SqlError, match=f"has {count} prompts; a step needs 2"):
+    with pytest.raises(Text2SqlError, match=f"has {count} prompts?; a step needs 2"):
         check(place, monkeypatch)
 
 

@@ -77,6 +77,7 @@ BAD_GOLD = {
         10: "SELECT name FROM item ORDER BY id LIMIT 1 + 0",
         11: "SELECT RANDOM()",
         12: "SELECT name, COUNT(*) FROM item",
+        13: "SELECT GROUP_CONCAT(name) FROM item",
     },
 }
 

@@ -114,6 +114,7 @@ def _context(partition: str) -> Any:
         run=run,
         run_id=run.run_id,
         partition_key=partition,
+        has_partition_key=True,
         asset_key=None,
         instance=SimpleNamespace(all_logs=lambda run_id, of_type: []),
         job_def=SimpleNamespace(asset_layer=layer),

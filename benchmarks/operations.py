@@ -83,12 +83,20 @@ def overhead(folder: Path, times: int = 1) -> dict[str, Any]:
         rows["script"].append(timed(script, root))
         root = folder / f"dagster-{number}"
         rows["dagster"].append(timed([sys.executable, "-m", "pipelines.lifecycle"], root))
+    _require_whole([row for side in rows.values() for row in side])
     return {
         "times": times,
         **rows,
         **_more(rows["dagster"], rows["script"], "wall"),
         **_more(rows["dagster"], rows["script"], "cpu"),
     }
+
+
+def _require_whole(rows: list[dict[str, Any]]) -> None:
+    """Refuse to compare runs of which one ended before its end."""
+    ended = [row for row in rows if row["status"]]
+    if ended:
+        sys.exit(f"A run ended with status {ended[0]['status']}:\n{ended[0]['output']}")
 
 
 def _more(rows: list[dict[str, Any]], script: list[dict[str, Any]], kind: str) -> dict[str, float]:

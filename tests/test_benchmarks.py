@@ -1,5 +1,6 @@
 """Benchmarks: what runs them all, and the script that runs the stages without Dagster."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,12 @@ def test_the_script_has_what_stages_ask_of_their_run(tmp_path):
     assert assets_of(context) == set()
     with pytest.raises(Text2SqlError, match="archive"):  # it looks in the root, not in a run
         own_archive(context, tmp_path)
+    files = sorted((REPO / "assets").glob("*.py"))
+    asked = {name for file in files for name in STAGES_ASK.findall(file.read_text())}
+    assert asked - vars(context).keys() == {"variables"}  # what Great Expectations has
+
+
+STAGES_ASK = re.compile(r"\bcontext\.(\w+)")
 
 
 @pytest.fixture

@@ -67,13 +67,14 @@ def test_explore_then_submit(play):
     assert requests[2]["messages"] == episode.messages[:6]
 
 
-def test_of_a_turn_that_repeats_itself_only_the_first_calls_are_carried_out(play):
-    again = calls(*[("run_sql", {"sql": "SELECT 1"})] * 40, ("submit", {"sql": "SELECT 1"}))
-    episode, requests = play(again, submits(QUERY))
-    assert (episode.sql, episode.turns) == (QUERY, 2)
+def test_of_a_turn_that_repeats_itself_only_the_first_looks_and_the_submit_are_carried_out(play):
+    looks = [("run_sql", {"sql": "SELECT 1"})] * 40
+    episode, requests = play(calls(*looks), calls(*looks, ("submit", {"sql": QUERY})))
+    assert (episode.sql, episode.stop_reason, episode.turns) == (QUERY, "submit", 2)
     statuses = [record.status for record in episode.tool_log]
-    assert statuses == ["ok"] * MOST_CALLS + ["ignored"] * (41 - MOST_CALLS) + ["ok"]
-    assert len(requests[1]["messages"]) == 3 + 41
+    looked = ["ok"] * MOST_CALLS + ["ignored"] * (40 - MOST_CALLS)
+    assert statuses == [*looked, *looked, "ok"]
+    assert len(requests[1]["messages"]) == 3 + 40
     assert "at most 16 calls; call it again" in requests[1]["messages"][-1]["content"]
 
 

@@ -36,7 +36,7 @@ _DETAIL_SECONDS = 5.0  # a view's first rows may take as long as all of it
 _MESSAGE_CHARS = 500
 _CUT = 30  # characters of the note that says what was cut
 MOST_CALLS = 16
-"""Calls of one turn that are carried out: a model that repeats itself writes a hundred."""
+"""Calls but submit that one turn carries out: a model that repeats itself writes a hundred."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +73,20 @@ class Tools:
         """Carry out one call and return the text for the model, mistakes included.
 
         ``place`` is its place in the turn, from 0. What comes after submit, or behind the first
-        ``MOST_CALLS`` of a turn, is answered and logged but not carried out.
+        ``MOST_CALLS`` of a turn, is answered and logged but not carried out; a submit always is.
         Raises InfrastructureError where the sandbox failed, never for a model's mistake.
         """
         started = time.monotonic()
-        status, text = self._passed_over(place) or await self._carry_out(name, arguments)
+        status, text = self._passed_over(name, place) or await self._carry_out(name, arguments)
         output = self._within_budget(text)
         seconds = time.monotonic() - started
         self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
         return output
 
-    def _passed_over(self, place: int) -> tuple[str, str] | None:
+    def _passed_over(self, name: str, place: int) -> tuple[str, str] | None:
         if self.submitted is not None:
             return "ignored", "ignored: the answer was already submitted"
-        if place >= MOST_CALLS:
+        if place >= MOST_CALLS and name != "submit":
             return "ignored", f"ignored: a turn has at most {MOST_CALLS} calls; call it again"
         return None
 

@@ -13,7 +13,7 @@ from promotion_place import DATASET, PROMPTS, QUESTIONS, evaluate, note
 from reporting_databases import save
 from scripted_server import ScriptedServer, Step, fails, submits
 
-from assets.back_test import BackTester, Verdict
+from assets.back_test import BackTester, BackTestVerdict
 from assets.champion import champion_policy, model_card
 from assets.dev_rollouts import evaluation_folder
 from assets.gate import back_test, promotion_gate
@@ -99,7 +99,7 @@ class Place:
     def tester(self) -> BackTester:
         return BackTester(self.root, ReportingDatabase(), PolicyResource(), SandboxResource())
 
-    def test(self) -> Verdict:
+    def test(self) -> BackTestVerdict:
         return self.tester.verdict(RUN, "d1")
 
     def promote(self, right: int = 30) -> dg.ExecuteInProcessResult:
@@ -174,7 +174,7 @@ def test_without_verified_questions_it_is_skipped_and_nobody_is_asked(place):
     policies = place.champion(), place.candidate()
     place.verified(a=None)
     found = place.test()
-    assert found == Verdict(True, "Skipped: no question of the reports has verified SQL.")
+    assert found == BackTestVerdict(True, "Skipped: no question of the reports has verified SQL.")
     assert [policy.asked for policy in policies] == [0, 0]
 
 

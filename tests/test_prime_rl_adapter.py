@@ -67,7 +67,7 @@ def test_an_adapter_is_trained_served_beside_its_base_judged_and_promoted(place,
     assert (shown["base greedy"], shown["trained greedy"]) == (0.0, 1.0)
     assert champion_record(root)["revision"] == record["policy_revision"]
     said = (place.folder / "vllm" / "arguments").read_text()
-    assert f"policy={adapter.directory}" in said
+    assert f"first={adapter.directory}" in said
     assert not place.processes()
     more = {"config": SAMPLED | {"samples": 3}}
     here = failure_of(run_assets(["dev_rollouts"], dev_rollouts=more))

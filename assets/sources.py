@@ -47,8 +47,9 @@ EXPECTATIONS = _assets("checks_page", "expectations", "expectations_view", "spli
 GOLDS = (*_library("datasets/checks.py"), *JUDGE)
 FLAGS = _library(
     *(f"datasets/gold_{name}.py" for name in ("casts", "findings", "flags", "limits")),
-    *(f"datasets/{name}.py" for name in ("bare_columns", "concatenations", "extremes")),
-    *(f"datasets/{name}.py" for name in ("parsing", "row_numbers", "text_keys", "text_numbers")),
+    *(f"datasets/{name}.py" for name in ("aggregates", "bare_columns", "concatenations")),
+    *(f"datasets/{name}.py" for name in ("extremes", "parsing", "row_numbers")),
+    *(f"datasets/text_{name}.py" for name in ("keys", "numbers")),
 )
 
 SOURCES: dict[str, tuple[str, ...]] = {

@@ -34,6 +34,7 @@ NEEDS_EXTRA = {
     "text2sql/strength/": {"sqlglot"},
     "text2sql/failures/": {"sqlglot"},
     "text2sql/training/": {"torch", "transformers", "trl", "datasets", "pydantic", "tomli_w"},
+    "text2sql/datasets/aggregates.py": {"sqlglot"},
     "text2sql/datasets/bare_columns.py": {"sqlglot"},
     "text2sql/datasets/extremes.py": {"sqlglot"},
     "text2sql/datasets/gold_limits.py": {"sqlglot"},

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from text2sql.datasets.aggregates import argument_of, probe_of
 from text2sql.datasets.gold_casts import unknown_casts
 from text2sql.datasets.gold_findings import Finding, Flag
-from text2sql.datasets.gold_limits import add_visible_ctes
 from text2sql.datasets.parsing import parsed, written
 from text2sql.sandbox import QueryResult, Status
 
@@ -52,16 +52,8 @@ def _selected(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _probe(node: exp.Expr) -> str:
-    select = node.find_ancestor(exp.Select)
-    assert select is not None
-    query = select.copy()
-    add_visible_ctes(select, query)
-    inner = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    value = written(inner)
+    value = argument_of(node)
     if isinstance(node.parent, exp.Filter):
         condition = written(node.parent.expression.this)
         value = f"CASE WHEN {condition} THEN {value} END"
-    query.set("expressions", [parsed(f"SELECT COUNT(DISTINCT {value})").expressions[0].copy()])
-    for part in ("distinct", "order", "limit", "offset"):
-        query.set(part, None)
-    return written(query)
+    return probe_of(node, f"COUNT(DISTINCT {value})")

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from text2sql.datasets.aggregates import argument_of, probe_of
 from text2sql.datasets.gold_casts import unknown_casts
-from text2sql.datasets.gold_limits import add_visible_ctes
-from text2sql.datasets.parsing import parsed, written
+from text2sql.datasets.parsing import parsed
 from text2sql.datasets.text_numbers import without_marks
 
 _EXTREME = re.compile(r"\b(?:max|min)\s*\(", re.IGNORECASE)
-_PROBE = """
-SELECT {name}({value}), {name}(CAST({plain} AS REAL)), SUM(TRIM({value}) <> '' AND NOT ({number}))
-"""
+_PROBE = (
+    "{name}({value}), {name}(CAST({plain} AS REAL)), SUM(TRIM({value}) <> '' AND NOT ({number}))"
+)
 _NUMBER = (
     "typeof({value}) = 'text' AND {value} GLOB '*[0-9]*' "
     "AND LTRIM(RTRIM({plain}), ' +-') NOT GLOB '*[^0-9.]*'"
@@ -51,18 +51,8 @@ def _selected(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _probe(node: exp.Expr) -> str:
-    select = node.find_ancestor(exp.Select)
-    assert select is not None
-    query = select.copy()
-    add_visible_ctes(select, query)
-    inner = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    value = written(inner)
+    value = argument_of(node)
     name = "MAX" if isinstance(node, exp.Max) else "MIN"
     plain = without_marks(value)
     number = _NUMBER.format(value=value, plain=plain)
-    text = _PROBE.format(name=name, value=value, plain=plain, number=number)
-    columns = parsed(text)
-    query.set("expressions", [column.copy() for column in columns.expressions])
-    for part in ("distinct", "order", "limit", "offset"):
-        query.set(part, None)
-    return written(query)
+    return probe_of(node, _PROBE.format(name=name, value=value, plain=plain, number=number))

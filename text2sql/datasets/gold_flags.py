@@ -74,9 +74,8 @@ def flag_golds(
         found[place] += findings
     digests = {_place(question): golds[question.key].digest for question in ran}
     for place, findings in chain(
-        _look_at_extremes(list(found), sandbox, limits),
+        _look_at_aggregates(list(found), sandbox, limits),
         _look_at_bare_columns(list(found), sandbox, limits),
-        _look_at_concatenations(list(found), sandbox, limits),
         _look_at_numbering(digests, sandbox, limits),
     ):
         found[place] += findings
@@ -144,13 +143,17 @@ def _look(
             yield probe.place, findings_of(cut, result, probe.digest, run)
 
 
-def _look_at_extremes(
+def _look_at_aggregates(
     places: Sequence[Place], sandbox: Sandbox, limits: Limits
 ) -> Iterator[tuple[Place, list[Finding]]]:
-    """Run the probes of every MIN and MAX; what a probe cannot read has no findings."""
-    probes = [(place, probe) for place in places for probe in extremes_of(place[1])]
-    for place, _, result in _run([(*one, one[1]) for one in probes], sandbox, limits):
-        yield place, as_text_of(result)
+    """Run the probes of every MIN, MAX and GROUP_CONCAT; what cannot be read has no findings."""
+    for probes_of, found_in in (
+        (extremes_of, as_text_of),
+        (concatenations_of, several_parts_of),
+    ):
+        probes = [(place, probe, probe) for place in places for probe in probes_of(place[1])]
+        for place, _, result in _run(probes, sandbox, limits):
+            yield place, found_in(result)
 
 
 def _look_at_bare_columns(
@@ -161,15 +164,6 @@ def _look_at_bare_columns(
     asked = [(place, bare.probe, bare) for place, bare in probes]
     for place, bare, result in _run(asked, sandbox, limits):
         yield place, several_values_of(bare, result)
-
-
-def _look_at_concatenations(
-    places: Sequence[Place], sandbox: Sandbox, limits: Limits
-) -> Iterator[tuple[Place, list[Finding]]]:
-    """Run the probes of every GROUP_CONCAT; what a probe cannot read has no findings."""
-    probes = [(place, probe) for place in places for probe in concatenations_of(place[1])]
-    for place, _, result in _run([(*one, one[1]) for one in probes], sandbox, limits):
-        yield place, several_parts_of(result)
 
 
 def _look_at_numbering(

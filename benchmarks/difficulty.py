@@ -21,13 +21,13 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.measuring import peak_mb, surroundings, write
-from text2sql.difficulty import Tally, rate, select
-from text2sql.judge import GoldResult, run_gold
+from text2sql.agent.settings import AgentSettings
+from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling, ToolCall
 from text2sql.questions import Question
-from text2sql.rollouts import RolloutStore, draw_rollouts
+from text2sql.rollouts.draw import RolloutStore, draw_rollouts
 from text2sql.sandbox import Sandbox
-from text2sql.settings import AgentSettings
+from text2sql.training.difficulty import Tally, rate, select
 
 SAMPLES = 8
 SIZES = (100, 1_000, 9_428)

@@ -20,13 +20,13 @@ from typing import Any
 
 from benchmarks.measuring import surroundings, write
 from benchmarks.voting_scale import QUESTIONS, REVISION, SAMPLES, write_store
-from text2sql.evaluation import score_policies
-from text2sql.evaluation_report.details import Evaluated, details_of
-from text2sql.evaluation_report.files import PAGE, TRACE, write_report
-from text2sql.outcomes import PolicyRollouts
+from text2sql.evaluation.outcomes import PolicyRollouts
+from text2sql.evaluation.report.details import Evaluated, details_of
+from text2sql.evaluation.report.files import PAGE, TRACE, write_report
+from text2sql.evaluation.score import score_policies
+from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.questions import Question
-from text2sql.rollout_places import read_located
-from text2sql.scores import BASE, TRAINED
+from text2sql.rollouts.located import read_located
 
 DATABASES, DIFFICULTIES = 11, ("simple", "moderate", "challenging")
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import cpu_seconds, seconds
-from text2sql.judge import Verdict
-from text2sql.known_results import KnownResults
+from text2sql.evaluation.predictions.score import score_many
+from text2sql.judge.known_results import KnownResults
+from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox, cut_suffix
-from text2sql.scoring import score_many
 
 TIMEOUT = 30.0
 DATABASE = "superhero"

@@ -21,8 +21,8 @@ from typing import Any
 
 from benchmarks.ingestion_corpus import SHARES, build
 from benchmarks.measuring import seconds, surroundings, write
-from text2sql.datasets.layout import find_split
-from text2sql.files import file_digest
+from text2sql.common.files import file_digest
+from text2sql.datasets.reading.layout import find_split
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import sys
 
 import dagster as dg
 
-from assets import bird
+from assets.data import bird
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 

@@ -63,7 +63,7 @@ class Script:
     def _settings(self, name: str) -> dict[str, Any]:
         own = dict(self.ops.get(name, {}).get("config", {}))
         if name == "grpo_policy":
-            from assets.trainers import TrlConfig
+            from assets.training.trainers import TrlConfig
 
             own["trainer"] = TrlConfig(**own["trainer"]["trl"])
         return own
@@ -74,7 +74,7 @@ class Script:
 
 
 def _shard(work: dict[str, Any]) -> Any:
-    from assets.sampling import sample_shard
+    from assets.rollouts.sampling import sample_shard
 
     return Script().call(body(sample_shard), work=work)
 
@@ -84,7 +84,7 @@ class Trainer:
 
     def run(self, context: Any, program: Any, folder: Path, *_: Any, **__: Any) -> dict[str, Any]:
         """Return nothing: what the program reports to Dagster is left out."""
-        from text2sql.processes import GuardedProcess
+        from text2sql.common.processes import GuardedProcess
 
         with GuardedProcess(program.command, folder / "train.log", os.environ) as child:
             while (status := child.wait(1.0)) is None:
@@ -123,18 +123,14 @@ def _context(partition: str) -> Any:
 
 def run_all(ops: Mapping[str, Any]) -> dict[str, float]:
     """Run every stage of the lifecycle and of a day's answers; return their seconds."""
-    from assets import (
-        bird,
-        champion,
-        dev_rollouts,
-        difficulty,
-        evaluation,
-        known_issues,
-        report_questions,
-        reporting,
-        strength,
-        training,
-    )
+    from assets.data import bird, known_issues, strength
+    from assets.evaluation import dev_rollouts
+    from assets.evaluation import dev_scores as evaluation
+    from assets.promotion import champion
+    from assets.reporting import answers as reporting
+    from assets.reporting import questions as report_questions
+    from assets.training import difficulty
+    from assets.training import grpo as training
 
     training.require_passed = lambda *_: None  # its verdict is in Dagster's storage
     script = Script(ops)

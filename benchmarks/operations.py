@@ -22,8 +22,8 @@ from benchmarks.measuring import measure_parts
 from benchmarks.roots import environment
 from benchmarks.timed_run import timed
 from pipelines.lifecycle import CONFIG as DEMO
-from text2sql.checkout import CHECKOUT
-from text2sql.guard import descendants
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.guard import descendants
 
 _LOCKED = ("database is locked", "unable to open database file")
 _LOAD = "from pipelines.definitions import defs; defs.get_repository_def().load_all_definitions()"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.page_rows import GAINS, SECTIONS, Section
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 
 RESULTS = CHECKOUT / "benchmarks" / "results"
 PAGE = CHECKOUT / "docs" / "benchmarks.md"

@@ -20,21 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import surroundings
-from text2sql.datasets.bird import load_split
+from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.difficulty import Kind, rate_questions, usable
-from text2sql.evaluation import score_policies
-from text2sql.judge import GoldResult, run_gold
-from text2sql.outcomes import PolicyRollouts
+from text2sql.datasets.reading.bird import load_split
+from text2sql.evaluation.outcomes import PolicyRollouts
+from text2sql.evaluation.score import score_policies
+from text2sql.evaluation.score_table import score_rows, text_table
+from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Sampling
-from text2sql.policy.local import LocalPolicy
+from text2sql.policy.local.policy import LocalPolicy
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.questions import Question
-from text2sql.rollouts import Rollout, RolloutStore, sample_rollouts
+from text2sql.rollouts.draw import Rollout, RolloutStore, sample_rollouts
 from text2sql.sandbox import Sandbox
-from text2sql.score_table import score_rows, text_table
-from text2sql.scores import BASE, TRAINED, Scores
-from text2sql.settings import AgentSettings
+from text2sql.training.difficulty import Kind, rate_questions, usable
 
 FINAL_SEED = 9173
 """The evaluation seed of the published numbers. The development seed is another."""
@@ -139,7 +139,7 @@ def train(prompts: Path, seed: int, steps: int, rate: float, control: bool) -> P
     }
     (output / "config.json").write_text(json.dumps(config, indent=2))
     started = time.monotonic()
-    command = [sys.executable, "-m", "text2sql.training.trl", str(output / "config.json")]
+    command = [sys.executable, "-m", "text2sql.training.trl.train", str(output / "config.json")]
     with (output / "train.log").open("w") as log:
         subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
     (output / "seconds").write_text(f"{time.monotonic() - started:.0f}")

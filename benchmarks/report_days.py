@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.measuring import resident_mb
 from benchmarks.report_setting import Project
 from benchmarks.rollout_server import RolloutServer
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 
 FIRST = date(2026, 3, 2)
 _LOCKED = ("database is locked", "unable to open database", "OperationalError", "deadlock")
@@ -135,7 +135,7 @@ def _ended(child: subprocess.Popen[str]) -> dict[str, Any]:
 def _main(root: Path, days: list[str]) -> None:
     """Run the days; print how long it took, and what Dagster's logs say of locks."""
     from pipelines.home import open_instance
-    from pipelines.launch import run_job
+    from pipelines.runs.launch import run_job
 
     questions = {"file": str(root / "questions.yaml"), "databases": str(root)}
     config = root / f"run-{days[0]}.json"

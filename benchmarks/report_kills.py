@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.report_setting import Project
 from benchmarks.rollout_server import RolloutServer
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 
 DAY = date(2026, 3, 2)
 

@@ -14,18 +14,18 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from benchmarks.rollout_setting import build
+from text2sql.agent.settings import AgentSettings
 from text2sql.policy.base import Sampling
-from text2sql.policy.server import ServerPolicy, named_revision
-from text2sql.reporting.answering import Outcome, answer_day
-from text2sql.reporting.attempt import Answerer
-from text2sql.reporting.database import Database
-from text2sql.reporting.migrating import upgrade
-from text2sql.reporting.question_file import write_questions
-from text2sql.reporting.question_table import QuestionTable
-from text2sql.reporting.questions import ReportQuestion
-from text2sql.reporting.store import ReportingStore
+from text2sql.policy.served.server import ServerPolicy, named_revision
+from text2sql.reporting.answering.attempt import Answerer
+from text2sql.reporting.answering.day import Outcome, answer_day
+from text2sql.reporting.model.question import ReportQuestion
+from text2sql.reporting.tables.database import Database
+from text2sql.reporting.tables.migrating import upgrade
+from text2sql.reporting.tables.question_file import write_questions
+from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.store import ReportingStore
 from text2sql.sandbox import Sandbox
-from text2sql.settings import AgentSettings
 
 # A row for every answer that is not whole: too few rows or candidates, or some of another.
 _HALVES = """

@@ -16,16 +16,16 @@ from typing import Any
 from benchmarks.measuring import cpu_seconds, resident_mb
 from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing, build, golds_of, questions_on
-from text2sql.agent import run_episode
+from text2sql.agent.loop import run_episode
+from text2sql.agent.settings import AgentSettings
+from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.common.progress import show_progress
 from text2sql.policy.base import Sampling
-from text2sql.policy.server import ServerPolicy
-from text2sql.progress import show_progress
+from text2sql.policy.served.server import ServerPolicy
 from text2sql.questions import Question
-from text2sql.rollout_store import RolloutStore
-from text2sql.rollouts import sample_rollouts
+from text2sql.rollouts.draw import sample_rollouts
+from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
-from text2sql.settings import AgentSettings
-from text2sql.tools import TOOL_SCHEMAS
 
 CALLS = 4
 _SETTINGS = AgentSettings()

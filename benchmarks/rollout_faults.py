@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing
-from text2sql.policy.server import Retry
-from text2sql.rollout_store import Rollout
+from text2sql.policy.served.server import Retry
+from text2sql.rollouts.store import Rollout
 
 _REQUEST_SECONDS = 2.0
 

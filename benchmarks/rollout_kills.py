@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 
 STORE = "killed.jsonl"
 TOGETHER = 16

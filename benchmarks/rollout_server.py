@@ -18,7 +18,7 @@ import urllib.request
 from collections import Counter
 from typing import Any
 
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 
 GOLD = "SELECT count(*) FROM city"
 SUBMISSIONS = (GOLD, "SELECT 1 WHERE 0", "SELECT nothing FROM city", GOLD)

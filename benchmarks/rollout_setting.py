@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.rollout_server import GOLD
-from text2sql.judge import GoldResult, run_gold
+from text2sql.agent.settings import AgentSettings
+from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Sampling
-from text2sql.policy.server import Retry, ServerPolicy
+from text2sql.policy.served.server import Retry, ServerPolicy
 from text2sql.questions import Question
-from text2sql.rollout_store import Rollout, RolloutStore
-from text2sql.rollouts import collect
+from text2sql.rollouts.draw import collect
+from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Sandbox
-from text2sql.settings import AgentSettings
 
 SCRIPT = """
 CREATE TABLE city(id INTEGER PRIMARY KEY, name TEXT NOT NULL, country TEXT, population INTEGER);

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import surroundings, write
-from text2sql.datasets.bird import load_split, read_records
-from text2sql.datasets.checks import run_golds
+from text2sql.datasets.gold.checks import run_golds
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes, generate
+from text2sql.datasets.reading.bird import load_split, read_records
+from text2sql.judge.strength.change import Kind
+from text2sql.judge.strength.measure import Outcome, Strength, measure_strength
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
-from text2sql.strength.change import Kind
-from text2sql.strength.measure import Outcome, Strength, measure_strength
 
 
 def main() -> None:

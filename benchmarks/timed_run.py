@@ -14,10 +14,10 @@ from typing import Any
 
 from benchmarks.measuring import cpu_seconds
 from benchmarks.roots import environment
-from text2sql.checkout import CHECKOUT
-from text2sql.guard import descendants
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.guard import descendants
 
-_TRAINING = b"text2sql.training.trl"
+_TRAINING = b"text2sql.training.trl.train"
 
 
 class Processes:

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import measure_parts
-from text2sql.checkout import CHECKOUT
-from text2sql.processes import GuardedProcess
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.processes import GuardedProcess
 from text2sql.training.prime_rl.progress import MergedMetrics
 
 GRACE_SECONDS = 10.0
@@ -150,8 +150,8 @@ def _peak(folder: Path, steps: int) -> float:
 
 def _place(folder: Path) -> Any:
     """Return a folder where prime-rl seems to be installed, as the tests have it."""
-    sys.path.insert(0, str(CHECKOUT / "tests"))
-    from prime_rl_place import Place
+    sys.path.insert(0, str(CHECKOUT))
+    from tests.support.prime_rl_place import Place
 
     return Place(folder)
 

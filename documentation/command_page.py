@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from text2sql.cli import cli
+from text2sql.cli.main import cli
 
 WIDTH = 90
 

@@ -8,7 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from text2sql.reporting.tables import LATEST_ANSWERS, LATEST_ANSWERS_COLUMNS, answers, metadata
+from text2sql.reporting.tables.schema import (
+    LATEST_ANSWERS,
+    LATEST_ANSWERS_COLUMNS,
+    answers,
+    metadata,
+)
 
 
 def page() -> str:

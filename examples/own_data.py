@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from text2sql.datasets.bird import load_split
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
+from text2sql.datasets.reading.bird import load_split
 from text2sql.questions import Question
 
 SEED = 7

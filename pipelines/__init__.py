@@ -1,5 +1,5 @@
 """When and how it runs: definitions, jobs, schedules, the whole life in one command and the UI."""
 
-from pipelines.uncaught import tell_sentences
+from pipelines.runs.uncaught import tell_sentences
 
 tell_sentences()

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets import (
-    bird,
-    champion,
-    dev_rollouts,
-    difficulty,
-    evaluation,
-    evaluation_checks,
-    gate,
-    held_out,
-    known_issues,
-    report_questions,
-    reporting,
-    strength,
-    training,
-)
-from assets.pools import sampling_pool
+from assets.common.pools import sampling_pool
+from assets.data import bird, known_issues, strength
+from assets.evaluation import checks as evaluation_checks
+from assets.evaluation import dev_rollouts, held_out
+from assets.evaluation import dev_scores as evaluation
+from assets.promotion import champion, gate
+from assets.reporting import answers as reporting
+from assets.reporting import questions as report_questions
+from assets.training import difficulty
+from assets.training import grpo as training
 from pipelines import automation
-from pipelines.code_links import with_code_links
-from pipelines.executors import choose_executor
 from pipelines.jobs import daily_answers, lifecycle
 from pipelines.jobs import training as training_job
-from pipelines.retention import remove_old_runs
+from pipelines.runs.code_links import with_code_links
+from pipelines.runs.executors import choose_executor
+from pipelines.runs.retention import remove_old_runs
 from pipelines.schedules import daily_answers_schedule, remove_old_runs_schedule
 from pipelines.sensors import SENSORS
 from resources.automation import AutomationSettings

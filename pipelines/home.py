@@ -11,12 +11,12 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.orphans import end_orphaned_runs
 from pipelines.pools import set_pools
-from pipelines.records import hush_attempts, records_error
-from pipelines.variables import check_variables
+from pipelines.runs.orphans import end_orphaned_runs
+from pipelines.runs.records import hush_attempts, records_error
+from pipelines.runs.variables import check_variables
 from resources.paths import artifact_root
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"

@@ -2,7 +2,7 @@
 
 A job holds one kind of partitions, and the lifecycle's are training runs; so the answers, which
 are by day, have a job of their own. The jobs that sensors start are in
-``pipelines/automation.py``, the one that tidies up is in ``pipelines/retention.py``.
+``pipelines/automation.py``, the one that tidies up is in ``pipelines/runs/retention.py``.
 """
 
 from __future__ import annotations

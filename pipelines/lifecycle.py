@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from pipelines.program import run_program
+from pipelines.programs.program import run_program
 
 if __name__ == "__main__":  # before what follows is imported
     sys.exit(run_program("pipelines.lifecycle"))
@@ -22,24 +22,24 @@ from typing import Any
 import dagster as dg
 import yaml
 
-from assets.champion import read_champion
-from assets.dev_rollouts import evaluation_folder
-from assets.evaluation import read_scores
-from assets.run_check import read_forms
-from assets.training import read_training
-from assets.training_config import GrpoConfig
-from assets.training_ready import require_ready
+from assets.evaluation.dev_rollouts import evaluation_folder
+from assets.evaluation.dev_scores import read_scores
+from assets.promotion.champion import read_champion
+from assets.training.config import GrpoConfig
+from assets.training.grpo import read_training
+from assets.training.ready import require_ready
+from assets.training.run_check import read_forms
 from pipelines.home import open_instance
-from pipelines.launch import Stage, run_job
 from pipelines.partitions import add_training_run, today
-from pipelines.screen import LABELS, Screen
+from pipelines.programs.screen import LABELS, Screen
+from pipelines.runs.launch import Stage, run_job
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
-from text2sql.files import write_whole
-from text2sql.json_files import read_if_there, write_json
-from text2sql.reporting.answers import AnswerStatus
-from text2sql.reporting.location import reporting_place
-from text2sql.score_table import score_rows, text_table
+from text2sql.common.files import write_whole
+from text2sql.common.json_files import read_if_there, write_json
+from text2sql.evaluation.score_table import score_rows, text_table
+from text2sql.reporting.model.answer import AnswerStatus
+from text2sql.reporting.tables.location import reporting_place
 
 CONFIG = Path(__file__).with_name("demo.yaml")
 

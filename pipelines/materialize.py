@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from pipelines.program import run_program
+from pipelines.programs.program import run_program
 
 if __name__ == "__main__":  # before what follows is imported
     sys.exit(run_program("pipelines.materialize"))
@@ -17,10 +17,10 @@ import re
 
 import dagster as dg
 
-from pipelines.config_errors import refused_config
-from pipelines.dagster_program import become_dagster
 from pipelines.home import open_instance
-from text2sql.checkout import CHECKOUT
+from pipelines.programs.dagster_program import become_dagster
+from pipelines.runs.config_errors import refused_config
+from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 HELP = """\

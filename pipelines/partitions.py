@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from assets.partitions import TIME_ZONE, TRAINING_RUN, require_run_name
+from assets.common.partitions import TIME_ZONE, TRAINING_RUN, require_run_name
 from text2sql.errors import Text2SqlError
 
 

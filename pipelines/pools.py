@@ -12,7 +12,7 @@ import sys
 
 import dagster as dg
 
-from assets.pools import GPU_POOL, sampling_pool
+from assets.common.pools import GPU_POOL, sampling_pool
 from text2sql.errors import Text2SqlError
 
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_SLOTS"

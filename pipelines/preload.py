@@ -8,7 +8,7 @@ from __future__ import annotations
 import matplotlib.figure
 
 import pipelines.definitions
-from assets.expectations import great_expectations
+from assets.checks.expectations import great_expectations
 
 __all__ = ["matplotlib", "pipelines"]
 

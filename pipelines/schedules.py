@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.partitions import TIME_ZONE
+from assets.common.partitions import TIME_ZONE
 from pipelines.jobs import daily_answers
-from pipelines.retention import remove_old_runs
+from pipelines.runs.retention import remove_old_runs
 
 daily_answers_schedule = dg.build_schedule_from_partitioned_job(
     daily_answers,

@@ -10,20 +10,20 @@ from typing import Any
 
 import dagster as dg
 
-from assets.data import CURRENT, load_current
-from assets.partitions import TRAINING_RUN, training_runs
+from assets.common.partitions import TRAINING_RUN, training_runs
+from assets.data.stored import CURRENT, load_current
 from pipelines.automation import STARTED_BY, evaluation, retraining
-from pipelines.notify import is_ours, notice_of, tell
 from pipelines.partitions import today
+from pipelines.runs.notify import is_ours, notice_of, tell
 from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
-from text2sql.champion import champion_record
-from text2sql.counting import counted
-from text2sql.lineage.data import BIRD
-from text2sql.reporting.decline import declines, period
-from text2sql.reporting.notice import Notice
+from text2sql.cli.lineage.data import BIRD
+from text2sql.common.counting import counted
+from text2sql.evaluation.promotion.champion import champion_record
+from text2sql.reporting.answering.decline import declines, period
+from text2sql.reporting.model.notice import Notice
 
 WHY = "text2sql/why"
 OFF = dg.DefaultSensorStatus.STOPPED

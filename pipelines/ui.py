@@ -6,9 +6,9 @@ import logging
 import os
 import sys
 
-from pipelines.dagster_program import become_dagster
 from pipelines.home import open_instance
-from text2sql.checkout import CHECKOUT
+from pipelines.programs.dagster_program import become_dagster
+from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from resources.run_config import read_run_config
-from text2sql.reporting.bounds import Bounds
+from text2sql.reporting.model.bounds import Bounds
 
 CONFIG_VARIABLE = "TEXT2SQL_RETRAINING_CONFIG"
 _BOUNDS = Bounds()

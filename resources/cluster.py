@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import InfrastructureError, Text2SqlError
 
 if TYPE_CHECKING:

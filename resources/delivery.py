@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from text2sql.reporting.delivery import Channel
+    from text2sql.reporting.delivery.delivery import Channel
 
 WEBHOOK_VARIABLE = "TEXT2SQL_WEBHOOK"
 SMTP_VARIABLE = "TEXT2SQL_SMTP"
@@ -41,8 +41,8 @@ class DeliveryResource(dg.ConfigurableResource):
 
     def channels(self) -> list[Channel]:
         """Return the channels that are set up; Text2SqlError where one is set up wrongly."""
-        from text2sql.reporting.mail import Mail
-        from text2sql.reporting.webhook import Webhook
+        from text2sql.reporting.delivery.mail import Mail
+        from text2sql.reporting.delivery.webhook import Webhook
 
         found: list[Channel] = []
         if webhook := (self.webhook or os.environ.get(WEBHOOK_VARIABLE, "")).strip():

@@ -7,7 +7,7 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
-from text2sql.promotion import GateRules
+from text2sql.evaluation.promotion.gate import GateRules
 
 _RULES = GateRules()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
-from text2sql.champion import ROOT_VARIABLE
-from text2sql.checkout import CHECKOUT
+from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion.champion import ROOT_VARIABLE
 
 
 def artifact_root() -> Path:

@@ -13,9 +13,9 @@ from resources.forms import Form
 from text2sql.policy.places import is_served
 
 if TYPE_CHECKING:
+    from text2sql.agent.settings import AgentSettings
     from text2sql.policy.base import Policy
-    from text2sql.policy.vllm_command import VllmOptions
-    from text2sql.settings import AgentSettings
+    from text2sql.policy.vllm.command import VllmOptions
 
 
 class VllmConfig(Form):
@@ -41,7 +41,7 @@ class VllmConfig(Form):
 
     def options(self) -> VllmOptions:
         """Return the library's form of these settings."""
-        from text2sql.policy.vllm_command import VllmOptions
+        from text2sql.policy.vllm.command import VllmOptions
 
         return VllmOptions(
             self.python or None,
@@ -79,7 +79,7 @@ class PolicyResource(dg.ConfigurableResource):
 
         wanted = str(spec or self.base)
         if self.starts_server(wanted):
-            from text2sql.policy.served import serve_policy
+            from text2sql.policy.vllm.policy import serve_policy
 
             return serve_policy(wanted, self.vllm.options())
         return open_policy(wanted, self._model(wanted), threads=threads)
@@ -90,7 +90,7 @@ class PolicyResource(dg.ConfigurableResource):
 
         wanted = str(spec or self.base)
         if self.starts_server(wanted):
-            from text2sql.policy.vllm import served_directory
+            from text2sql.policy.vllm.server import served_directory
 
             return served_directory(wanted)
         return policy_directory(wanted)
@@ -99,7 +99,7 @@ class PolicyResource(dg.ConfigurableResource):
         """Return what changes when the policy's weights do, without loading them."""
         wanted = str(spec or self.base)
         if self.starts_server(wanted):
-            from text2sql.policy.served import served_revision
+            from text2sql.policy.vllm.policy import served_revision
 
             return served_revision(wanted)
         directory = self.directory(wanted)
@@ -113,8 +113,8 @@ class PolicyResource(dg.ConfigurableResource):
 
     def settings(self, spec: str | Path | None = None) -> AgentSettings:
         """Return the agent settings that the policy was trained with."""
+        from text2sql.agent.settings import AgentSettings
         from text2sql.policy.open import trained_settings
-        from text2sql.settings import AgentSettings
 
         wanted = str(spec or self.base)
         if self.starts_server(wanted):

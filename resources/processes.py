@@ -7,8 +7,8 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from text2sql.guard import PR_SET_PDEATHSIG, prctl
-from text2sql.processes import GuardedProcess, last_lines
+from text2sql.common.guard import PR_SET_PDEATHSIG, prctl
+from text2sql.common.processes import GuardedProcess, last_lines
 
 __all__ = ["GuardedProcess", "end_with_parent", "identities", "last_lines"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from text2sql.reporting.location import URL_VARIABLE, reporting_url
+from text2sql.reporting.tables.location import URL_VARIABLE, reporting_url
 
 if TYPE_CHECKING:
-    from text2sql.reporting.store import ReportingStore
+    from text2sql.reporting.tables.store import ReportingStore
 
 
 class ReportingDatabase(dg.ConfigurableResource):
@@ -27,7 +27,7 @@ class ReportingDatabase(dg.ConfigurableResource):
 
     def open(self, root: Path) -> ReportingStore:
         """Open the tables, as ``ReportingStore`` does; use it in a ``with`` block."""
-        from text2sql.reporting.store import ReportingStore
+        from text2sql.reporting.tables.store import ReportingStore
 
         return ReportingStore(self.url_below(root))
 

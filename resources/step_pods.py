@@ -12,7 +12,7 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 
 EXECUTOR_VARIABLE = "TEXT2SQL_EXECUTOR"
-"""Who runs the steps of a run (pipelines/executors.py)."""
+"""Who runs the steps of a run (pipelines/runs/executors.py)."""
 CONFIG_TAG = "dagster-k8s/config"
 TRAINING_VARIABLE = "TEXT2SQL_TRAINING_GPUS"
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_GPUS"

@@ -16,8 +16,8 @@ from pydantic import Field
 from resources.cluster import KubernetesConfig
 from resources.processes import GuardedProcess, end_with_parent, identities, last_lines
 from resources.watching import Metrics, Progress, TrainingFailed
+from text2sql.common.guard import descendants
 from text2sql.errors import Text2SqlError
-from text2sql.guard import descendants
 
 POLL_SECONDS = 0.5
 _KILLED = (

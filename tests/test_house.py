@@ -34,18 +34,18 @@ NEEDS_EXTRA = {
     "text2sql/strength/": {"sqlglot"},
     "text2sql/failures/": {"sqlglot"},
     "text2sql/training/": {"torch", "transformers", "trl", "datasets", "pydantic", "tomli_w"},
-    "text2sql/datasets/aggregates.py": {"sqlglot"},
-    "text2sql/datasets/bare_columns.py": {"sqlglot"},
-    "text2sql/datasets/extremes.py": {"sqlglot"},
-    "text2sql/datasets/gold_limits.py": {"sqlglot"},
-    "text2sql/datasets/concatenations.py": {"sqlglot"},
-    "text2sql/datasets/parsing.py": {"sqlglot"},
-    "text2sql/datasets/row_numbers.py": {"sqlglot"},
-    "text2sql/environment.py": {"verifiers", "pydantic"},
-    "text2sql/policy/batching.py": {"torch", "transformers"},
-    "text2sql/policy/drawing.py": {"torch"},
-    "text2sql/policy/local.py": {"torch", "transformers", "jinja2"},
-    "text2sql/policy/row_cache.py": {"torch", "transformers"},
+    "text2sql/datasets/gold/aggregates.py": {"sqlglot"},
+    "text2sql/datasets/gold/bare_columns.py": {"sqlglot"},
+    "text2sql/datasets/gold/extremes.py": {"sqlglot"},
+    "text2sql/datasets/gold/limits.py": {"sqlglot"},
+    "text2sql/datasets/gold/concatenations.py": {"sqlglot"},
+    "text2sql/datasets/gold/parsing.py": {"sqlglot"},
+    "text2sql/datasets/gold/row_numbers.py": {"sqlglot"},
+    "text2sql/training/verifiers_env.py": {"verifiers", "pydantic"},
+    "text2sql/policy/local/batching.py": {"torch", "transformers"},
+    "text2sql/policy/local/drawing.py": {"torch"},
+    "text2sql/policy/local/policy.py": {"torch", "transformers", "jinja2"},
+    "text2sql/policy/local/row_cache.py": {"torch", "transformers"},
     "text2sql_env/": {"verifiers"},
 }
 """Modules that only make sense with an extra, and what of it they import at once."""
@@ -222,7 +222,11 @@ def test_only_programs_print():
 
 
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:(?:work|root)/|(?:home|Users|tmp)/\w)")
-ATTACKS = ("tests/test_archives.py", "tests/test_bird.py", "tests/attacks.py")
+ATTACKS = (
+    "tests/datasets/test_archives.py",
+    "tests/datasets/test_bird.py",
+    "tests/sandbox/attacks.py",
+)
 """Where paths are what an attacker names."""
 
 
@@ -246,10 +250,10 @@ def test_nothing_names_a_path_of_somebodys_machine():
 def test_only_the_sandbox_opens_databases_of_users():
     """``sqlite3.connect`` elsewhere makes or reads files of the project's own."""
     own = {
-        "text2sql/known_results.py": "results of earlier runs",
+        "text2sql/judge/known_results.py": "results of earlier runs",
         "text2sql/datasets/pocket/world.py": "the pocket corpus, which it makes",
-        "text2sql/doctor/services.py": "a database that it makes, and the reporting tables",
-        "text2sql/reporting/database.py": "the reporting tables",
+        "text2sql/cli/doctor/services.py": "a database that it makes, and the reporting tables",
+        "text2sql/reporting/tables/database.py": "the reporting tables",
     }
     found = {
         name_of(file)

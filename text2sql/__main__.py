@@ -11,7 +11,7 @@ def main() -> None:
     by_exception = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if by_exception:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from text2sql.cli import main as run
+    from text2sql.cli.main import main as run
 
     if by_exception:
         signal.signal(signal.SIGINT, signal.default_int_handler)

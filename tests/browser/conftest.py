@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from interface import Interface
-from lifecycle_tools import SIZES, processes_below
-from prime_rl_place import Place
-from waiting import wait_until
 
-from browser.screen import SCREENSHOTS, launch_by, materialize_button, picture
-from browser.small_project import PICTURED, SmallProject
 from pipelines.partitions import today
+from tests.browser.screen import SCREENSHOTS, launch_by, materialize_button, picture
+from tests.browser.small_project import PICTURED, SmallProject
+from tests.support.interface import Interface
+from tests.support.lifecycle_tools import SIZES, processes_below
+from tests.support.prime_rl_place import Place
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagster import DagsterEventType
-from interface import REPO
 
-from browser.small_project import SmallProject, instance_of
+from tests.browser.small_project import SmallProject, instance_of
+from tests.support.interface import REPO
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page, Response

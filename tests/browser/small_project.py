@@ -12,18 +12,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dagster as dg
-from interface import Interface
-from lifecycle_tools import SIZES
-from scripted_server import ScriptedServer, Step, asked_in, replies_with
 
-from assets.data import load_questions
-from assets.report_questions import shipped_questions
+from assets.data.stored import load_questions
+from assets.reporting.questions import shipped_questions
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
-from text2sql.json_files import write_json
-from text2sql.reporting.question_file import read_questions
+from tests.support.interface import Interface
+from tests.support.lifecycle_tools import SIZES
+from tests.support.scripted_server import ScriptedServer, Step, asked_in, replies_with
+from text2sql.common.json_files import write_json
+from text2sql.reporting.tables.question_file import read_questions
 
 FIRST_RUN = "first"
 UP_TO_PROMPTS = (

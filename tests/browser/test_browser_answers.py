@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from browser.screen import picture, saved
-from browser.small_project import FIRST_RUN, SmallProject
+from tests.browser.screen import picture, saved
+from tests.browser.small_project import FIRST_RUN, SmallProject
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from browser.screen import help_on, open_launchpad, picture
 from pipelines.definitions import defs
+from tests.browser.screen import help_on, open_launchpad, picture
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from browser.screen import (
+from tests.browser.screen import (
     RUN_SECONDS,
     add_partition,
     change,
@@ -16,8 +16,8 @@ from browser.screen import (
     picture,
     watch,
 )
-from browser.small_project import FIRST_RUN, SmallProject
-from text2sql.champion import champion_record
+from tests.browser.small_project import FIRST_RUN, SmallProject
+from text2sql.evaluation.promotion.champion import champion_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from browser.screen import RUN_SECONDS, picture, saved
-from browser.small_project import FIRST_RUN, SmallProject
+from tests.browser.screen import RUN_SECONDS, picture, saved
+from tests.browser.small_project import FIRST_RUN, SmallProject
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from prime_rl_place import FULL, Place
-from waiting import wait_until
 
-from browser.screen import (
+from tests.browser.screen import (
     RUN_SECONDS,
     add_partition,
     cancel_by,
@@ -22,7 +20,9 @@ from browser.screen import (
     watch,
     write,
 )
-from browser.small_project import SmallProject
+from tests.browser.small_project import SmallProject
+from tests.support.prime_rl_place import FULL, Place
+from tests.support.waiting import wait_until
 from text2sql.policy.revision import directory_revision
 from text2sql.training.start import training_record
 

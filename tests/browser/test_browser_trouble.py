@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lifecycle_tools import commands, processes_below
-from waiting import wait_until
-
-from browser.screen import (
+from tests.browser.screen import (
     cancel_by,
     change,
     launch,
@@ -16,7 +13,9 @@ from browser.screen import (
     steps_of,
     watch,
 )
-from browser.small_project import SmallProject
+from tests.browser.small_project import SmallProject
+from tests.support.lifecycle_tools import commands, processes_below
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

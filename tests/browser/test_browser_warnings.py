@@ -6,10 +6,9 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from waiting import wait_until
-
-from browser.screen import picture
-from browser.small_project import SmallProject, instance_of, run_assets
+from tests.browser.screen import picture
+from tests.browser.small_project import SmallProject, instance_of, run_assets
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from text2sql import guard
+from text2sql.common import guard
 
 KILL_WAIT = 2.0
 STATE = Path(sys.argv[2])

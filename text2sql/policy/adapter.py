@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.json_files import read_object
 
 WEIGHTS, CONFIG, RECORD = "adapter_model.safetensors", "adapter_config.json", "training.json"
 BASE_NAME = "base"

@@ -7,14 +7,14 @@ import logging
 import os
 from pathlib import Path
 
+from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.adapter import is_adapter
 from text2sql.policy.base import Policy
-from text2sql.policy.connections import NoAnswer, fetch, is_loopback
-from text2sql.policy.failures import error_text
 from text2sql.policy.places import is_served
-from text2sql.policy.server import ServerPolicy, api_root, named_revision
-from text2sql.settings import AgentSettings
+from text2sql.policy.served.connections import NoAnswer, fetch, is_loopback
+from text2sql.policy.served.failures import error_text
+from text2sql.policy.served.server import ServerPolicy, api_root, named_revision
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
             f"{directory} is an adapter, which vLLM serves beside its base model: set the policy's "
             "server to vllm in Dagster, or start it with text2sql serve and give its URL."
         )
-    from text2sql.policy.local import LocalPolicy
+    from text2sql.policy.local.policy import LocalPolicy
 
     _log.debug("loading the weights in %s", directory)
     return LocalPolicy(directory, threads=threads)

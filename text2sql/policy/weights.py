@@ -7,8 +7,8 @@ import os
 import struct
 from pathlib import Path
 
+from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.json_files import read_object
 
 INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000

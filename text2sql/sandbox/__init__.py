@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from text2sql.sandbox.files import check_database
     from text2sql.sandbox.limits import Limits
     from text2sql.sandbox.pool import Sandbox
-    from text2sql.sandbox.repeatable import is_repeatable
     from text2sql.sandbox.results import QueryResult, Status
-    from text2sql.sandbox.statements import Statement, classify, clean_sql, cut_suffix
+    from text2sql.sandbox.sql.repeatable import is_repeatable
+    from text2sql.sandbox.sql.statements import Statement, classify, clean_sql, cut_suffix
 
 __all__ = [
     "Limits",
@@ -31,13 +31,13 @@ _MODULES = {
     "Limits": "limits",
     "QueryResult": "results",
     "Sandbox": "pool",
-    "Statement": "statements",
+    "Statement": "sql.statements",
     "Status": "results",
     "check_database": "files",
-    "classify": "statements",
-    "clean_sql": "statements",
-    "cut_suffix": "statements",
-    "is_repeatable": "repeatable",
+    "classify": "sql.statements",
+    "clean_sql": "sql.statements",
+    "cut_suffix": "sql.statements",
+    "is_repeatable": "sql.repeatable",
 }
 
 

@@ -19,7 +19,7 @@ from text2sql.sandbox.channel import RUNNING, Channel, Progress, above_standard
 from text2sql.sandbox.limits import Limits
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-_START = "import sys; sys.path.append(sys.argv[1]); from text2sql.sandbox.worker import main; "
+_START = "import sys; sys.path.append(sys.argv[1]); from text2sql.sandbox.worker.main import main; "
 _START += "main(*map(int, sys.argv[2:]))"
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 0.1

@@ -14,7 +14,7 @@ from text2sql.sandbox.channel import OPENING, UNUSABLE, WRITING
 from text2sql.sandbox.limits import MAX_SQL_CHARS
 from text2sql.sandbox.process import BatchOutcome, Text, WorkerProcess
 from text2sql.sandbox.results import QueryResult, Status, refused, timeout_message
-from text2sql.sandbox.statements import classify
+from text2sql.sandbox.sql.statements import classify
 
 _BATCH, _FEW = 64, 4
 _ATTEMPTS = 2

@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 
-from text2sql.guard import HEARTBEAT_VARIABLE, PR_SET_PDEATHSIG
+from text2sql.common.guard import HEARTBEAT_VARIABLE, PR_SET_PDEATHSIG
 
 
 def end_with_parent() -> None:

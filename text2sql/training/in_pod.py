@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from text2sql import guard
+from text2sql.common import guard
 from text2sql.training.usage import misuse
 
 _PIPES_MESSAGE = b'{"__dagster_pipes_version"'

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from text2sql.champion import champion_record
+from text2sql.common.provenance import read_record
 from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.policy.places import is_there
-from text2sql.provenance import read_record
 
 FROM_BASE, FROM_CHAMPION = "base", "champion"
 TRAINING = "training"

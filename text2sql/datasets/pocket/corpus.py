@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.files import whole_folder
+from text2sql.common.locking import locked
 from text2sql.datasets.pocket.business import BUSINESS, business_database
 from text2sql.datasets.pocket.phrasing import DIFFICULTY, GENERAL, TARGET, Phrasing
 from text2sql.datasets.pocket.questions import Draft, ask
 from text2sql.datasets.pocket.words import DEV, TRAIN, UNSEEN, Vocabulary
 from text2sql.datasets.pocket.world import Database, Field, Table, make_database
 from text2sql.errors import Text2SqlError
-from text2sql.files import whole_folder
-from text2sql.locking import locked
 
 DEVELOPMENT_SEED = 1
 """The seed of the demo, on which choices may be made; report final numbers on another."""

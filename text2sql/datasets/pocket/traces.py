@@ -8,11 +8,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from text2sql.common.render import Budget, render_rows
 from text2sql.datasets.pocket.phrasing import GENERAL, TARGET
 from text2sql.datasets.pocket.questions import Draft, ask
 from text2sql.datasets.pocket.words import PRETRAINING, Vocabulary
 from text2sql.datasets.pocket.world import Database, make_database
-from text2sql.render import Budget, render_rows
 
 Messages = list[dict[str, Any]]
 

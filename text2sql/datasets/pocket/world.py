@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from text2sql.common.render import Column, render_table
 from text2sql.datasets.pocket.invented import invent
 from text2sql.datasets.pocket.words import Vocabulary, plural
-from text2sql.render import Column, render_table
 
 Kind = Literal["id", "name", "number", "category", "reference"]
 Words = Callable[[str], str]

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from text2sql.agent.settings import CONFIG_NAME, AgentSettings
+from text2sql.common.files import file_digest, whole_folder
+from text2sql.common.json_files import read_object, write_json
 from text2sql.errors import Text2SqlError
-from text2sql.files import file_digest, whole_folder
-from text2sql.json_files import read_object, write_json
 from text2sql.policy.adapter import CONFIG as _ADAPTER_CONFIG
 from text2sql.policy.adapter import RECORD, Adapter
 from text2sql.policy.adapter import WEIGHTS as _ADAPTER
 from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
 from text2sql.policy.weights import INDEX, tensors
-from text2sql.settings import CONFIG_NAME, AgentSettings
 from text2sql.training.prime_rl.toml import LORA_NAME
 
 _CONFIG = "config.json"

@@ -6,8 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from text2sql.common.processes import without_colors
 from text2sql.errors import Text2SqlError
-from text2sql.processes import without_colors
 from text2sql.training.prime_rl.program import rl_environment, rl_program
 from text2sql.training.prime_rl.schema import RlConfig
 from text2sql.training.prime_rl.toml import write_toml

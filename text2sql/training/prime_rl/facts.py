@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from text2sql.files import file_digest
-from text2sql.json_files import read_if_there, write_json
+from text2sql.common.files import file_digest
+from text2sql.common.json_files import read_if_there, write_json
 from text2sql.training.prime_rl.files import RunFiles
 from text2sql.training.prime_rl.preflight import Found
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.common.processes import without_colors
 from text2sql.errors import Text2SqlError
-from text2sql.processes import without_colors
 
 _READ_BYTES = 200_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from text2sql.counting import counted
+from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
-from text2sql.training.config import read_questions
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes
+from text2sql.training.trl.config import read_questions
 
 RUN_NAME = "run"
 """What every run's directory is called, so that it can go on."""

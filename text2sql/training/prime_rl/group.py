@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from text2sql.guard import (
+from text2sql.common.guard import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
     descendants,

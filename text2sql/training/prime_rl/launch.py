@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from text2sql.agent.settings import AgentSettings
+from text2sql.common.json_files import read_if_there
+from text2sql.common.stopping import Stopped, signals_held, stop_on_signals
 from text2sql.errors import Text2SqlError
-from text2sql.json_files import read_if_there
 from text2sql.policy.adapter import RECORD
-from text2sql.settings import AgentSettings
-from text2sql.stopping import Stopped, signals_held, stop_on_signals
 from text2sql.training.prime_rl import group
 from text2sql.training.prime_rl.assemble import assemble
 from text2sql.training.prime_rl.facts import keep_facts, read_facts

@@ -6,8 +6,8 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.json_files import read_object
 from text2sql.training.prime_rl.files import RUN_NAME, RunFiles
 from text2sql.training.prime_rl.program import prime_rl_directory
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from text2sql.counting import counted
+from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
-from text2sql.policy.gpu import Gpu, require_memory, visible_gpus
+from text2sql.policy.vllm.gpu import Gpu, require_memory, visible_gpus
 from text2sql.policy.weights import require_whole
 from text2sql.training.prime_rl.dry_run import dry_run
 from text2sql.training.prime_rl.files import RunFiles, check_prompts

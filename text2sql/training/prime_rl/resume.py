@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from text2sql.counting import counted
+from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 
 _STEP = re.compile(r"step_(\d+)")

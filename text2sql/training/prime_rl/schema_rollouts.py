@@ -69,7 +69,7 @@ class Curriculum(Section):
 
 
 class Taskset(Section):
-    """``env.taskset``: the fields of ``text2sql.environment.TasksetConfig``."""
+    """``env.taskset``: the fields of ``text2sql.training.verifiers_env.TasksetConfig``."""
 
     id: Literal["text2sql-env"] = "text2sql-env"
     prompts: str

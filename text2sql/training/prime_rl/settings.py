@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
-from text2sql.settings import AgentSettings
 
 
 class PrimeRlSettings(BaseModel):

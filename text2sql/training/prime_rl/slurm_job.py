@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
-from text2sql.files import write_whole
 from text2sql.training.prime_rl import slurm
 from text2sql.training.prime_rl.files import JOB_FILE, RUN_NAME
 from text2sql.training.prime_rl.program import prime_rl_directory, rl_program

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from text2sql.files import write_whole
-from text2sql.settings import AgentSettings
+from text2sql.agent.settings import AgentSettings
+from text2sql.common.files import write_whole
 from text2sql.training.prime_rl import schema
 from text2sql.training.prime_rl import schema_rollouts as rollouts
 from text2sql.training.prime_rl.files import RunFiles, check_paths

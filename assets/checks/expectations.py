@@ -1,0 +1,152 @@
+"""Run Great Expectations on DataFrames; ``expectations_view.py`` shows what comes of it.
+
+A critical expectation that fails stops what follows; a warning is shown and counted. The
+suites of ingestion are in ``suites.py``, the others beside the assets that they check. Great
+Expectations is imported when a suite runs (it takes seconds), with analytics and progress bars off
+and without a project on disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+
+from text2sql.common.counting import counted
+
+EXAMPLES = 20
+"""Failing rows that a check keeps of each expectation, and shows in Dagster, at most."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An expectation that does not hold: its sentence, its rows (0: the table as a whole)."""
+
+    expectation: str
+    critical: bool
+    rows: int = 0
+    observed: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a suite found: how many rows it saw, what failed and what holds.
+
+    ``examples`` has up to 20 failing rows of each failure, with the shown columns and
+    ``failed``, the sentences that a row breaks. ``raw`` are Great Expectations' own results.
+    ``what`` says what the rows are, where a check looks at more than one table.
+    """
+
+    checked: int
+    failures: tuple[Failure, ...] = ()
+    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
+    holding: tuple[str, ...] = ()
+    raw: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+    what: str = ""
+
+    @property
+    def extent(self) -> str:
+        """How many rows of what were looked at, in words."""
+        return self.what or counted(self.checked, "row")
+
+    @property
+    def success(self) -> bool:
+        """Whether everything holds, warnings included."""
+        return not self.failures
+
+    @property
+    def blocks(self) -> bool:
+        """Whether something critical fails."""
+        return any(failure.critical for failure in self.failures)
+
+
+def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[str]) -> Outcome:
+    """Run Great Expectations' ``expectations`` on ``frame``; ``show`` names the example columns.
+
+    The expectations need a ``description``: the sentence that people read when they fail.
+    """
+    frame = frame.reset_index(drop=True)
+    batch = _context().data_sources.pandas_default.read_dataframe(frame)
+    result = batch.validate(
+        great_expectations().ExpectationSuite("suite", expectations=list(expectations)),
+        result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES},
+    )
+    failed = [single for single in result.results if not single.success]
+    failures = tuple(_failure(single) for single in failed)
+    broken = {failure.expectation for failure in failures}
+    sentences = [_failure(single).expectation for single in result.results]
+    return Outcome(
+        len(frame),
+        failures,
+        _examples(frame, failed, show),
+        tuple(sentence for sentence in dict.fromkeys(sentences) if sentence not in broken),
+        (result,),
+    )
+
+
+def merge(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return one outcome for several, such as one a split."""
+    parts = list(outcomes)
+    examples = [part.examples for part in parts if len(part.examples)]
+    failures = tuple(failure for part in parts for failure in part.failures)
+    broken = {failure.expectation for failure in failures}
+    holding = dict.fromkeys(sentence for part in parts for sentence in part.holding)
+    return Outcome(
+        sum(part.checked for part in parts),
+        failures,
+        pd.concat(examples, ignore_index=True) if examples else pd.DataFrame(),
+        tuple(sentence for sentence in holding if sentence not in broken),
+        tuple(result for part in parts for result in part.raw),
+        " and ".join(part.what for part in parts if part.what),
+    )
+
+
+def great_expectations() -> Any:
+    """Import Great Expectations without its analytics."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations
+
+    return great_expectations
+
+
+@cache
+def _context() -> Any:
+    """Return a context in memory, quiet, and shared by the suites of a process."""
+    context = great_expectations().get_context(mode="ephemeral")
+    bars = import_module("great_expectations.data_context.types.base").ProgressBarsConfig
+    context.variables.progress_bars = bars(globally=False)
+    return context
+
+
+def _failure(single: Any) -> Failure:
+    config, result = single.expectation_config, single.result
+    observed = str(result.get("observed_value", ""))
+    problem = _exception(single.exception_info or {})
+    return Failure(
+        expectation=config.description or config.type,
+        critical=str(getattr(config.severity, "value", config.severity)) == "critical",
+        rows=int(result.get("unexpected_count") or 0),
+        observed=problem or observed,
+    )
+
+
+def _exception(info: dict[str, Any]) -> str:
+    """Return the message of an expectation that could not be evaluated (a missing column)."""
+    nested = [part for part in info.values() if isinstance(part, dict)] or [info]
+    messages = [str(part["exception_message"]) for part in nested if part.get("exception_message")]
+    return messages[0] if messages else ""
+
+
+def _examples(frame: pd.DataFrame, failed: Sequence[Any], show: Sequence[str]) -> pd.DataFrame:
+    broken: dict[int, list[str]] = {}
+    for single in failed:
+        for index in single.result.get("partial_unexpected_index_list") or []:
+            broken.setdefault(index, []).append(_failure(single).expectation)
+    places = sorted(broken)
+    rows = frame.loc[places, [name for name in show if name in frame.columns]]
+    return rows.assign(failed=["; ".join(dict.fromkeys(broken[index])) for index in places])

@@ -1,0 +1,1 @@
+"""What assets of several stages share."""

@@ -1,0 +1,1 @@
+"""Ingestion: archive, questions, databases, gold results and reward strength."""

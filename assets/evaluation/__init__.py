@@ -1,0 +1,1 @@
+"""Dev rollouts, scores and the model card."""

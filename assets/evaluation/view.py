@@ -1,0 +1,132 @@
+"""What Dagster shows of an evaluation: numbers, tables and small pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from assets.common.plots import MOST_FLAT, draw_curves, draw_scores, plot, records
+from text2sql.evaluation.parts import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
+from text2sql.evaluation.report.files import PAGE
+from text2sql.evaluation.report.words import difference, interval
+from text2sql.evaluation.score_table import score_rows
+from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores
+
+DRAWN = (ALL, CORRECTED, GOLD, SUBSET)
+MOST_DATABASES = 12
+"""Databases that a picture shows at most: those with the most questions."""
+SHOWN = 60
+"""Rows of a table that metadata shows at most."""
+PICTURE = 15_000
+"""Bytes of one picture; three of them leave room for the tables within 64 KB."""
+
+
+def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
+    """Return the metadata of an evaluation whose files lie in ``folder``."""
+    greedy, base = (scores.find(policy, "greedy") for policy in (TRAINED, BASE))
+    return {
+        "what happened": _summary(scores),
+        **({"trained greedy": greedy.value} if greedy and greedy.n else {}),
+        **({"base greedy": base.value} if base and base.n else {}),
+        "what the numbers are": scores.metric,
+        **_single_turn(scores),
+        **_corrected(scores),
+        "scores": records(score_rows(scores)[:SHOWN]),
+        **_rules(scores),
+        **_pictures(folder, scores),
+        "missing": scores.missing[TRAINED],
+        **_partial(scores),
+        "path": dg.MetadataValue.path(folder / "scores.json"),
+        "report": dg.MetadataValue.url((folder / PAGE).resolve().as_uri()),
+    }
+
+
+def _summary(scores: Scores) -> str:
+    """Say how good the trained policy is, how sure that is, and whether it beats the base."""
+    greedy = scores.find(TRAINED, "greedy")
+    found = [f"Greedy: {interval(greedy)}." if greedy and greedy.n else "Greedy: no valid result."]
+    found += [
+        difference(one, "the base")
+        for one in scores.comparisons
+        if (one.setting, one.part) == ("greedy", ALL)
+    ]
+    return " ".join([*found, *scores.notes])
+
+
+def _single_turn(scores: Scores) -> dict[str, Any]:
+    found = scores.find(TRAINED, SINGLE_TURN)
+    return {f"trained {SINGLE_TURN}": str(found)} if found else {}
+
+
+def _corrected(scores: Scores) -> dict[str, Any]:
+    """Return official and corrected accuracy with their denominators, where there are issues."""
+    corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
+    if corrected is None:
+        return {}
+    return {
+        "trained greedy, official": str(scores.find(TRAINED, "greedy")),
+        "trained greedy, corrected": str(corrected),
+        "known issues": scores.issues,
+    }
+
+
+def _partial(scores: Scores) -> dict[str, Any]:
+    return {"partial": found} if (found := partial_settings(scores)) else {}
+
+
+def partial_settings(scores: Scores) -> dict[str, str]:
+    """Name the settings of the trained policy that lack questions, each with its words."""
+    settings = dict.fromkeys(score.setting for score in scores.scores if score.part == ALL)
+    found = {setting: scores.partial(TRAINED, setting) for setting in settings}
+    return {setting: words for setting, words in found.items() if words}
+
+
+def _rules(scores: Scores) -> dict[str, Any]:
+    names = dict.fromkeys(score.name for score in scores.scores if score.part == RULE)
+    rows = [
+        {"rule": name}
+        | {p: str(scores.find(p, "greedy", RULE, name) or "") for p in (BASE, TRAINED)}
+        for name in names
+    ]
+    return {"greedy by other rules": records(rows)} if rows else {}
+
+
+def _pictures(folder: Path, scores: Scores) -> dict[str, Any]:
+    parts = _greedy(scores, DRAWN)
+    databases = sorted(_greedy(scores, (DATABASE,)), key=lambda score: -score.n)[:MOST_DATABASES]
+    found = {
+        "greedy accuracy": plot(folder / "scores.png", _bars(scores, parts), limit=PICTURE),
+        "greedy by database": plot(
+            folder / "databases.png", _bars(scores, databases), height=3.6, limit=PICTURE
+        ),
+    }
+    curves = [one for one in scores.curves if one.part == ALL and one.points]
+    if curves:
+        picture = plot(folder / "curves.png", draw_curves(curves), limit=PICTURE)
+        found["voting at every k"] = picture
+    return found
+
+
+def _greedy(scores: Scores, parts: Sequence[str]) -> list[Score]:
+    """Return the trained policy's greedy scores on some parts."""
+    return [
+        score
+        for score in scores.scores
+        if (score.policy, score.setting) == (TRAINED, "greedy") and score.part in parts and score.n
+    ]
+
+
+def _bars(scores: Scores, shown: Sequence[Score]) -> Any:
+    """Draw both policies' greedy accuracy on the parts of some scores."""
+    series = {
+        policy: [
+            (one.value, one.low, one.high)
+            for score in shown
+            if (one := scores.find(policy, "greedy", score.part, score.name))
+        ]
+        for policy in (BASE, TRAINED)
+    }
+    names = [score.name or "all" for score in shown]
+    flat = len(names) > MOST_FLAT
+    return draw_scores(names if flat else [name.replace("_", "\n") for name in names], series)

@@ -1,0 +1,203 @@
+"""The model card, and the champion: the policy that answers every day."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from assets.common.columns import MODEL_TEAM
+from assets.common.partitions import training_run_of, training_runs
+from assets.common.plots import records
+from assets.common.sources import version_for
+from assets.common.told import told
+from assets.common.versions import fingerprint
+from assets.evaluation.dev_rollouts import evaluation_folder
+from assets.evaluation.dev_scores import dev_scores, last_evaluated, read_scores
+from assets.promotion.back_test import BackTester
+from assets.training.grpo import read_training
+from resources.forms import Form
+from resources.gate import PromotionGate
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from resources.reporting import ReportingDatabase
+from resources.sandbox import SandboxResource
+from text2sql.common.files import write_whole
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.model_card import render_card
+from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
+from text2sql.evaluation.promotion.champion import champion_record, read_seat, run_of
+from text2sql.evaluation.promotion.gate import (
+    BACK_TEST,
+    Finding,
+    GateRules,
+    Outcome,
+    by_hand,
+    decide,
+    hold_checks,
+)
+from text2sql.evaluation.promotion.history import PROMOTION, history, roll_back
+from text2sql.evaluation.promotion.promote import promote, promote_by_hand
+from text2sql.evaluation.score_table import markdown_table, score_rows
+from text2sql.policy.places import is_served
+
+SHOWN = 20
+"""Former champions that metadata shows at most."""
+
+
+@dg.asset(
+    group_name="evaluation",
+    partitions_def=training_runs,
+    deps=[dev_scores],
+    owners=MODEL_TEAM,
+    code_version=version_for("model_card"),
+    kinds={"markdown"},
+)
+@told
+def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
+    """What the trained policy is, how it was made and what it scored; also beside its weights."""
+    run = context.partition_key
+    scores, training = read_scores(root, run), read_training(root, run)
+    text = render_card(f"text2sql-{run}", scores, training)
+    card, weights = evaluation_folder(root, run) / "README.md", Path(training["policy"])
+    for file in (card, *([weights / "README.md"] if weights.is_dir() else [])):
+        write_whole(file, text)
+    table = markdown_table(score_rows(scores, ("all", "corrected", "subset")))
+    named = {name: said for name, said in scores.provenance.items() if name != "dagster_run"}
+    lasting = render_card(f"text2sql-{run}", replace(scores, provenance=named), training)
+    return dg.MaterializeResult(
+        metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)},
+        data_version=dg.DataVersion(fingerprint(card=lasting)),
+    )
+
+
+class ChampionConfig(Form):
+    """Who is to be champion."""
+
+    action: Literal["decide", "promote_by_hand", "roll_back"] = Field(
+        default="decide",
+        description="'decide': the gate and the comparison with the champion decide on a training "
+        "run; 'promote_by_hand': it takes over whatever they say; 'roll_back': the champion before "
+        "the present one comes back.",
+    )
+    training_run: str = Field(
+        default="", description="Empty: the run's own partition, or the one evaluated last."
+    )
+    reason: str = Field(
+        default="",
+        description="Why: needed for 'promote_by_hand' and 'roll_back', and kept in the history.",
+    )
+    to: int = Field(
+        default=0,
+        ge=0,
+        description="For 'roll_back': the number of a former champion; 0: the one before.",
+    )
+
+
+@dg.asset(
+    group_name="evaluation",
+    deps=[dg.AssetDep(model_card, partition_mapping=dg.AllPartitionMapping())],
+    owners=MODEL_TEAM,
+    code_version=version_for("champion_policy"),
+    kinds={"json"},
+)
+@told
+def champion_policy(
+    context: dg.AssetExecutionContext,
+    config: ChampionConfig,
+    root: ArtifactRoot,
+    reporting: ReportingDatabase,
+    policy: PolicyResource,
+    sandbox: SandboxResource,
+    gate: PromotionGate,
+) -> dg.MaterializeResult:
+    """The policy that answers every day: a training run that passed its gate and is better.
+
+    One that is not better beyond noise leaves the champion in place; one that fails a check of
+    the gate fails this step. Both ways the champion stays who it was.
+    """
+    if config.action == "roll_back":
+        record = roll_back(root.path, config.reason, config.to or None, context.run_id)
+        return _result(root, f"{record['training_run']} is champion again: {record['reason']}")
+    run = config.training_run or training_run_of(context) or last_evaluated(root)
+    if config.action == "promote_by_hand":
+        record = promote_by_hand(root.path, run, config.reason, gate.rules(), context.run_id)
+        findings = [Finding(**finding) for finding in record["findings"]]
+        return _result(root, f"{run} was promoted by hand, {by_hand(findings)}.", findings)
+    tester = BackTester(root, reporting, policy, sandbox)
+    return _decide(context, root, run, tester, gate.rules())
+
+
+def _decide(
+    context: dg.AssetExecutionContext,
+    root: ArtifactRoot,
+    run: str,
+    tester: BackTester,
+    rules: GateRules,
+) -> dg.MaterializeResult:
+    """Hold the gate once more, against who is champion now, and do what the decision says."""
+    seat, candidate = read_seat(root.path), read_candidate(root.path, run)
+    rival = rival_of(root.path, seat.record, candidate)
+    findings = hold_checks(candidate, rival, rules)
+    if all(finding.passed for finding in findings):
+        test = tester.verdict(run, context.run_id)
+        findings.append(Finding(BACK_TEST, test.passed, test.sentence))
+    decision = decide(candidate, rival, findings, rules)
+    context.log.info(decision.sentence)
+    if decision.outcome is Outcome.REFUSED:
+        raise Text2SqlError(decision.sentence)
+    if decision.outcome is Outcome.PROMOTED:
+        why = decision.sentence
+        promote(root.path, seat, candidate, findings, PROMOTION, why, context.run_id)
+    return _result(root, decision.sentence, findings)
+
+
+def _result(
+    root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
+) -> dg.MaterializeResult:
+    """Say who is champion now and why, and who was before."""
+    return dg.MaterializeResult(
+        metadata=champion_facts(root, decision, findings),
+        data_version=dg.DataVersion(read_champion(root)["revision"]),
+    )
+
+
+def champion_facts(
+    root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
+) -> dict[str, Any]:
+    """Return the metadata of ``champion_policy``: the decision, who is champion, who was before."""
+    champion, past = read_champion(root), history(root.path)
+    policy = str(champion["policy"])
+    checks = [
+        {"check": one.check, "passed": str(one.passed), "what it says": one.sentence}
+        for one in findings
+    ]
+    return {
+        "decision": decision,
+        "training run": run_of(champion) or "none: it was adopted",
+        "policy": policy if is_served(policy) else dg.MetadataValue.path(policy),
+        "policy revision": champion["revision"],
+        "greedy": champion.get("greedy", ""),
+        "champions before": len(past) - 1,
+        **({"checks": records(checks)} if checks else {}),
+        "history": records([_history_row(one) for one in past[: -SHOWN - 1 : -1]]),
+    }
+
+
+def _history_row(record: dict[str, Any]) -> dict[str, Any]:
+    names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
+    told = record | {"training_run": run_of(record) or record.get("policy", "")}
+    return {name.replace("_", " "): str(told.get(name, ""))[:300] for name in names}
+
+
+def read_champion(root: ArtifactRoot) -> dict[str, Any]:
+    """Return the champion's record; ``policy`` is its directory, ``revision`` its weights'."""
+    champion = champion_record(root.path)
+    if not champion:
+        raise Text2SqlError(
+            "There is no champion policy yet: run the lifecycle job first, or make a served model "
+            "champion with text2sql champion adopt."
+        )
+    return champion

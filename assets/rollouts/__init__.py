@@ -1,0 +1,1 @@
+"""Sampling rollouts of a policy, sharded."""

@@ -1,0 +1,1 @@
+"""The difficulty filter and GRPO."""

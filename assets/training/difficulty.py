@@ -1,0 +1,225 @@
+"""The difficulty filter: what the base policy solves sometimes is what it can learn from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from assets.checks.expectations import merge
+from assets.checks.page import report_checks
+from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.partitions import assets_of, require_training_run, training_run_of
+from assets.common.sources import version_for
+from assets.common.told import told
+from assets.common.versions import fingerprint
+from assets.data.own_dataset import own_current
+from assets.data.stored import load_golds, load_questions
+from assets.data.strength import require_strength, reward_strength
+from assets.rollouts.sampling import (
+    describe_rollouts,
+    plan_shards,
+    require_valid,
+    sample_shard,
+)
+from assets.rollouts.sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
+from assets.training.config import GrpoConfig
+from assets.training.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
+from assets.training.difficulty_view import describe_prompts
+from assets.training.prompt_checks import check_prompts, check_ratings
+from assets.training.prompt_files import (
+    GOLDS,
+    PROMPTS,
+    RATINGS,
+    prompts_folder,
+    read_about,
+    read_table,
+    write_prompts,
+)
+from assets.training.ready import require_ready
+from assets.training.run_check import read_forms, require_questions
+from resources.forms import Form, config_of_step
+from resources.paths import ArtifactRoot
+from resources.policy import PolicyResource
+from text2sql.cli.lineage.data import BIRD
+from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.provenance import code_state
+from text2sql.errors import Text2SqlError
+from text2sql.judge.verdicts import GoldResult
+from text2sql.questions import Question
+from text2sql.rollouts.draw import Rollout
+from text2sql.training.difficulty import leave_out_weak, rate, select, usable
+from text2sql.training.start import find_start
+
+POINTER = "base_rollouts.json"
+
+
+@dg.op(
+    ins={"gold_results": dg.In(dg.Nothing)},
+    out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
+)
+@told
+def plan_base_rollouts(
+    context: dg.OpExecutionContext,
+    config: BaseRolloutsConfig,
+    root: ArtifactRoot,
+    policy: PolicyResource,
+) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
+    """Find out which rollouts are missing, say what they cost, and divide them into shards."""
+    require_training_run(context)
+    forms = _require_trainable(context, root)
+    golds = load_golds(root.path, "train")
+    questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
+    questions = questions[: config.max_questions or None]
+    require_questions(forms, len(questions))
+    dataset, start = own_current(context, root.path), find_start(root.path, config.start_from)
+    wanted = rollout_set(
+        policy,
+        start.policy,
+        dataset.fingerprint,
+        "train",
+        questions,
+        config.sampled(),
+        config.samples,
+    )
+    start.require_other(training_run_of(context))
+    start.require_revision(wanted.policy_revision)
+    cost = estimate_cost(root.path, wanted)
+    context.log.info(f"Base rollouts: {cost}")
+    context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
+    yield dg.Output({"set": wanted.to_dict(), "estimate": str(cost)}, output_name="plan")
+    yield from plan_shards(root.path, [wanted], config, policy)
+
+
+def _require_trainable(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, Form]:
+    """Refuse a run whose later stages would be refused, before anything is sampled for them.
+
+    Returns the forms of those stages.
+    """
+    config = context.run.run_config
+    forms = read_forms(config, {key.to_user_string() for key in assets_of(context)})
+    if isinstance(grpo := forms.get("grpo_policy"), GrpoConfig):
+        require_ready(root.path, training_run_of(context) or "", config, grpo.trainer)
+    return forms
+
+
+@dg.op
+@told
+def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
+    """Say what was sampled, and point at it."""
+    wanted = RolloutSet.from_dict(plan["set"])
+    tally = tally_rollouts(root.path, wanted)
+    require_valid(tally)
+    write_json(root.folder("rollouts") / POINTER, wanted.to_dict())
+    return describe_rollouts(root.path, {"base": (wanted, tally)}, shards, plan["estimate"])
+
+
+@dg.graph_asset(
+    group_name="difficulty",
+    description="Rollouts of the policy that training starts from, the base policy unless "
+    "start_from says otherwise, on the training questions.",
+    config=config_of_step("plan_base_rollouts", BaseRolloutsConfig),
+    ins={"gold_results": dg.AssetIn(dagster_type=dg.Nothing)},
+    owners=MODEL_TEAM,
+    code_version=version_for("base_rollouts"),
+    kinds={"jsonl"},
+    metadata=columns_of(Rollout),
+)
+def base_rollouts(gold_results: Any) -> Any:
+    """Sample the policy on the training questions, in shards."""
+    shards, plan = plan_base_rollouts(gold_results=gold_results)
+    return collect_base_rollouts(plan, shards.map(sample_shard).collect())
+
+
+@dg.asset(
+    group_name="difficulty",
+    deps=[base_rollouts, reward_strength],
+    owners=MODEL_TEAM,
+    code_version=version_for("training_prompts"),
+    kinds={"jsonl"},
+    metadata=columns_of(Question),
+)
+@told
+def training_prompts(
+    context: dg.AssetExecutionContext, config: TrainingPromptsConfig, root: ArtifactRoot
+) -> dg.MaterializeResult:
+    """The training questions that the policy solves sometimes, but not always.
+
+    ``prompts.jsonl`` is what every trainer reads: the questions in the order of the seed.
+    """
+    wanted = RolloutSet.from_dict(_pointer(root))
+    golds = load_golds(root.path, "train")
+    questions = load_questions(root.path, "train")
+    keys = set(wanted.keys)
+    asked = [question for question in questions if question.key in keys]
+    ratings = rate(asked, golds, tally_rollouts(root.path, wanted), config.bounds())
+    if config.minimum_strength:
+        strength = require_strength(root.path, "train")
+        ratings = leave_out_weak(ratings, strength, config.minimum_strength)
+    prompts = select(asked, ratings, config.seed)
+    folder = prompts_folder(root)
+    about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
+    about |= {"dagster_run": context.run_id, "code": code_state()}
+    write_prompts(folder, prompts, golds, ratings, about)
+    unusable = sum(not usable(question, golds) for question in questions)
+    return dg.MaterializeResult(
+        metadata=describe_prompts(folder, questions, ratings, about, unusable),
+        data_version=dg.DataVersion(about["fingerprint"]),
+    )
+
+
+def _pointer(root: ArtifactRoot) -> dict[str, Any]:
+    file = root.folder("rollouts") / POINTER
+    pointer = read_if_there(file)
+    if not pointer:
+        raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
+    return pointer
+
+
+def _about(
+    config: TrainingPromptsConfig,
+    wanted: RolloutSet,
+    prompts: Sequence[Question],
+    golds: Mapping[str, GoldResult],
+) -> dict[str, Any]:
+    """Return what the prompts depend on, and a fingerprint of what they say, wherever they lie."""
+    content = [
+        [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
+    ]
+    return config.model_dump() | {
+        "fingerprint": fingerprint(dataset=wanted.dataset, prompts=content),
+        "dataset": wanted.dataset,
+        "rollouts": wanted.folder,
+        "policy": wanted.policy,
+        "policy_revision": wanted.policy_revision,
+        "prompt_revision": wanted.prompt_revision,
+        "samples": wanted.samples,
+        "temperature": wanted.sampling.temperature,
+        "kept": len(prompts),
+    }
+
+
+@dg.asset_check(asset=training_prompts, blocking=True)
+@told
+def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
+    """There are enough prompts, each once, with a gold result, and solved neither never nor always.
+
+    Warns of questions that could not be rated, since too few of their rollouts are valid.
+    """
+    folder = prompts_folder(root)
+    about = read_about(folder)
+    ratings = read_table(folder / RATINGS, ["key", "solved", "valid", "kind"])
+    prompts = read_table(folder / PROMPTS, ["key", "db_id", "database", "question"])
+    golds = read_table(folder / GOLDS, ["key", "status", "row_count"])
+    prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
+    frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
+    most = about["most_solved"] or about["samples"]
+    outcome = merge(
+        [
+            check_prompts(frame, about["minimum_prompts"], about["least_solved"], most),
+            check_ratings(ratings),
+        ]
+    )
+    dataset = root.folder(BIRD, about["dataset"])
+    (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
+    return result

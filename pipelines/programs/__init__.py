@@ -1,0 +1,1 @@
+"""Programs that run jobs from a command line."""

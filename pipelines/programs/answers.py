@@ -1,0 +1,91 @@
+"""``text2sql answers run``: the questions of a day, answered as a real Dagster run.
+
+``python -m pipelines.programs.answers REQUEST`` with a ``Request`` as JSON. The run is the job
+``daily_answers`` with the day as its partition, as the schedule starts it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pipelines.programs.program import run_program
+
+if __name__ == "__main__":  # before what follows is imported
+    sys.exit(run_program("pipelines.programs.answers"))
+
+import json
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from assets.common.partitions import days
+from pipelines.home import open_instance
+from pipelines.partitions import today
+from pipelines.programs.screen import Screen
+from pipelines.runs.launch import run_job
+from resources.paths import ArtifactRoot
+from resources.reporting import ReportingDatabase
+from text2sql.cli.output.stored_answers import as_list, as_object
+from text2sql.common.json_files import write_json
+from text2sql.errors import Text2SqlError
+from text2sql.reporting.model.answer import StoredAnswer
+from text2sql.reporting.tables.finding import find_answers
+
+JOB = "daily_answers"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be answered; an empty ``day`` is today, an empty ``group`` all that is due."""
+
+    day: str = ""
+    group: str = ""
+    force: bool = False
+    as_json: bool = False
+
+
+def main(arguments: list[str]) -> None:
+    """Run the job for the day to its end, and show the day's answers."""
+    request, root = _request(arguments), ArtifactRoot()
+    day = request.day or today()
+    if not days.has_partition_key(day):
+        raise Text2SqlError(
+            f"{day} cannot be answered: days go from {days.get_first_partition_key()} to today, "
+            f"{today()}."
+        )
+    with redirect_stdout(sys.stderr if request.as_json else sys.stdout):
+        print(f"{JOB} ({day})", flush=True)
+        run = _run(root, day, request)
+    with ReportingDatabase().open(root.path) as store:
+        found = find_answers(store, date.fromisoformat(day))
+    page = root.path / "reports" / f"{day}.html"
+    print(json.dumps(_object(day, run, page, found)) if request.as_json else _text(found, page))
+
+
+def _request(arguments: list[str]) -> Request:
+    try:
+        return Request(**json.loads(arguments[0]))
+    except (IndexError, ValueError, TypeError) as error:
+        raise Text2SqlError("Answer a day with: text2sql answers run.") from error
+
+
+def _run(root: ArtifactRoot, day: str, request: Request) -> str:
+    """Execute the job; return the id of the Dagster run."""
+    logs = root.folder("logs")
+    asked = {"group": request.group, "force": request.force}
+    config = write_json(logs / f"{JOB}-{day}.json", {"ops": {"report_answers": {"config": asked}}})
+    log = logs / f"{JOB}-{day}.log"
+    with open_instance() as instance:
+        screen = Screen(instance)
+        return run_job(instance, JOB, day, config, log, screen.finished, screen.tick).run_id
+
+
+def _object(day: str, run: str, page: Path, found: list[StoredAnswer]) -> dict[str, Any]:
+    answers = [as_object(answer) for answer in found]
+    return {"day": day, "dagster_run": run, "page": str(page), "answers": answers}
+
+
+def _text(found: list[StoredAnswer], page: Path) -> str:
+    return f"\n{as_list(found)}\n\nWhich to trust, and why: {page}"

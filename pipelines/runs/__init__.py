@@ -1,0 +1,1 @@
+"""Starting, following and cleaning up runs."""

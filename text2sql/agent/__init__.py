@@ -1,0 +1,1 @@
+"""One rollout: the chat loop, its tools and its prompts."""

@@ -1,0 +1,227 @@
+"""One rollout: the chat loop between a policy and the tools. There is no other loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from text2sql.agent.prompts import NUDGE, opening_messages, schema_budget, sql_in
+from text2sql.agent.schema.tables import describe
+from text2sql.agent.schema.text import render_full
+from text2sql.agent.settings import AgentSettings
+from text2sql.agent.tool_calls import Mistake, checked
+from text2sql.agent.tools import TOOL_SCHEMAS, ToolRecord, Tools
+from text2sql.errors import InfrastructureError
+from text2sql.policy.base import ContextOverflow, Message, Policy, Reply, Sampling
+from text2sql.questions import Question
+from text2sql.sandbox import Sandbox
+
+StopReason = Literal[
+    "submit", "no_action", "turn_limit", "truncated", "context_exceeded", "infrastructure"
+]
+OnMessage = Callable[[Message], None]
+"""Called with each message of a rollout as it joins the conversation, the opening ones first.
+
+A reply's calls have their arguments as the model wrote them, broken ones too.
+"""
+
+_COMPACTED_CHARS = 300
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What happened in one rollout.
+
+    ``sql`` is the submitted query, None where none was; ``prompt_tokens`` and
+    ``completion_tokens`` are sums over the turns as the policy reported them; ``seconds`` is
+    wall clock. ``stop_reason`` infrastructure means the rollout is invalid; ``error`` says why,
+    and for context_exceeded what was too long.
+    """
+
+    messages: list[Message]
+    tool_log: list[ToolRecord] = field(default_factory=list)
+    sql: str | None = None
+    stop_reason: StopReason = "no_action"
+    write_attempts: int = 0
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+async def run_episode(
+    question: Question,
+    policy: Policy,
+    sandbox: Sandbox,
+    settings: AgentSettings,
+    sampling: Sampling,
+    on_message: OnMessage | None = None,
+) -> Episode:
+    """Let a policy answer one question; ``on_message`` follows the conversation.
+
+    A policy or sandbox that fails ends the rollout as ``infrastructure``. Raises Text2SqlError
+    for what the user must mend first: no such database, a refused key.
+    """
+    started = time.monotonic()
+    run = _Run(question, policy, sandbox, settings, sampling, on_message)
+    stop: StopReason
+    error = ""
+    try:
+        stop = await (run.agentic() if settings.mode == "agentic" else run.single_turn())
+    except ContextOverflow as overflow:
+        stop, error = "context_exceeded", str(overflow)
+    except InfrastructureError as failure:
+        stop, error = "infrastructure", str(failure)
+    return run.episode(stop, time.monotonic() - started, error)
+
+
+class _Run:
+    """The state of one rollout."""
+
+    def __init__(
+        self,
+        question: Question,
+        policy: Policy,
+        sandbox: Sandbox,
+        settings: AgentSettings,
+        sampling: Sampling,
+        on_message: OnMessage | None = None,
+    ) -> None:
+        self.question = question
+        self.policy = policy
+        self.sandbox = sandbox
+        self.settings = settings
+        self.sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
+        self.tools = Tools(question, sandbox, settings)
+        self.messages = opening_messages(question, settings)
+        self.tell = on_message or (lambda message: None)
+        self.turns = self.prompt_tokens = self.completion_tokens = 0
+        self.compacted = False
+
+    async def agentic(self) -> StopReason:
+        """Take turns until something ends the rollout."""
+        nudged = False
+        for message in self.messages:
+            self.tell(message)
+        while self.turns < self.settings.max_turns:
+            reply = await self._reply_that_fits()
+            if reply.truncated:
+                return "truncated"
+            if not reply.tool_calls:
+                if nudged:
+                    return "no_action"
+                nudged = True
+                self._add({"role": "user", "content": NUDGE})
+                continue
+            await self._carry_out(reply)
+            if self.tools.submitted is not None:
+                return "submit"
+        return "turn_limit"
+
+    async def single_turn(self) -> StopReason:
+        """Show the schema, ask once, and take the SQL out of the reply."""
+        schema = await asyncio.to_thread(describe, self.question.database, self.sandbox)
+        text = render_full(schema, schema_budget(self.settings))
+        self.messages = opening_messages(self.question, self.settings, text)
+        for message in self.messages:
+            self.tell(message)
+        reply = await self._reply()
+        if reply.truncated:
+            return "truncated"
+        self.tools.submitted = _handed_in(reply) or None
+        return "submit" if self.tools.submitted else "no_action"
+
+    async def _carry_out(self, reply: Reply) -> None:
+        """Answer every call in order; not all are carried out (see ``Tools.call``)."""
+        for place, call in enumerate(reply.tool_calls):
+            text = await self.tools.call(call.name, call.arguments, place)
+            self._add({"role": "tool", "tool_call_id": call.id, "content": text})
+
+    def _add(self, message: Message) -> None:
+        self.messages.append(message)
+        self.tell(message)
+
+    async def _reply_that_fits(self) -> Reply:
+        """Ask for a reply; where the conversation is too long, shorten old results once."""
+        try:
+            return await self._reply()
+        except ContextOverflow:
+            shorter = None if self.compacted else _compact(self.messages)
+            if shorter is None:
+                raise
+            self.compacted, self.messages = True, shorter
+            return await self._reply()
+
+    async def _reply(self) -> Reply:
+        tools = TOOL_SCHEMAS if self.settings.mode == "agentic" else []
+        reply = await self.policy.complete(self.messages, tools, self.sampling)
+        self.turns += 1
+        self.prompt_tokens += reply.prompt_tokens
+        self.completion_tokens += reply.completion_tokens
+        self.messages.append(reply.message)
+        self.tell(_as_written(reply))
+        return reply
+
+    def episode(self, stop: StopReason, seconds: float, error: str) -> Episode:
+        """Return what happened."""
+        return Episode(
+            messages=self.messages,
+            tool_log=self.tools.log,
+            sql=self.tools.submitted,
+            stop_reason=stop,
+            write_attempts=self.tools.write_attempts,
+            turns=self.turns,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=seconds,
+            error=error,
+        )
+
+
+def _handed_in(reply: Reply) -> str:
+    """Return the query of a single-turn reply: that of a call of submit, or that of its text.
+
+    A policy that was trained with tools may write the call although it was shown none.
+    """
+    for call in reply.tool_calls:
+        if call.name == "submit":
+            with suppress(Mistake):
+                return str(checked(call.name, call.arguments)["sql"])
+    return sql_in(reply.content)
+
+
+def _as_written(reply: Reply) -> Message:
+    """Return the message with the arguments as the model wrote them.
+
+    In the history arguments that are no JSON object are ``{}``, since servers refuse others.
+    """
+    calls = [
+        {"id": call.id, "type": "function",
+         "function": {"name": call.name, "arguments": call.arguments}}
+        for call in reply.tool_calls
+    ]  # fmt: skip
+    return reply.message | ({"tool_calls": calls} if calls else {})
+
+
+def _compact(messages: list[Message]) -> list[Message] | None:
+    """Cut the tool results short, the last one only where it is the only long one.
+
+    Returns None where none is long.
+    """
+    long = [
+        index
+        for index, message in enumerate(messages)
+        if message["role"] == "tool" and len(message["content"]) > 2 * _COMPACTED_CHARS
+    ]
+    if not long:
+        return None
+    shorter = list(messages)
+    for index in long[:-1] or long:
+        text = messages[index]["content"][:_COMPACTED_CHARS]
+        shorter[index] = {**messages[index], "content": f"{text}... [cut to make room]"}
+    return shorter

@@ -1,0 +1,1 @@
+"""What the agent reads of a database: tables, columns and their descriptions."""

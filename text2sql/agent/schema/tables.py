@@ -1,0 +1,247 @@
+"""What a database holds, read through the sandbox: tables, columns, keys, row counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from text2sql.agent.schema.descriptions import (
+    Descriptions,
+    description_files,
+    read_descriptions,
+    unread_files,
+)
+from text2sql.common.render import Column, quote_name, quoted
+from text2sql.errors import InfrastructureError
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
+
+_QUERY = Limits(seconds=30.0, keep_rows=100_000, max_rows=100_000)
+_COUNT = Limits(seconds=5.0, keep_rows=1)
+_COUNT_SECONDS = 30.0
+_VIEW_SECONDS = 60.0
+_MOST_KNOWN = 256
+_LIKELY = 20
+_HIDDEN_COLUMN = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view; ``error`` says why a broken one has no columns.
+
+    ``row_count`` is None for views and where counting took more than five seconds, or thirty for
+    the tables so far; ``notes`` maps a column to its description.
+    """
+
+    name: str
+    is_view: bool = False
+    columns: tuple[Column, ...] = ()
+    row_count: int | None = None
+    error: str = ""
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatabaseSchema:
+    """The tables in the order of their creation, and the descriptions beside the database."""
+
+    tables: tuple[Table, ...]
+    descriptions: Descriptions = field(default_factory=Descriptions)
+
+    def find(self, name: str) -> Table | None:
+        """Find a table by its name in any case, with or without quotes or ``main.``.
+
+        Spaces around it are part of its name only where two tables differ in nothing else.
+        """
+        written = name.strip()
+        for wanted in (written, _unquoted(written)):
+            named = [table for table in self.tables if table.name.lower() == wanted.lower()]
+            folded = wanted.lower().strip()
+            spaced = [table for table in self.tables if table.name.lower().strip() == folded]
+            if found := named or spaced:  # SQLite tells Ä and ä apart
+                return min(found, key=lambda table: table.name != wanted)
+        return None
+
+    def names_like(self, name: str) -> list[str]:
+        """Return the names of all tables, those that look like ``name`` first."""
+        wanted = _unquoted(name.strip()).lower()
+
+        def rank(name: str) -> tuple[bool, float]:
+            known = name.lower()
+            return wanted not in known, -SequenceMatcher(None, wanted, known).ratio()
+
+        names = [table.name for table in self.tables]
+        likely = sorted(names, key=rank)[:_LIKELY] if len(names) > _LIKELY else []
+        return list(dict.fromkeys([*likely, *names]))
+
+    @property
+    def odd_names(self) -> list[str]:
+        """Columns whose name in the database is not valid UTF-8."""
+        return [
+            f"{table.name}.{column.name}"
+            for table in self.tables
+            for column in table.columns
+            if "\ufffd" in column.name
+        ]
+
+
+def describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
+    """Describe a database; a second call answers from memory until the file changes.
+
+    Internal tables (``sqlite_...``, the shadow tables of virtual tables) are left out. Raises
+    Text2SqlError where the database cannot be opened or the folder of its descriptions cannot be
+    read, InfrastructureError where it got lost.
+    """
+    database = Path(database)
+    with _lock:
+        mine = _locks.setdefault(database, threading.Lock())
+    with mine:
+        identity = _identity(database)
+        known = _known.get(identity)
+        if known is None:
+            known = _describe(database, sandbox)
+            with _lock:
+                if len(_known) >= _MOST_KNOWN:
+                    _known.pop(next(iter(_known)))
+                _known[identity] = known
+        return known
+
+
+_lock = threading.Lock()
+_locks: dict[Path, threading.Lock] = {}
+_known: dict[tuple[object, ...], DatabaseSchema] = {}
+
+
+def _identity(database: Path) -> tuple[object, ...]:
+    """Name the state of the file, its log and descriptions: paths, times of change and sizes."""
+    described = description_files(database)
+    parts: list[object] = [database.absolute(), *described, *unread_files(database)]
+    log = database.with_name(database.name + "-wal")
+    for file in (database, log, *described):
+        with suppress(OSError):  # there is no log, or one that cannot be read: that is told later
+            status = file.stat()
+            parts += [status.st_mtime_ns, status.st_size]
+    return tuple(parts)
+
+
+def _describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
+    shadows = {
+        row[0]
+        for row in _rows(sandbox, database, "SELECT name, type FROM pragma_table_list")
+        if row[1] == "shadow"
+    }
+    listing = _rows(
+        sandbox,
+        database,
+        "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid",
+    )
+    shown = {
+        str(name): kind == "view"
+        for name, kind in listing
+        if name not in shadows and not str(name).lower().startswith("sqlite_")
+    }
+    tables = list(_tables(sandbox, database, shown))
+    counts = _counts(sandbox, database, tables)
+    notes = read_descriptions(
+        database, {table.name: [column.name for column in table.columns] for table in tables}
+    )
+    described = [
+        replace(table, row_count=count, notes=notes.columns.get(table.name, {}))
+        for table, count in zip(tables, counts, strict=True)
+    ]
+    return DatabaseSchema(tuple(described), notes)
+
+
+def _run(sandbox: Sandbox, database: Path, sql: str, limits: Limits = _QUERY) -> QueryResult:
+    result = sandbox.execute(database, sql, limits)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"The tables of {database} cannot be read: {result.error}.")
+    return result
+
+
+def _rows(sandbox: Sandbox, database: Path, sql: str) -> tuple[tuple[object, ...], ...]:
+    result = _run(sandbox, database, sql)
+    if result.status is not Status.OK:
+        raise InfrastructureError(
+            f"The tables of {database} cannot be listed: {result.error or result.status}."
+        )
+    return result.rows
+
+
+def _tables(sandbox: Sandbox, database: Path, names: Mapping[str, bool]) -> Iterator[Table]:
+    """Look at tables, and at views (True) while those have not taken a minute to compile."""
+    left = _VIEW_SECONDS
+    for name, is_view in names.items():
+        if is_view and left < 0:
+            yield Table(name, is_view, error="not looked at; the views before it took too long")
+            continue
+        started = time.monotonic()
+        yield _table(sandbox, database, name, is_view)
+        left -= time.monotonic() - started if is_view else 0.0
+
+
+def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
+    columns = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(name)})")
+    if columns.status is not Status.OK or not columns.rows:
+        return Table(name, is_view, error=columns.error or "its columns cannot be read")
+    if is_view:  # its columns may be known where it cannot be read: a collation is missing
+        tried = _run(sandbox, database, f"SELECT * FROM {quoted(name)} LIMIT 0")
+        if tried.status is Status.ERROR:
+            return Table(name, is_view, error=tried.error)
+    keys = _run(sandbox, database, f"PRAGMA foreign_key_list({quoted(name)})")
+    references = _references(sandbox, database, keys)
+    return Table(
+        name,
+        is_view,
+        tuple(
+            Column(str(row[1]), str(row[2]), bool(row[5]), references.get(str(row[1]), ""))
+            for row in columns.rows
+            if row[6] != _HIDDEN_COLUMN
+        ),
+    )
+
+
+def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str, str]:
+    """Map a column to ``table.column``; a key that names no column means the primary key."""
+    found: dict[str, str] = {}
+    for row in keys.rows:
+        position, parent, column, target = int(row[1]), str(row[2]), str(row[3]), row[4]
+        if target is None:
+            primary = _primary_key(sandbox, database, parent)
+            target = primary[position] if position < len(primary) else None
+        text = quote_name(parent)
+        found[column] = text if target is None else f"{text}.{quote_name(str(target))}"
+    return found
+
+
+def _primary_key(sandbox: Sandbox, database: Path, table: str) -> Sequence[str]:
+    result = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(table)})")
+    return [str(row[1]) for row in sorted(result.rows, key=lambda row: row[5]) if row[5]]
+
+
+def _counts(sandbox: Sandbox, database: Path, tables: Sequence[Table]) -> list[int | None]:
+    """Count the rows of each table while there is time; views and broken tables are not counted."""
+    deadline = time.monotonic() + _COUNT_SECONDS
+    return [
+        None
+        if table.is_view or table.error or time.monotonic() > deadline
+        else _count(sandbox, database, table.name)
+        for table in tables
+    ]
+
+
+def _count(sandbox: Sandbox, database: Path, name: str) -> int | None:
+    result = _run(sandbox, database, f"SELECT count(*) FROM {quoted(name)}", _COUNT)
+    return int(result.rows[0][0]) if result.status is Status.OK and result.rows else None
+
+
+def _unquoted(name: str) -> str:
+    name = name[5:] if name.lower().startswith("main.") else name
+    for opening, closing in ('""', "''", "``", "[]"):
+        if len(name) > 2 and name.startswith(opening) and name.endswith(closing):
+            return name[1:-1].replace(closing * 2, closing)
+    return name

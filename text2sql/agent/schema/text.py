@@ -1,0 +1,231 @@
+"""A schema as text within a budget: an overview first, one table in detail on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
+
+from text2sql.agent.schema.tables import DatabaseSchema, Table
+from text2sql.common.render import (
+    Budget,
+    Column,
+    neutral,
+    quote_name,
+    render_cell,
+    render_column,
+    render_outline,
+)
+
+_EXAMPLE_CHARS, _NAME_CHARS = 40, 200
+_DETAILS = ((400, 3), (150, 3), (60, 1), (60, 0), (0, 0))
+"""How much one column shows, until all fit: characters of its description, example values."""
+
+_SHORTENED = "(shortened to fit; inspect_schema with a table shows all of it)"
+_ROW_COUNTS = "tables shown, with row counts; inspect_schema with a table shows its columns"
+_MORE_TABLES = "SELECT name FROM sqlite_master WHERE name LIKE '%word%' finds others"
+
+
+def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
+    """Show every table on one line; where that does not fit, the longest lines say less.
+
+    What goes first are types, then columns that are no keys, then the columns; where even that
+    is too much, only names and row counts stay.
+    """
+    if not schema.tables:
+        return "(the database has no tables)"
+    notes = _warnings(schema)
+    whole = "\n".join([*map(table_line, schema.tables), *notes])
+    if len(whole) <= budget.chars:
+        return whole
+    lines = _shortened(schema.tables, budget.chars - sum(len(note) + 1 for note in notes) - 80)
+    text = "\n".join([*lines, _SHORTENED, *notes])
+    if len(text) <= budget.chars:
+        return text
+    names = [_name_and_count(table) for table in schema.tables]
+    return _listed(names, _ROW_COUNTS, _MORE_TABLES, budget)
+
+
+def render_detail(
+    table: Table, columns: Sequence[str], rows: Sequence[Sequence[object]], budget: Budget
+) -> str:
+    """Show one table: its line, then a line a column with description and example values.
+
+    ``rows`` are some of the table's rows, under the names ``columns``. Where all columns do not
+    fit, each says less, and keys come first.
+    """
+    first = table_line(table)
+    is_wide = len(first) > budget.chars // 2
+    head = _keys_line(table) if is_wide else first
+    if len(head) > budget.chars // 2:
+        head = _count_line(table)
+    return _detail(table, head, table.columns, _examples(columns, rows), budget, is_wide)
+
+
+def render_matching(
+    table: Table,
+    word: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    budget: Budget,
+) -> str:
+    """Show the columns with ``word`` in their name or description in detail; empty for none."""
+    wanted = word.lower()
+    found = [
+        column
+        for column in table.columns
+        if wanted in column.name.lower() or wanted in table.notes.get(column.name, "").lower()
+    ]
+    head = f"{_count_line(table)}; columns with {neutral(word)[:60]!r}: {len(found)}"
+    return _detail(table, head, found, _examples(columns, rows), budget, True) if found else ""
+
+
+def render_full(schema: DatabaseSchema, budget: Budget) -> str:
+    """Show the overview and, while the budget lasts, the descriptions: for one-turn prompts."""
+    text = render_overview(schema, budget)
+    for table in schema.tables:
+        notes = [_column_line(table, column, [], _DETAILS[0], False) for column in table.columns]
+        block = "\n".join([f"{quote_name(table.name)}:", *(line for line in notes if line)])
+        if table.notes and len(text) + len(block) + 1 <= budget.chars:
+            text += "\n" + block
+    return text
+
+
+def table_line(table: Table) -> str:
+    """Show a table on one line; a view says so, a broken one says why."""
+    return _line(table, ", ".join(map(render_column, table.columns)))
+
+
+def _line(table: Table, body: str) -> str:
+    if table.error:
+        return f"{quote_name(table.name)} broken: {neutral(table.error)}"
+    text = neutral(render_outline(table.name, body, table.row_count))
+    return text + " view" if table.is_view else text
+
+
+def _untyped_line(table: Table) -> str:
+    return _line(table, ", ".join(map(_untyped, table.columns)))
+
+
+def _keys_line(table: Table) -> str:
+    keys = [_untyped(column) for column in table.columns if _is_key(column)]
+    more = len(table.columns) - len(keys)
+    if not keys or not more:
+        return _untyped_line(table) if keys else _count_line(table)
+    return _line(table, f"{', '.join(keys)}, {more} more column{'' if more == 1 else 's'}")
+
+
+def _count_line(table: Table) -> str:
+    count = len(table.columns)
+    return _line(table, f"{count} column{'' if count == 1 else 's'}")
+
+
+def _untyped(column: Column) -> str:
+    return render_column(replace(column, type=""))
+
+
+def _is_key(column: Column) -> bool:
+    return column.primary_key or bool(column.references)
+
+
+_FORMS: tuple[Callable[[Table], str], ...] = (table_line, _untyped_line, _keys_line, _count_line)
+
+
+def _shortened(tables: Sequence[Table], room: int) -> list[str]:
+    """Give the longest line its next shorter form until all lines fit, or none gets shorter."""
+    lines = [table_line(table) for table in tables]
+    used = sum(len(line) + 1 for line in lines)
+    longest = [(-len(line), 0, index) for index, line in enumerate(lines)]
+    heapify(longest)
+    while used > room and longest:
+        _, form, index = heappop(longest)
+        if form + 1 == len(_FORMS):
+            continue
+        line = min(lines[index], _FORMS[form + 1](tables[index]), key=len)
+        used += len(line) - len(lines[index])
+        lines[index] = line
+        heappush(longest, (-len(line), form + 1, index))
+    return lines
+
+
+def _name_and_count(table: Table) -> str:
+    count = "" if table.row_count is None else f" ({table.row_count})"
+    return neutral(quote_name(table.name)) + count
+
+
+def _warnings(schema: DatabaseSchema) -> list[str]:
+    names = ", ".join(schema.odd_names)
+    return [f"warning: not valid UTF-8: {neutral(names)[:300]}"] if names else []
+
+
+def _listed(names: Sequence[str], note: str, more: str, budget: Budget) -> str:
+    """Show names while the budget lasts, of how many they are, and how to find the others."""
+    room = budget.chars - len(note) - len(more) - 40
+    kept: list[str] = []
+    for name in (_cut(name, _NAME_CHARS) for name in names):
+        room -= len(name) + 2
+        if room < 0:
+            break
+        kept.append(name)
+    count = f"{len(kept)} of {len(names)}" if len(kept) < len(names) else f"all {len(names)}"
+    parts = [f"{count} {note}", *([more] if len(kept) < len(names) else [])]
+    return f"{', '.join(kept)}\n({'; '.join(parts)})"
+
+
+def _examples(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, list[str]]:
+    """Return the different values of each column as text, without NULL."""
+    return {
+        name: list(dict.fromkeys(_example(row[i]) for row in rows if row[i] is not None))
+        for i, name in enumerate(columns)
+    }
+
+
+def _example(value: object) -> str:
+    return render_cell(value, _EXAMPLE_CHARS)
+
+
+def _detail(
+    table: Table,
+    head: str,
+    columns: Sequence[Column],
+    examples: dict[str, list[str]],
+    budget: Budget,
+    with_type: bool,
+) -> str:
+    """Show columns line by line, with as much of each as lets all fit; else names, keys first."""
+    part = f"{neutral(quote_name(table.name))}.word"
+    hint = f"inspect_schema with {part} shows those with that word in name or description"
+    for detail in _DETAILS:
+        lines = [
+            _column_line(table, column, examples.get(column.name, []), detail, with_type)
+            for column in columns
+        ]
+        note = [] if detail == _DETAILS[0] else [f"(shortened to fit; {hint})"]
+        text = "\n".join([head, *(line for line in lines if line), *note])
+        if len(text) <= budget.chars:
+            return text
+    ordered = sorted(columns, key=_is_key, reverse=True)
+    names = [render_column(column) for column in ordered]
+    room = replace(budget, chars=budget.chars - len(head) - 1)
+    return f"{head}\n{_listed(names, 'columns shown', hint, room)}"
+
+
+def _column_line(
+    table: Table,
+    column: Column,
+    examples: Sequence[str],
+    detail: tuple[int, int],
+    with_type: bool,
+) -> str:
+    chars, count = detail
+    note = neutral(table.notes.get(column.name, ""))
+    parts = [_cut(note, chars)] if note and chars else []
+    parts += ["e.g. " + ", ".join(examples[:count])] if examples and count else []
+    name = render_column(column) if with_type else neutral(quote_name(column.name))
+    if not parts:
+        return f"  {name}" if with_type else ""
+    return f"  {name}: {'; '.join(parts)}"
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else f"{text[:chars].rstrip()}..."

@@ -1,0 +1,145 @@
+"""How the four tools are called: their schemas, and what a call's arguments say."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from text2sql.agent.settings import AgentSettings
+from text2sql.common.render import neutral
+
+
+def _schema(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": parameters},
+    }
+
+
+def _text(description: str) -> dict[str, str]:
+    return {"type": "string", "description": description}
+
+
+TOOL_SCHEMAS: list[dict[str, Any]] = [
+    _schema(
+        "inspect_schema",
+        "List the tables with their columns, keys and row counts, or show one table in detail "
+        "with descriptions and example values.",
+        [],
+        table=_text("A table to show in detail; leave it out to list all tables."),
+    ),
+    _schema(
+        "sample_rows",
+        "Show the first rows of a table.",
+        ["table"],
+        table=_text("The table."),
+        limit={"type": "integer", "description": "How many rows."},
+    ),
+    _schema(
+        "run_sql",
+        "Run one read-only SQLite query and show its first rows and the number of rows.",
+        ["sql"],
+        sql=_text("The query."),
+    ),
+    _schema(
+        "submit",
+        "Hand in the final SQLite query that answers the question. This ends the work.",
+        ["sql"],
+        sql=_text("The final query."),
+    ),
+]
+"""The tools as OpenAI function schemas."""
+
+TOOL_NAMES: tuple[str, ...] = tuple(schema["function"]["name"] for schema in TOOL_SCHEMAS)
+_PARAMETERS = {
+    schema["function"]["name"]: schema["function"]["parameters"] for schema in TOOL_SCHEMAS
+}
+
+
+class Mistake(Exception):
+    """The call cannot be carried out as written; the text tells the model why."""
+
+
+def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments with their texts as strings and nulls left out.
+
+    Raises Mistake for an unknown tool, no JSON object, or an argument that is missing or no text.
+    """
+    if name not in TOOL_NAMES:
+        raise Mistake(f"unknown tool {short(name)}; available: {', '.join(TOOL_NAMES)}")
+    values = _as_object(name, arguments)
+    parameters = _PARAMETERS[name]
+    found: dict[str, Any] = {}
+    for key, kind in parameters["properties"].items():
+        value = values.get(key)
+        if value is not None and kind["type"] == "string":
+            value = _as_text(key, value)
+        if value is not None and value != "":
+            found[key] = value
+    for key in parameters["required"]:
+        if key not in found:
+            takes = ", ".join(parameters["properties"])
+            raise Mistake(f"missing argument {key}; {name} takes {takes}")
+    return found
+
+
+def ignored(name: str, arguments: str | dict[str, Any]) -> str:
+    """Say which arguments of a call say something that its tool does not take; else empty."""
+    parameters = _PARAMETERS[name]["properties"]
+    values = _as_object(name, arguments)
+    unknown = [short(key) for key, value in values.items() if key not in parameters and value]
+    takes = ", ".join(parameters)
+    return f"\nnote: {name} takes {takes}; not used: {', '.join(unknown[:5])}" if unknown else ""
+
+
+def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
+    values: Any = arguments
+    try:
+        if isinstance(arguments, str):  # line breaks that were not escaped are read too
+            values = json.loads(arguments or "{}", strict=False)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise Mistake(f"the arguments of {name} are not a complete JSON object")
+    return values
+
+
+def _as_text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
+            return str(value)
+    raise Mistake(f"{key} must be a string")
+
+
+def row_limit(value: Any, settings: AgentSettings) -> int:
+    """Read a number of rows: a whole number of at least 1, at most what one result shows.
+
+    Raises Mistake for anything else.
+    """
+    if value is None or is_null(value):
+        return settings.sample_rows
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or not number.is_integer():
+        raise Mistake("limit must be an integer")
+    if number < 1:
+        raise Mistake("limit must be at least 1")
+    return int(min(number, settings.output_rows))
+
+
+def is_null(value: Any) -> bool:
+    """Whether a model wrote the word for nothing where it meant nothing."""
+    return isinstance(value, str) and value.strip().lower() in ("null", "none")
+
+
+def short(name: Any) -> str:
+    """Return what a model wrote as a name, fit to be shown back to it."""
+    return neutral(str(name))[:60]

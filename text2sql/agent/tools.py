@@ -1,0 +1,201 @@
+"""The four tools of the agent: what they do and what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from text2sql.agent.schema.tables import DatabaseSchema, Table, describe
+from text2sql.agent.schema.text import render_detail, render_matching, render_overview
+from text2sql.agent.settings import AgentSettings
+from text2sql.agent.tool_calls import (
+    TOOL_NAMES,
+    TOOL_SCHEMAS,
+    Mistake,
+    checked,
+    ignored,
+    is_null,
+    row_limit,
+    short,
+)
+from text2sql.common.render import neutral, quoted, render_rows
+from text2sql.errors import InfrastructureError
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql
+
+__all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools", "query_limits"]
+
+_COUNTED_ROWS = 100_000
+_READ_BYTES = 20_000_000
+_DETAIL_ROWS = 20
+_DETAIL_SECONDS = 5.0  # a view's first rows may take as long as all of it
+_MESSAGE_CHARS = 500
+_CUT = 30  # characters of the note that says what was cut
+MOST_CALLS = 16
+"""Calls but submit that one turn carries out: a model that repeats itself writes a hundred."""
+
+
+@dataclass(frozen=True)
+class ToolRecord:
+    """One call: what was asked, how many characters came back, how long it took, how it ended.
+
+    ``status`` is ``ok``, ``error`` (the call was wrong), ``ignored`` (after submit, or beyond the
+    most calls of a turn), or the sandbox's status of the query.
+    """
+
+    name: str
+    arguments: str
+    output_chars: int
+    seconds: float
+    status: str
+
+
+class Tools:
+    """The tools of one rollout: they carry out its calls, in order, and keep its state.
+
+    ``submitted`` is the query handed in, or None; ``write_attempts`` counts the statements
+    in run_sql that would have changed something; ``log`` has every call.
+    """
+
+    def __init__(self, question: Question, sandbox: Sandbox, settings: AgentSettings) -> None:
+        self.question = question
+        self.submitted: str | None = None
+        self.write_attempts = 0
+        self.log: list[ToolRecord] = []
+        self._sandbox = sandbox
+        self._settings = settings
+
+    async def call(self, name: str, arguments: str | dict[str, Any], place: int = 0) -> str:
+        """Carry out one call and return the text for the model, mistakes included.
+
+        ``place`` is its place in the turn, from 0. What comes after submit, or behind the first
+        ``MOST_CALLS`` of a turn, is answered and logged but not carried out; a submit always is.
+        Raises InfrastructureError where the sandbox failed, never for a model's mistake.
+        """
+        started = time.monotonic()
+        status, text = self._passed_over(name, place) or await self._carry_out(name, arguments)
+        output = self._within_budget(text)
+        seconds = time.monotonic() - started
+        self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
+        return output
+
+    def _passed_over(self, name: str, place: int) -> tuple[str, str] | None:
+        if self.submitted is not None:
+            return "ignored", "ignored: the answer was already submitted"
+        if place >= MOST_CALLS and name != "submit":
+            return "ignored", f"ignored: a turn has at most {MOST_CALLS} calls; call it again"
+        return None
+
+    async def _carry_out(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
+        try:
+            values = checked(name, arguments)
+            if name == "inspect_schema":
+                text = await self._inspect_schema(values.get("table"))
+                return "ok", self._noted(text, ignored(name, arguments))
+            if name == "sample_rows":
+                status, text = await self._sample_rows(values["table"], values.get("limit"))
+                return status, self._noted(text, ignored(name, arguments))
+            if name == "run_sql":
+                return await self._run_sql(values["sql"])
+        except Mistake as mistake:
+            return "error", f"error: {mistake}"
+        self.submitted = values["sql"]
+        return "ok", "submitted"
+
+    def _within_budget(self, text: str) -> str:
+        """Cut what a name of thousands of characters has made too long."""
+        most = self._settings.output_chars
+        return text if len(text) <= most else f"{text[: most - _CUT]}... [{len(text):,} chars]"
+
+    def _noted(self, text: str, note: str) -> str:
+        return text + note if len(text) + len(note) <= self._settings.output_chars else text
+
+    async def _inspect_schema(self, name: str | None) -> str:
+        schema = await self._describe()
+        if name is None or (is_null(name) and not schema.find(name)):
+            return render_overview(schema, self._settings.budget)
+        table, word = _find_part(schema, name)
+        seconds = min(_DETAIL_SECONDS, self._settings.query_seconds)
+        query = f"SELECT * FROM {quoted(table.name)} LIMIT {_DETAIL_ROWS}"
+        rows = await self._query(query, seconds)
+        render = partial(render_matching, table, word) if word else partial(render_detail, table)
+        text = render(rows.columns, rows.rows, self._settings.budget)
+        if not text:
+            raise Mistake(f"no column of {short(table.name)} has {short(word)!r} in it")
+        late = f"\nits rows are not shown: to read {_DETAIL_ROWS} took more than {seconds:g} s"
+        return text + (late if rows.status is Status.TIMEOUT else "")
+
+    async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
+        count = row_limit(limit, self._settings)
+        table = _find(await self._describe(), name)
+        result = await self._query(f"SELECT * FROM {quoted(table.name)} LIMIT {count}")
+        return str(result.status), self._shown(result)
+
+    async def _run_sql(self, sql: str) -> tuple[str, str]:
+        result = await self._query(clean_sql(sql))
+        if result.status is not Status.WRITE:
+            return str(result.status), self._shown(result)
+        self.write_attempts += 1
+        return str(result.status), neutral(result.error)
+
+    async def _query(self, sql: str, seconds: float | None = None) -> QueryResult:
+        limits = query_limits(self._settings)
+        limits = replace(limits, seconds=seconds or limits.seconds)
+        result = await self._sandbox.aexecute(self.question.database, sql, limits)
+        if result.status is Status.INFRASTRUCTURE:
+            raise InfrastructureError(f"{result.error}.")
+        return result
+
+    def _shown(self, result: QueryResult) -> str:
+        if result.status is Status.TIMEOUT:
+            seconds = f"{self._settings.query_seconds:g}"
+            return f"error: the query ran longer than {seconds} s and was stopped"
+        if result.status is not Status.OK:
+            return f"error: {neutral(result.error)[:_MESSAGE_CHARS]}"
+        notes = [f"warning: {neutral(text)[:_MESSAGE_CHARS]}" for text in result.warnings[:3]]
+        rows = render_rows(
+            result.columns, result.rows, result.row_count, self._settings.budget, result.complete
+        )
+        return "\n".join([rows, *notes])
+
+    async def _describe(self) -> DatabaseSchema:
+        return await asyncio.to_thread(describe, self.question.database, self._sandbox)
+
+
+def query_limits(settings: AgentSettings) -> Limits:
+    """Return the limits of a query that a tool runs."""
+    return Limits(
+        seconds=settings.query_seconds,
+        keep_rows=max(settings.output_rows, _DETAIL_ROWS),
+        max_rows=_COUNTED_ROWS,
+        max_bytes=_READ_BYTES,
+        cut=True,
+    )
+
+
+def _logged(arguments: Any) -> str:
+    try:
+        return arguments if isinstance(arguments, str) else json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(arguments).__name__} that is no JSON>"
+
+
+def _find(schema: DatabaseSchema, name: str) -> Table:
+    table = schema.find(name)
+    if table is None:
+        names = ", ".join(neutral(other) for other in schema.names_like(name))
+        raise Mistake(f"no table named {short(name)}; tables: {names[:_MESSAGE_CHARS]}")
+    return table
+
+
+def _find_part(schema: DatabaseSchema, name: str) -> tuple[Table, str]:
+    """Find a table, or with ``table.word`` the table and the word to look for in its columns."""
+    head, _, word = name.rpartition(".")
+    owner = schema.find(head) if head and schema.find(name) is None else None
+    if owner is None:
+        return _find(schema, name), ""
+    return owner, word.strip(' "`[]')

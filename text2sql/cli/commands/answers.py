@@ -1,0 +1,208 @@
+"""``text2sql answers``: answering a day, what was answered, and whether it still holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from text2sql.cli.options.dagster_program import go_on_as
+from text2sql.cli.options.groups import NamingGroup
+from text2sql.cli.options.numbers import NumberIn, WholeNumber, WholeNumberIn
+from text2sql.cli.options.reporting_tables import require_questions, with_store, with_url
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion.champion import champion_record, local_root
+from text2sql.reporting.tables.location import URL_VARIABLE
+
+if TYPE_CHECKING:
+    from text2sql.reporting.delivery.export import Format
+    from text2sql.reporting.tables.store import ReportingStore
+
+_STATUSES = ("answered", "no_consensus", "low_agreement", "refuted", "error")
+
+
+class _Day(click.DateTime):
+    """A day, at its midnight."""
+
+    def __init__(self) -> None:
+        super().__init__(["%Y-%m-%d"])
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Name the form as people do."""
+        return "YYYY-MM-DD"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        """Read a day."""
+        try:
+            return datetime.strptime(value, self.formats[0])
+        except ValueError:
+            self.fail(f"{value!r} is no day; write it as in 2026-03-31.", param, ctx)
+
+
+_DAY = _Day()
+_CHANGED = 3
+"""The exit status of a replay that gave something else."""
+
+
+@click.group(cls=NamingGroup)
+def command() -> None:
+    """Answer a day; see what was answered, why it can be trusted, and whether it still holds.
+
+    The answers are those in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
+    reporting.sqlite below the artifact root.
+    """
+
+
+@command.command("list")
+@click.option("--day", type=_DAY, help="Only this day's.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
+@click.option(
+    "--most", type=WholeNumberIn(min=1), default=50, show_default=True, help="So many at most."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@with_store
+def list_(
+    store: ReportingStore, day: datetime | None, status: str | None, most: int, as_json: bool
+) -> None:
+    """List answers, the latest first."""
+    from text2sql.cli.output import stored_answers as show
+    from text2sql.reporting.model.answer import AnswerStatus
+    from text2sql.reporting.tables.finding import find_answers
+
+    found = find_answers(
+        store, day.date() if day else None, AnswerStatus(status) if status else None, most
+    )
+    if as_json:
+        for answer in found:
+            click.echo(json.dumps(show.as_object(answer), ensure_ascii=False, allow_nan=False))
+    else:
+        click.echo(show.as_list(found))
+
+
+@command.command()
+@click.option("--day", type=_DAY, help="The day; default: today.")
+@click.option("--group", default="", help="Only this schedule group's, on whatever day.")
+@click.option("--force", is_flag=True, help="Ask again what is already answered.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@with_url
+def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) -> None:
+    """Answer the questions of a day now, as the schedule does.
+
+    It is the job "daily_answers" with the day as its partition; the UI shows it like any other.
+    What is answered already is not asked again, unless the question was edited since. The
+    reporting tables are those of the other commands; the champion answers.
+
+    \b
+    Exit status:
+      0  done: the answers say themselves which are not to be trusted
+      1  something to mend: no champion, no questions, a failed run
+      2  wrong usage
+    """
+    from text2sql.reporting.tables.location import sqlite_url
+    from text2sql.reporting.tables.urls import sqlite_file
+
+    if not champion_record(local_root()):
+        raise Text2SqlError(
+            f"There is no champion below {local_root()} that could answer: train one (make demo), "
+            "or make a served model champion with text2sql champion adopt."
+        )
+    require_questions(url)
+    file = sqlite_file(url)
+    os.environ[URL_VARIABLE] = url if file is None else sqlite_url(file.resolve())
+    request = {
+        "day": f"{day:%Y-%m-%d}" if day else "",
+        "group": group,
+        "force": force,
+        "as_json": as_json,
+    }
+    go_on_as("pipelines.programs.answers", request, "Scheduled answers")
+
+
+@command.command()
+@click.argument("number", metavar="ID", type=WholeNumber())
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_store
+def show(store: ReportingStore, number: int, as_json: bool) -> None:
+    """Show the whole audit row of an answer: where it came from, who voted for what."""
+    from text2sql.cli.output import stored_answers as show
+    from text2sql.reporting.delivery.entries import read_entry
+    from text2sql.reporting.tables.finding import answer_of
+
+    entry = read_entry(store, answer_of(store, number))
+    click.echo(_json(show.as_audit(entry)) if as_json else show.as_text(entry))
+
+
+@command.command()
+@click.argument("number", metavar="ID", type=WholeNumber())
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--timeout",
+    type=NumberIn(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds one query may take.",
+)
+@with_store
+def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) -> None:
+    """Run the SQL of an answer again, and that of its candidates, and compare.
+
+    It runs in the sandbox, read-only, on the database as it is now. Verified SQL that the
+    question has by now runs, too, and is compared.
+
+    \b
+    Exit status:
+      0  everything gives what it gave then
+      1  there is no such answer, or its database is gone
+      2  wrong usage
+      3  something gives another result or does not run any more, or what was
+         published differs from the question's verified SQL's result
+      6  a worker or the reporting database failed
+    """
+    from text2sql.cli.output import stored_answers as show
+    from text2sql.reporting.answering.replay import replay_answer
+    from text2sql.reporting.tables.finding import answer_of
+    from text2sql.sandbox import Sandbox
+
+    answer = answer_of(store, number)
+    with Sandbox(workers=1) as sandbox:
+        found = replay_answer(store, answer, sandbox, timeout)
+    click.echo(_json(show.replay_object(found)) if as_json else show.replay_text(found))
+    raise SystemExit(0 if found.reproduced and not found.refuted else _CHANGED)
+
+
+@command.command()
+@click.option("--day", type=_DAY, required=True, help="The day to export.")
+@click.option(
+    "--format", "format_", type=click.Choice(["csv", "parquet"]), default="csv",
+    show_default=True, help="The kind of file.",
+)  # fmt: skip
+@click.option(
+    "--to", "folder", type=click.Path(path_type=Path, readable=False, file_okay=False),
+    required=True, help="The folder to write into.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_store
+def export(
+    store: ReportingStore, day: datetime, format_: Format, folder: Path, as_json: bool
+) -> None:
+    """Write a day's answers as files: one for each, and one that lists all of them."""
+    from text2sql.reporting.delivery.export import cut_notes, export_answers
+    from text2sql.reporting.tables.finding import find_answers
+
+    found = find_answers(store, day.date())
+    if not found:
+        raise Text2SqlError(f"nothing was asked on {day:%Y-%m-%d} in {store.name}")
+    files = [str(file) for file in export_answers(store, found, folder, format_)]
+    for note in cut_notes(found):
+        click.echo(f"note: {note}", err=True)
+    click.echo(_json({"answers": len(found), "files": files}) if as_json else "\n".join(files))
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)

@@ -1,0 +1,154 @@
+"""``text2sql ask``: one question on one SQLite file, answered with rows, SQL and vote share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import click
+
+from text2sql.agent.ask import Answer, Follower, Outcome, answer, require_usable
+from text2sql.agent.settings import AgentSettings
+from text2sql.cli.options.chosen_policy import (
+    model_option,
+    open_chosen,
+    policy_option,
+    wrong_usage,
+)
+from text2sql.cli.options.numbers import WholeNumberIn
+from text2sql.cli.options.quoted import quoted
+from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
+from text2sql.cli.output.live import Steps, Trace, steps_wanted
+from text2sql.errors import InfrastructureError
+from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.policy.base import Policy
+from text2sql.questions import Question
+from text2sql.sandbox import Sandbox
+
+UNREACHABLE = 5
+_EXIT = {Outcome.ANSWERED: 0, Outcome.NO_CONSENSUS: 3, Outcome.NO_ANSWER: 4}
+_SHOWN_ROWS = 1000
+_WRITTEN_ROWS = 100_000
+
+
+@click.command()
+@click.argument("database", type=click.Path(path_type=Path, readable=False))
+@quoted("question")
+@click.option("--evidence", default="", help="What the question leaves unsaid.")
+@policy_option
+@model_option
+@click.option(
+    "--votes",
+    type=WholeNumberIn(1, 64),
+    default=1,
+    show_default=True,
+    help="Rollouts that vote; one is greedy.",
+)
+@click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
+@click.option("--trace", is_flag=True, help="Show the conversation, step by step, as it happens.")
+@click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
+@click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
+def command(
+    database: Path,
+    question: str,
+    evidence: str,
+    spec: str | None,
+    model: str | None,
+    votes: int,
+    single_turn: bool,
+    trace: bool,
+    as_object: bool,
+    as_rows: bool,
+) -> None:
+    """Answer QUESTION on the SQLite file DATABASE.
+
+    Standard output has the answer and nothing else; on a terminal the agent's steps appear on
+    standard error. JSON and CSV have at most 100,000 rows; there a blob is hexadecimal digits.
+    A server that does not reply is given up after 15 minutes.
+
+    \b
+    Exit status:
+      0  answered: the query of the only rollout returned rows, or at least two
+         of several rollouts returned the same rows
+      1  something to mend: the database, the policy, the output
+      2  wrong usage
+      3  no consensus: several rollouts, some returned rows, no two the same
+      4  no answer: no rollout submitted a query that ran and returned rows
+      5  the policy server cannot be reached or fails, or a worker does
+    """
+    if as_object and as_rows:
+        raise click.UsageError("Choose one of --json and --csv.")
+    if not question.strip():
+        raise wrong_usage("The question is empty; ask something.")
+    asked = Question("ask", database.stem, database.absolute(), question, evidence)
+    keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
+    with Sandbox() as sandbox:
+        require_usable(asked.database, sandbox)  # it is told before a model loads
+        started = time.monotonic()
+        policy, settings = _open(choose(spec), model, single_turn)
+        opening = time.monotonic() - started
+        found = _ask(asked, policy, sandbox, settings, votes, keep, _follower(votes, trace))
+    if as_object:
+        click.echo(as_json(found, asked, policy.info, opening))
+    elif as_rows:
+        _print_csv(found)
+    else:
+        click.echo(as_text(found, opening))
+    if all(episode.stop_reason == "no_action" for episode in found.episodes) and spec:
+        click.echo(
+            f"note: text2sql doctor --policy {spec} tells if tool calls get through", err=True
+        )
+    click.get_current_context().exit(_EXIT[found.outcome])
+
+
+def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy, AgentSettings]:
+    try:
+        return open_chosen(choice, model, single_turn)
+    except InfrastructureError as error:
+        raise _unreachable(error) from error
+
+
+def _ask(
+    asked: Question,
+    policy: Policy,
+    sandbox: Sandbox,
+    settings: AgentSettings,
+    votes: int,
+    keep_rows: int,
+    follower: Follower,
+) -> Answer:
+    async def ask() -> Answer:
+        try:
+            return await answer(asked, policy, sandbox, settings, votes, keep_rows, follower)
+        finally:
+            await policy.close()
+
+    try:
+        found = asyncio.run(ask())
+    except InfrastructureError as error:
+        raise _unreachable(error) from error
+    if isinstance(follower, Trace):
+        follower.end(found)
+    return found
+
+
+def _follower(votes: int, trace: bool) -> Follower:
+    if trace:
+        return Trace(votes)
+    return Steps(votes) if steps_wanted() else lambda number, message: None
+
+
+def _print_csv(found: Answer) -> None:
+    click.echo(as_csv(found), nl=False, color=True)  # else click drops escape sequences
+    result = found.result
+    if result is None:
+        click.echo(unanswered(found), err=True)
+    elif len(result.rows) < result.row_count:
+        click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)
+
+
+def _unreachable(cause: InfrastructureError) -> InfrastructureError:
+    error = InfrastructureError(str(cause))
+    error.exit_code = UNREACHABLE
+    return error

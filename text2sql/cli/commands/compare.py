@@ -1,0 +1,78 @@
+"""``text2sql compare``: two evaluations of the same questions, paired."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from text2sql.common.counting import counted
+from text2sql.common.render import neutral
+from text2sql.evaluation.compare import Difference, compare_sides, read_side
+from text2sql.evaluation.promotion.champion import local_root
+from text2sql.evaluation.report.words import difference, percent
+
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(first: str, second: str, as_json: bool) -> None:
+    """Compare evaluation B with evaluation A on the same questions.
+
+    A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
+    JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in one of
+    them are left out, and counted; runs that were asked with other prompts are compared with a
+    note. Each setting gets both accuracies, their difference in percentage points with its paired
+    95 % interval (Agresti and Min), the questions gained and lost, and McNemar's exact p.
+
+    \b
+    Exit status:
+      0  compared
+      1  something to mend: no such run or file, or not the same questions or databases
+      2  wrong usage
+    """
+    root = local_root()
+    one, two = read_side(first, root), read_side(second, root)
+    found = compare_sides(one, two)
+    if one.prompts != two.prompts:
+        click.echo(
+            f"note: A was asked with the prompt revision {one.prompts or 'unknown'}, B with "
+            f"{two.prompts or 'unknown'}: what differs is policy and prompts together.",
+            err=True,
+        )
+    for name in sorted(one.conditions.keys() & two.conditions.keys()):
+        of_a, of_b = (neutral(str(side.conditions[name])) for side in (one, two))
+        if of_a != of_b:
+            click.echo(f"note: A was scored with {name} {of_a}, B with {of_b}.", err=True)
+    if as_json:
+        rows = {setting: its.to_dict() for setting, its in found.items()}
+        about = {"a": first, "b": second, "fingerprint": one.fingerprint}
+        click.echo(json.dumps(about | {"settings": rows}))
+        return
+    for setting, its in found.items():
+        click.echo(_text(setting, its))
+
+
+def _change(its: Difference) -> list[str]:
+    """Say how much more B answers than A, in percentage points."""
+    if not its.comparison.n:
+        return []
+    by, low, high = (100 * share for share in (its.second - its.first, its.low, its.high))
+    return [f"  B minus A: {by:+.1f} points [{low:+.1f}, {high:+.1f}], paired 95 % interval"]
+
+
+def _text(setting: str, its: Difference) -> str:
+    n = its.comparison.n
+    shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {n}" if n else "n = 0"
+    lines = [f"{setting}: {shares}", *_change(its), f"  {difference(its.comparison, 'A')}"]
+    if its.only_one:
+        only = counted(its.only_one, "question has", "questions have")
+        lines.append(f"  partial: {only} a result in only one of the two")
+    for name, keys in (("gained", its.gained), ("lost", its.lost)):
+        if keys:
+            more = f" and {len(keys) - _SHOWN} more (--json has all)" if keys[_SHOWN:] else ""
+            lines.append(f"  {name}: {', '.join(map(neutral, keys[:_SHOWN]))}{more}")
+    return "\n".join(lines)

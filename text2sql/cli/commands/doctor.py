@@ -1,0 +1,73 @@
+"""``text2sql doctor``: what works on this machine, what does not, and how to mend it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import click
+
+from text2sql.cli.doctor.finding import Check, Finding, State, examine
+from text2sql.cli.doctor.machine import check_disk, check_gpu, check_ports
+from text2sql.cli.doctor.packages import check_packages, check_python
+from text2sql.cli.doctor.policy import check_policy
+from text2sql.cli.doctor.programs import check_prime_rl, check_vllm
+from text2sql.cli.doctor.services import check_reporting, check_sandbox
+from text2sql.common.render import neutral
+
+_WIDTH = 20
+
+
+@click.command()
+@click.option(
+    "--policy",
+    "spec",
+    metavar="DIR|URL|pocket",
+    help="The policy to look at; a server is asked to call a tool. Default: the champion of the "
+    "project around, else the pocket policy.",
+)
+@click.option("--model", help="The model to ask, where a server has several; default: its first.")
+@click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
+def command(spec: str | None, model: str | None, as_object: bool) -> None:
+    """Check this machine, and say how to mend what is not right.
+
+    Each line is ok, warn (absent or limited, and only some of the project needs it) or fail.
+    Nothing is changed.
+
+    \b
+    Exit status:
+      0  nothing failed
+      1  something failed
+      2  wrong usage
+    """
+    findings: list[Finding] = []
+    for name, check in _checks(spec, model).items():
+        for finding in examine(name, check):
+            findings.append(finding)
+            if not as_object:
+                click.echo(_line(finding))
+    failed = any(finding.state is State.FAIL for finding in findings)
+    if as_object:
+        found = {"ok": not failed, "checks": [finding.to_dict() for finding in findings]}
+        click.echo(json.dumps(found, indent=1))
+    click.get_current_context().exit(int(failed))
+
+
+def _checks(spec: str | None, model: str | None) -> dict[str, Check]:
+    return {
+        "python": check_python,
+        "packages": check_packages,
+        "sandbox": check_sandbox,
+        "disk": check_disk,
+        "reporting database": check_reporting,
+        "gpu": check_gpu,
+        "ports": check_ports,
+        "policy": partial(check_policy, spec, model),
+        "vllm": check_vllm,
+        "prime-rl": check_prime_rl,
+    }
+
+
+def _line(finding: Finding) -> str:
+    line = f"{finding.state:<5} {finding.check:<{_WIDTH}}{neutral(finding.found)}"
+    return f"{line}\n{'':<6}{'':<{_WIDTH}}-> {neutral(finding.mend)}" if finding.mend else line

@@ -1,0 +1,98 @@
+"""``text2sql lineage``: where an answer, a training run or an accuracy comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from text2sql.common.render import neutral
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion.champion import local_root
+
+if TYPE_CHECKING:
+    from text2sql.cli.lineage.chain import Chain, Link
+    from text2sql.reporting.model.answer import StoredAnswer
+
+BROKEN = 3
+"""The exit status where something in the chain is missing or was edited."""
+_WIDTH = 26
+
+
+@click.command()
+@click.argument("asked", metavar="NUMBER|ANSWER|RUN")
+@click.option("--reporting", metavar="URL", help="The reporting database, for an answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(asked: str, reporting: str | None, as_json: bool) -> None:
+    """Show what an answer, a training run or an accuracy was made from.
+
+    ANSWER is a whole number (text2sql answers list), RUN the name of a training run, NUMBER an
+    accuracy in percent as it was reported, such as 63.3 or 63%. What could mean two of them is
+    told apart as answer:7, run:7 or accuracy:7%.
+
+    The records lie below the artifact root (TEXT2SQL_ROOT, or ./artifacts). Files that are
+    missing, or are not what was recorded, are named; the rest of the chain is shown.
+
+    \b
+    Exit status:
+      0  the whole chain is there
+      1  nothing or several things are called so
+      2  wrong usage
+      3  something in the chain is missing or was edited
+      6  the reporting database is down
+    """
+    from text2sql.cli.lineage.finding import find_chain
+
+    root = local_root()
+    found = find_chain(root, asked, lambda number: _answer(number, root, reporting))
+    click.echo(_json(found) if as_json else _text(found))
+    raise SystemExit(BROKEN if found.problems else 0)
+
+
+def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
+    try:
+        from text2sql.reporting.tables.finding import answer_of
+        from text2sql.reporting.tables.store import ReportingStore
+    except ModuleNotFoundError as error:
+        raise Text2SqlError(
+            f"{error}: the lineage of answers needs text2sql-lifecycle[reporting]; install it."
+        ) from error
+    from text2sql.cli.options.reporting_tables import require_file
+    from text2sql.reporting.tables.location import reporting_url
+
+    place = url or reporting_url(root)
+    require_file(place)
+    with ReportingStore(place) as store:
+        return answer_of(store, number)
+
+
+def _json(found: Chain) -> str:
+    return json.dumps(found.to_dict(), ensure_ascii=False, indent=1, default=str)
+
+
+def _text(found: Chain) -> str:
+    lines = [line for link in found.links for line in (*_link(link), "")]
+    if not found.problems:
+        return "\n".join(lines[:-1])
+    return "\n".join([*lines, "Not as it was recorded:", *_indented(found.problems)])
+
+
+def _link(link: Link) -> list[str]:
+    row = link.to_dict()
+    facts = [f"  {name:<{_WIDTH}}{_shown(value)}".rstrip() for name, value in row["facts"].items()]
+    missing = [] if facts or not link.problems else ["  nothing is known: see below"]
+    return [f"{link.kind} {neutral(link.name)}".rstrip(), *facts, *missing]
+
+
+def _indented(sentences: list[str]) -> list[str]:
+    return [f"  {neutral(sentence)}" for sentence in sentences]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return neutral(", ".join(map(str, value)))
+    if isinstance(value, dict):
+        return neutral(", ".join(f"{name} {one}" for name, one in value.items()))
+    return neutral(str(value))

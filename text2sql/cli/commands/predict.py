@@ -1,0 +1,155 @@
+"""``text2sql predict``: a policy answers a questions file, into a file of predicted SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from text2sql.cli.options.asked import usable
+from text2sql.cli.options.chosen_policy import (
+    model_option,
+    open_chosen,
+    policy_option,
+    wrong_usage,
+)
+from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.places import require_apart
+from text2sql.cli.output.evaluate_export import require_forms, write_predictions
+from text2sql.cli.output.evaluate_output import report_unusable
+from text2sql.cli.output.predict_output import as_object, as_text, telling_kept, warn
+from text2sql.common.files import require_writable, write_whole
+from text2sql.common.progress import show_progress
+from text2sql.datasets.reading.bird import read_records
+from text2sql.evaluation.predictions.predict import Drawing, Predicted, predict, store_name
+from text2sql.evaluation.promotion.choice import choose
+from text2sql.policy.base import Policy, Sampling
+from text2sql.questions import Question
+from text2sql.rollouts.store import RolloutStore
+from text2sql.sandbox import Sandbox
+
+_FILE = click.Path(path_type=Path, readable=False)
+_STDOUT = Path("-")
+
+
+@click.command()
+@click.option("--questions", required=True, type=_FILE, help="BIRD's dev.json or one like it.")
+@click.option("--databases", required=True, type=_FILE, help="Folder of the SQLite files.")
+@click.option(
+    "--out",
+    type=_FILE,
+    required=True,
+    multiple=True,
+    callback=require_forms,
+    metavar="FILE",
+    help="The predictions: BIRD's form where FILE ends with .json, Spider's with .sql or .txt.",
+)
+@policy_option
+@model_option
+@click.option(
+    "--votes",
+    type=WholeNumberIn(1, 128),
+    default=1,
+    show_default=True,
+    help="Rollouts of a question that vote; one is greedy.",
+)
+@click.option(
+    "--temperature",
+    type=NumberIn(0, 2, min_open=True),
+    help="Of rollouts that vote; 1 unless given.",
+)
+@click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
+@click.option(
+    "--concurrency",
+    type=WholeNumberIn(1, 4096),
+    default=16,
+    show_default=True,
+    help="Rollouts side by side.",
+)
+@click.option(
+    "--rollouts",
+    "folder",
+    type=_FILE,
+    help="Folder that keeps every rollout; default: rollouts, beside the first FILE.",
+)
+@click.option(
+    "--json", "json_path", type=_FILE, help="Write votes and shares here; '-' prints only them."
+)
+def command(
+    questions: Path,
+    databases: Path,
+    out: tuple[Path, ...],
+    spec: str | None,
+    model: str | None,
+    votes: int,
+    temperature: float | None,
+    single_turn: bool,
+    concurrency: int,
+    folder: Path | None,
+    json_path: Path | None,
+) -> None:
+    """Let a policy answer a questions file, for `text2sql evaluate` or an official evaluator.
+
+    Questions need no gold SQL. Each rollout is kept as it ends: the same command goes on where it
+    was, and one with more votes asks only for those that are missing. Rollouts of other weights,
+    prompts, sampling, questions or databases are never mixed in. A question whose rollouts all
+    fail or return nothing gets no SQL.
+
+    \b
+    Exit status:
+      0  every question that can be used was asked
+      1  something to mend: a file, a database, the policy
+      2  wrong usage
+      6  the server, a worker or a database failed; what was drawn is kept, run it again
+    """
+    if temperature is not None and votes == 1:
+        raise wrong_usage("--temperature is that of rollouts that vote: give --votes 2 or more.")
+    _require_places(out, json_path)
+    records = read_records(questions, databases, "dev", needs_gold=False)
+    asked = usable(records, questions, databases, "asked", "a question and its database")
+    written = [*out, None if json_path == _STDOUT else json_path]
+    require_apart(written, [questions, *(one.database for one in asked)])
+    report_unusable(records)
+    policy, settings = open_chosen(choose(spec), model, single_turn)
+    sampling = Sampling(0.0) if votes == 1 else Sampling(temperature or 1.0)
+    drawing = Drawing(votes, sampling, settings)
+    name = store_name(questions, asked, drawing, policy.info.revision)
+    store = RolloutStore((folder or out[0].parent / "rollouts") / name)
+    try:
+        found = asyncio.run(_draw(asked, policy, drawing, store, concurrency))
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: the same command goes on with what {store.path} has", err=True)
+        raise
+    write_predictions(out, {one.question.key: one.sql for one in found}, records)
+    result = as_object(found, policy.info, drawing, questions, store.path)
+    if json_path is not None and json_path != _STDOUT:
+        write_whole(json_path, json.dumps(result, indent=1) + "\n")
+    warn(found)
+    click.echo(json.dumps(result, indent=1) if json_path == _STDOUT else as_text(found, result))
+
+
+def _require_places(out: Sequence[Path], json_path: Path | None) -> None:
+    """Make the folders of the predictions; find out before hours of work what can be written."""
+    for file in out:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        require_writable(file)
+    if json_path is not None and json_path != _STDOUT:
+        require_writable(json_path)
+
+
+async def _draw(
+    asked: list[Question],
+    policy: Policy,
+    drawing: Drawing,
+    store: RolloutStore,
+    concurrency: int,
+) -> list[Predicted]:
+    try:
+        with Sandbox() as sandbox, show_progress("rollouts") as progress:
+            told = telling_kept(progress)
+            return await predict(asked, policy, sandbox, drawing, store, concurrency, told)
+    finally:
+        await policy.close()

@@ -1,0 +1,45 @@
+"""``text2sql report``: the report of a training run's evaluation as an HTML page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.compare import evaluation_folder
+from text2sql.evaluation.promotion.champion import local_root
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, readable=False, dir_okay=False),
+    help="Write the page here; default: report.html in the run's folder.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the page's path.")
+@click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
+def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
+    """Write the report of the training run RUN as one HTML page, and print where it is.
+
+    The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may
+    also be an evaluation on a held-out split, named as its folder below held_out is; a wrong name
+    lists all. The page needs no network; the lines that its numbers come from are in rollouts.csv
+    beside the scores.
+
+    \b
+    Exit status:
+      0  written
+      1  something to mend: no such run, no report, a full disk
+      2  wrong usage
+    """
+    from text2sql.common.files import write_whole
+    from text2sql.evaluation.report.files import PAGE, render_again
+
+    folder = evaluation_folder(local_root(), run)
+    page = write_whole(output or folder / PAGE, render_again(folder))
+    click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
+    if show and click.launch(str(page)):
+        raise Text2SqlError(f"No browser could be started; open {page} yourself.")

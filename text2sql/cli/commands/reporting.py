@@ -1,0 +1,82 @@
+"""``text2sql reporting``: the versions of the reporting tables."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from text2sql.cli.options.groups import NamingGroup
+from text2sql.cli.options.reporting_tables import require_file, with_url
+from text2sql.errors import Text2SqlError
+
+_OLD = 3
+
+
+@click.group(cls=NamingGroup)
+def command() -> None:
+    """See which version the reporting tables have, and bring them to this release's.
+
+    An SQLite file is upgraded when it is opened. In PostgreSQL the owner of the tables decides
+    when: run upgrade with the owner's role, before the first run and after an update.
+    """
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_url
+def status(url: str, as_json: bool) -> None:
+    """Tell the version that the tables have and the one that is needed; change nothing.
+
+    \b
+    Exit status:
+      0  the tables are as this release needs them
+      1  they are newer than this release, or something else's
+      3  they are older, lack their view or are not there: run upgrade
+      6  the database is down
+    """
+    from text2sql.reporting.tables.database import Database
+    from text2sql.reporting.tables.migrating import refuse_newer, schema_status
+
+    try:
+        require_file(url)
+    except Text2SqlError as error:
+        error.exit_code = _OLD
+        raise
+    with Database(url) as database, database.named_errors():
+        found, name = schema_status(database.engine), database.name
+    refuse_newer(found, name)
+    if as_json:
+        versions = {"found": found.found, "needed": found.needed}
+        click.echo(json.dumps({"database": name, **versions, "complete": found.complete}))
+    else:
+        lacks = "; the view latest_answers is missing" if found.lacks_view else ""
+        click.echo(f"{name}: version {found.found or 'none'}, needed is {found.needed}{lacks}")
+    raise SystemExit(0 if found.complete else _OLD)
+
+
+@command.command("upgrade")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@with_url
+def upgrade_(url: str, as_json: bool) -> None:
+    """Create the tables or bring them to this release's version, all or nothing.
+
+    Tables from before versions were counted are adopted as they are; nothing is lost.
+    """
+    from text2sql.reporting.tables.database import Database
+    from text2sql.reporting.tables.migrating import upgrade
+    from text2sql.reporting.tables.owners import table_owners
+
+    with Database(url) as database, database.named_errors():
+        before, name = upgrade(database.writer), database.name
+        owners = table_owners(database.engine)
+    if as_json:
+        click.echo(json.dumps({"database": name, "found": before.found, "needed": before.needed}))
+    elif before.lacks_view:
+        click.echo(f"{name}: version {before.needed} already; latest_answers is made again")
+    elif before.current:
+        click.echo(f"{name}: version {before.needed} already, nothing to do")
+    else:
+        click.echo(f"{name}: from version {before.found or 'none'} to {before.needed}")
+    if owners is not None and owners.apart:
+        click.echo(f"warning: {owners.mend()}.", err=True)

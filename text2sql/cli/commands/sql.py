@@ -1,0 +1,116 @@
+"""``text2sql sql``: one statement, exactly as the agent's run_sql would run it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from text2sql.agent.settings import AgentSettings
+from text2sql.agent.tools import Tools, query_limits
+from text2sql.cli.options.quoted import quoted
+from text2sql.cli.output.answer_output import rows_as_csv
+from text2sql.common.values import plain_rows
+from text2sql.errors import InfrastructureError
+from text2sql.questions import Question
+from text2sql.sandbox import QueryResult, Sandbox, Status, check_database, clean_sql
+
+_EXIT = {
+    Status.OK: 0,
+    Status.WRITE: 3,
+    Status.ERROR: 4,
+    Status.NO_STATEMENT: 4,
+    Status.TIMEOUT: 5,
+    Status.TOO_LARGE: 5,
+}
+
+_WRITTEN_ROWS = 100_000
+
+
+@click.command()
+@click.argument("database", type=click.Path(path_type=Path, readable=False))
+@quoted("statement")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
+def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> None:
+    """Run one read-only STATEMENT on the SQLite file DATABASE.
+
+    What is printed is what the agent would see: 50 rows at most, long cells cut. JSON and CSV
+    have whole cells and at most 100,000 rows.
+
+    \b
+    Exit status:
+      0  it ran, and its rows are shown
+      1  the database is missing, damaged or no SQLite file
+      2  wrong usage
+      3  refused: it would change something
+      4  an error in the statement, or no statement
+      5  over a limit: time, memory or size
+      6  a worker failed, or the database did (locked, damaged inside)
+    """
+    if as_json and as_rows:
+        raise click.UsageError("Choose one of --json and --csv.")
+    path = check_database(database)
+    with Sandbox(workers=1) as sandbox:
+        if not (as_json or as_rows):
+            status, text = _as_text(path, statement, sandbox)
+            click.echo(text)
+            raise SystemExit(_EXIT[status])
+        result = _run(path, statement, sandbox)
+    if as_json:
+        click.echo(json.dumps(_as_object(result), allow_nan=False))
+    else:
+        _print_csv(result)
+    raise SystemExit(_EXIT[result.status])
+
+
+def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
+    if not statement.strip():
+        return Status.NO_STATEMENT, "error: there is no SQL statement to run"
+    question = Question(key="", db_id=database.stem, database=database, question="")
+    tools = Tools(question, sandbox, AgentSettings())
+    text = asyncio.run(tools.call("run_sql", {"sql": statement}))
+    status = tools.log[-1].status if tools.log[-1].status in set(Status) else Status.ERROR
+    return Status(status), text
+
+
+def _run(database: Path, statement: str, sandbox: Sandbox) -> QueryResult:
+    limits = replace(query_limits(AgentSettings()), keep_rows=_WRITTEN_ROWS)
+    result = sandbox.execute(database, clean_sql(statement), limits)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"{result.error}.")
+    return result
+
+
+def _print_csv(result: QueryResult) -> None:
+    """Print the rows, or on standard error why there are none; say so where rows are missing."""
+    if result.status is not Status.OK:
+        click.echo(f"error: {result.error or result.status.value}", err=True)
+        return
+    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
+    if not _all_there(result):
+        more = "" if result.complete else "more than "
+        click.echo(
+            f"note: the first {len(result.rows)} of {more}{result.row_count} rows.", err=True
+        )
+
+
+def _all_there(result: QueryResult) -> bool:
+    return result.complete and len(result.rows) == result.row_count
+
+
+def _as_object(result: QueryResult) -> dict[str, Any]:
+    return {
+        "status": result.status.value,
+        "columns": result.columns,
+        "rows": plain_rows(result.rows),
+        "row_count": result.row_count,
+        "complete": _all_there(result),
+        "warnings": result.warnings,
+        "error": result.error,
+        "seconds": round(result.seconds, 6),
+    }

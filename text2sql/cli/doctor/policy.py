@@ -1,0 +1,145 @@
+"""Who answers: a policy directory that can be loaded, or a server whose tool calls arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from text2sql.agent.prompts import AGENT_INSTRUCTIONS
+from text2sql.agent.tools import TOOL_NAMES, TOOL_SCHEMAS
+from text2sql.cli.doctor.finding import Finding, State
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.policy.base import ContextOverflow, Sampling, ToolCall
+from text2sql.policy.calls.thinking import split_thinking
+from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.open import (
+    API_KEY_VARIABLE,
+    policy_directory,
+    served_models,
+    server_parts,
+)
+from text2sql.policy.revision import directory_revision
+from text2sql.policy.served.connections import Connections, NoAnswer
+from text2sql.policy.served.dialect import Dialect
+from text2sql.policy.served.failures import Retryable, completion_in, refusal
+from text2sql.policy.served.replies import calls_in, content_text
+from text2sql.policy.served.server import api_root
+from text2sql.policy.weights import require_whole
+
+FLAGS = (
+    "start vLLM with --enable-auto-tool-choice --tool-call-parser qwen3_xml "
+    "--reasoning-parser qwen3 (for Qwen3.5; another model has another parser)"
+)
+_PROBE = "Which tables does the database have? Look at them with inspect_schema."
+_SECONDS = 120.0
+_TOKENS = 1024
+
+
+def check_policy(spec: str | None, model: str | None) -> Iterable[Finding]:
+    """Look at the policy that would answer; a server is asked to call a tool."""
+    choice = choose(spec)
+    if policy_directory(choice.spec) is not None:
+        yield _directory(choice)
+        return
+    urls, wanted = server_parts(choice.spec, model)
+    for url in urls:
+        yield from _server(url, wanted)
+
+
+def _directory(choice: Choice) -> Finding:
+    directory = policy_directory(choice.spec)
+    assert directory is not None
+    require_whole(directory)
+    title = choice.title or str(directory)
+    found = f"{title} ({directory_revision(directory)}){': ' * bool(choice.use)}{choice.use}"
+    if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
+        return Finding("policy", State.OK, found)
+    mend = "pip install 'text2sql-lifecycle[local]', or give a server's URL with --policy"
+    return Finding("policy", State.WARN, f"{found}; the extra 'local' is missing", mend)
+
+
+def _server(url: str, model: str | None) -> Iterable[Finding]:
+    """Ask a server for its models, and one of them for a tool call."""
+    try:
+        models = list(served_models(url, os.environ.get(API_KEY_VARIABLE, "")))
+    except InfrastructureError as error:
+        mend = "start it (text2sql serve), or correct the URL"
+        yield Finding("policy server", State.FAIL, str(error), mend)
+        return
+    except Text2SqlError as error:
+        yield Finding("policy server", State.FAIL, str(error), "give the URL of a policy server")
+        return
+    if model and model not in models:
+        found = f"{url} has no model {model!r}; it has: {', '.join(models)}"
+        yield Finding("policy server", State.FAIL, found, "name one of them with --model")
+        return
+    yield Finding("policy server", State.OK, f"{url} has: {', '.join(models)}")
+    yield _probe(url, model or models[0])
+
+
+def _probe(url: str, model: str) -> Finding:
+    try:
+        choice = asyncio.run(_asked(api_root(url), model))["choices"][0]
+        return judged(choice["message"], str(choice.get("finish_reason")), model)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        found = f"the answer of {model} is no chat completion ({error!r})"
+        return Finding("tool calls", State.FAIL, found, "give an OpenAI-compatible server")
+    except (NoAnswer, Retryable, ContextOverflow, Text2SqlError) as error:
+        mend = FLAGS if "enable-auto-tool-choice" in str(error) else "look into the server's log"
+        return Finding("tool calls", State.FAIL, f"{model} cannot be asked: {error}", mend)
+
+
+async def _asked(root: str, model: str) -> Any:
+    """Send the request of the probe; return the chat completion."""
+    connections = Connections(os.environ.get(API_KEY_VARIABLE, ""))
+    messages = [
+        {"role": "system", "content": AGENT_INSTRUCTIONS},
+        {"role": "user", "content": _PROBE},
+    ]
+    dialect, url = Dialect(model), f"{root}/chat/completions"
+    try:
+        body = dialect.body(messages, TOOL_SCHEMAS, Sampling(max_tokens=_TOKENS))
+        answer = await connections.post(url, body, _SECONDS)
+        if dialect.learns(answer, body):
+            body = dialect.body(messages, TOOL_SCHEMAS, Sampling(max_tokens=_TOKENS))
+            answer = await connections.post(url, body, _SECONDS)
+    finally:
+        await connections.close()
+    if not 200 <= answer.status < 300:
+        raise refusal(answer, root, model, proven=False)
+    return completion_in(answer)
+
+
+def judged(message: dict[str, Any], finish: str, model: str) -> Finding:
+    """Say what one answer tells about the server's tool-call parser."""
+    content = content_text(message.get("content"))
+    if calls := calls_in(message):
+        return _called(calls, content, model)
+    if parse_calls(content, TOOL_NAMES)[0]:
+        found = f"the calls of {model} come back in the content: the server does not parse them"
+        return Finding("tool calls", State.FAIL, found, FLAGS)
+    thought = str(message.get("reasoning") or message.get("reasoning_content") or "")
+    if "<tool_call>" in thought + split_thinking(content)[0]:
+        found = f"the calls of {model} come back in its reasoning"
+        return Finding("tool calls", State.FAIL, found, FLAGS)
+    if finish == "length":
+        found = f"{model} wrote {_TOKENS} tokens without a call"
+        return Finding("tool calls", State.WARN, found, "ask it a question and see: text2sql ask")
+    if finish == "tool_calls" or not content.strip():
+        found = f"{model} answered nothing: a wrong parser may have swallowed its call"
+        return Finding("tool calls", State.FAIL, found, FLAGS)
+    found = f"{model} called no tool; it said {' '.join(content.split())[:80]!r}"
+    return Finding("tool calls", State.WARN, found, f"choose a model that calls tools, or {FLAGS}")
+
+
+def _called(calls: list[ToolCall], content: str, model: str) -> Finding:
+    names = ", ".join(call.name for call in calls)
+    found = f"{model} called {names}, and the server parsed it"
+    if "</think>" in content:
+        found += "; its thoughts come back in the content"
+        return Finding("tool calls", State.WARN, found, FLAGS)
+    return Finding("tool calls", State.OK, found)

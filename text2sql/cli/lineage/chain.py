@@ -1,0 +1,89 @@
+"""A chain: its links in order, what is known of each, and what is missing or edited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.json_files import read_if_there
+from text2sql.common.provenance import edited, is_edited
+from text2sql.errors import Text2SqlError
+
+
+@dataclass
+class Link:
+    """One link: an answer, a champion, a training run, its prompts, its dataset and so on.
+
+    ``facts`` are values by what they are called; ``problems`` are sentences about files that are
+    missing, cannot be read, or are not what was recorded.
+    """
+
+    kind: str
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def record(self, file: Path, needed: bool = True) -> dict[str, Any]:
+        """Read a record; note that it cannot be read, was edited, or is missing though needed."""
+        found: dict[str, Any] = {}
+        with self.noting():
+            found = read_if_there(file)
+            if is_edited(found):
+                self.problems.append(edited(file))
+        if needed and not file.exists():
+            self.problems.append(f"{file} is missing.")
+        return found
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note what the block raises as a problem, and go on."""
+        try:
+            yield
+        except Text2SqlError as error:
+            self.problems.append(f"{error}" if str(error).endswith(".") else f"{error}.")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            self.problems.append(f"What is recorded of {self.name} makes no sense: {error!r}.")
+        except OSError as error:
+            self.problems.append(f"{error.filename} cannot be read: {error.strerror}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the link as plain JSON values."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "facts": {name: value for name, value in self.facts.items() if _said(value)},
+            "problems": self.problems,
+        }
+
+
+def _said(value: object) -> bool:
+    return value not in (None, "", [], {})
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The links from what was asked about to where it began."""
+
+    asked: str
+    links: list[Link]
+
+    @classmethod
+    def of(cls, asked: str, links: list[Link]) -> Chain:
+        """Make a chain in which each dataset stands once, though several runs learnt from it."""
+        kept: dict[tuple[str, str, int], Link] = {}
+        for place, link in enumerate(links):
+            kept.setdefault((link.kind, link.name, place * (link.kind != "dataset")), link)
+        return cls(asked, list(kept.values()))
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong in the chain, each sentence once."""
+        return list(dict.fromkeys(problem for link in self.links for problem in link.problems))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the chain as plain JSON values."""
+        links = [link.to_dict() for link in self.links]
+        return {"asked": self.asked, "links": links, "problems": self.problems}

@@ -1,0 +1,141 @@
+"""Accuracies: which evaluations reported a number, and what each evaluation was made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from text2sql.cli.lineage.chain import Link
+from text2sql.cli.lineage.runs import commit_of
+from text2sql.common.json_files import read_if_there
+from text2sql.common.provenance import file_version, read_record
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.compare import EVALUATIONS, HELD_OUT
+from text2sql.evaluation.parts import ALL
+from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
+
+NOTE = "lineage.json"
+"""What an evaluation was made by, with a version of each file beside it; dev_scores writes it."""
+NOTED = ("rollouts.json", "scores.json", "outcomes.json", "rivals.json")
+ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A score that an evaluation of a training run reported; ``folder`` is the evaluation's."""
+
+    run: str
+    folder: Path
+    score: Score
+
+    def __str__(self) -> str:
+        """Name the policy, the setting, the part and the number with its interval."""
+        score = self.score
+        part = score.part if not score.name else f"{score.part} {score.name}"
+        return f"{score.policy} {score.setting}, {part}: {score}"
+
+
+def noted_files(folder: Path) -> dict[str, str]:
+    """Return a version of each file of an evaluation that numbers come from."""
+    return {name: file_version(folder / name) for name in NOTED if (folder / name).is_file()}
+
+
+def percent_of(text: str) -> str | None:
+    """Return the number in an accuracy such as ``63.3`` or ``63%``; None where it is none."""
+    found = ACCURACY.fullmatch(text.strip())
+    return (found[1] or found[2]) if found else None
+
+
+def find_reported(root: Path, number: str) -> list[Reported]:
+    """Return the scores that read ``number`` when they are shown in percent with its digits.
+
+    Those of whole splits, where there are any; otherwise those of parts.
+    """
+    digits = len(number.partition(".")[2])
+    wanted = f"{float(number):.{digits}f}"
+    found = [one for one in _reported(root) if f"{100 * one.score.value:.{digits}f}" == wanted]
+    return [one for one in found if one.score.part == ALL] or found
+
+
+def _reported(root: Path) -> Iterator[Reported]:
+    for folder, run in evaluations(root):
+        file = folder / "scores.json"
+        for score in read_scores(file).scores if file.exists() else ():
+            if score.n:
+                yield Reported(run, folder, score)
+
+
+def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each evaluation that was begun, and the training run it is of."""
+    for file in sorted((root / EVALUATIONS).glob("*/rollouts.json")):
+        yield file.parent, file.parent.name
+    for file in sorted((root / HELD_OUT).glob("*/rollouts.json")):
+        run = read_if_there(file.parent / NOTE).get("training_run")
+        yield file.parent, str(run or file.parent.name)
+
+
+def read_scores(file: Path) -> Scores:
+    """Read the scores of an evaluation; raise Text2SqlError where they make no sense."""
+    row = read_record(file)
+    if not row:
+        raise Text2SqlError(f"{file} is missing.")
+    try:
+        return Scores.from_dict(row)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Text2SqlError(f"{file} makes no sense: {error}; evaluate the run again.") from error
+
+
+def greedy_of(root: Path, run: str) -> str:
+    """Return a run's greedy accuracy in percent, empty where it was not evaluated."""
+    try:
+        score = read_scores(root / EVALUATIONS / run / "scores.json").find(TRAINED, "greedy")
+    except Text2SqlError:
+        return ""
+    return f"{100 * score.value:.1f}" if score else ""
+
+
+def scores_link(folder: Path) -> tuple[Link, str]:
+    """Return an evaluation, and the revision of the policy that was evaluated."""
+    link = Link("evaluation", folder.name)
+    scores: Scores | None = None
+    with link.noting():
+        scores = read_scores(folder / "scores.json")
+    note = link.record(folder / NOTE)
+    for name, version in note.get("files", {}).items():
+        _check_file(link, folder / name, version)
+    if scores is None:
+        return link, ""
+    link.facts = _facts(scores, note)
+    return link, scores.revisions.get(TRAINED, "")
+
+
+def _check_file(link: Link, file: Path, version: str) -> None:
+    with link.noting():
+        if file_version(file) != version:
+            link.problems.append(f"{file} was changed after the evaluation.")
+
+
+def _facts(scores: Scores, note: Mapping[str, Any]) -> dict[str, Any]:
+    named = scores.provenance
+    return {
+        "split": named.get("split"),
+        "greedy": _pair(scores, "greedy"),
+        f"vote@{scores.k}": _pair(scores, f"vote@{scores.k}"),
+        "policy revision": scores.revisions.get(TRAINED),
+        "base revision": scores.revisions.get(BASE),
+        "dataset": named.get("dataset"),
+        "prompt revision": named.get("prompt_revision"),
+        "sampling": named.get("sampling"),
+        "known issues": named.get("known_issues"),
+        "code version": named.get("code_version"),
+        "commit": commit_of(note),
+        "Dagster run": named.get("dagster_run"),
+    }
+
+
+def _pair(scores: Scores, setting: str) -> str:
+    base, trained = (scores.find(policy, setting) for policy in (BASE, TRAINED))
+    return f"{base} (base), {trained} (trained)" if base and trained else ""

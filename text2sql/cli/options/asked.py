@@ -1,0 +1,47 @@
+"""The questions of a file that a command can use, or a sentence that says why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from text2sql.datasets.reading.bird import Record
+from text2sql.datasets.reading.databases import database_files
+from text2sql.datasets.reading.folders import walk
+from text2sql.errors import Text2SqlError
+from text2sql.questions import Question
+
+_DEPTH = 2
+
+
+def usable(
+    records: Sequence[Record], questions: Path, databases: Path, use: str, needed: str
+) -> list[Question]:
+    """Return the questions that can be used; raise Text2SqlError where there is none.
+
+    ``use`` says what for (``scored``), ``needed`` what each must have.
+    """
+    if not records:
+        raise Text2SqlError(f"{questions} holds no questions.")
+    found = [record.question for record in records if record.reason is None]
+    if not found:
+        named = sorted({record.question.db_id for record in records})
+        first = f" ({records[0].question.key}: {records[0].detail})"
+        raise Text2SqlError(
+            f"No question of {questions} can be {use} with {databases}: each needs {needed}; the "
+            f"file names {', '.join(named[:5])}{_below(databases, named) or first}."
+        )
+    return found
+
+
+def _below(databases: Path, named: Collection[str]) -> str:
+    """Say which folder below the one that was given has databases of these names."""
+    with suppress(Text2SqlError, OSError):  # a folder that may not be read is no place to point at
+        if not database_files(databases):
+            for depth, folder in walk(databases):
+                if depth > _DEPTH:
+                    break
+                if found := database_files(folder).keys() & set(named):
+                    return f", and {folder} has {', '.join(sorted(found)[:3])}: give that folder"
+    return ""

@@ -1,0 +1,57 @@
+"""Who answers, for the commands that take ``--policy``: opened, and told on standard error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from text2sql.agent.settings import AgentSettings
+from text2sql.cli.output.live import steps_wanted
+from text2sql.common.render import neutral
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion.choice import POCKET_USE, Choice
+from text2sql.policy.base import Policy
+from text2sql.policy.open import open_policy, policy_directory, trained_settings
+
+_USAGE = 2
+
+policy_option = click.option(
+    "--policy",
+    "spec",
+    metavar="DIR|URL|pocket",
+    help="Who answers: a model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
+    "Default: the champion of the project around, else the pocket policy.",
+)
+model_option = click.option("--model", help="The model to ask for, where a server has several.")
+
+
+def open_chosen(
+    choice: Choice, model: str | None, single_turn: bool
+) -> tuple[Policy, AgentSettings]:
+    """Open a policy, and say on standard error which it is and what it is good for.
+
+    ``model`` names one of a server's models; with ``single_turn`` the settings that the policy was
+    trained with are taken without tools. Raises what ``open_policy`` raises.
+    """
+    directory = policy_directory(choice.spec)
+    if model and directory is not None:
+        raise wrong_usage("--model names a model of a server: give the server's URL with --policy.")
+    if steps_wanted():
+        click.echo(f"opening {choice.title or choice.spec} ...", err=True)
+    policy = open_policy(choice.spec, model)
+    title = neutral(choice.title or policy.info.name)
+    use = f": {choice.use}" if choice.use else ""
+    use += ": give a model with --policy" if choice.use.endswith(POCKET_USE) else ""
+    click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
+    if choice.revision not in ("", policy.info.revision):
+        click.echo(f"warning: the promoted weights were others ({choice.revision}).", err=True)
+    settings = trained_settings(choice.spec, model)
+    return policy, replace(settings, mode="single_turn") if single_turn else settings
+
+
+def wrong_usage(sentence: str) -> Text2SqlError:
+    """Return an error that ends the command as wrong usage does."""
+    error = Text2SqlError(sentence)
+    error.exit_code = _USAGE
+    return error

@@ -1,0 +1,34 @@
+"""Going on as a program of the Dagster project around, which runs a job and follows it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.stopping import hold_signals
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion.champion import ROOT_VARIABLE, local_root
+
+
+def go_on_as(module: str, request: dict[str, Any], what: str) -> NoReturn:
+    """Become ``python -m MODULE REQUEST``, the request as JSON, in the checkout.
+
+    ``what`` says in the plural what it starts. Raises Text2SqlError where the Dagster project
+    or what it needs is not here.
+    """
+    if not (CHECKOUT / "pipelines" / "program.py").is_file():
+        raise Text2SqlError(
+            f"{what} are started in a checkout of the project: this is the library alone."
+        )
+    if importlib.util.find_spec("dagster") is None:
+        raise Text2SqlError(
+            f"{what} need Dagster: install text2sql-lifecycle[pipelines,local], or run make setup."
+        )
+    os.environ[ROOT_VARIABLE] = str(local_root())
+    os.chdir(CHECKOUT)
+    hold_signals()  # the program takes them once it can tell them
+    os.execv(sys.executable, [sys.executable, "-m", module, json.dumps(request)])

@@ -1,0 +1,1 @@
+"""What commands print, as text, tables, CSV and JSON."""

@@ -1,0 +1,136 @@
+"""An answer as text for people, as one JSON object, or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from text2sql.agent.ask import Answer, Outcome, Tried
+from text2sql.common.counting import counted
+from text2sql.common.render import neutral, render_cell
+from text2sql.common.values import csv_value, plain_rows
+from text2sql.policy.base import PolicyInfo
+from text2sql.questions import Question
+
+_SHOWN_ROWS = 50
+_CELL_CHARS = 60
+_TITLES = {Outcome.NO_CONSENSUS: "No consensus", Outcome.NO_ANSWER: "No answer"}
+
+
+def as_text(found: Answer, opening: float) -> str:
+    """Lay an answer out for a terminal: rows, SQL, share and cost, or why there is none.
+
+    ``opening`` is how many seconds it took to open the policy.
+    """
+    if found.result is None:
+        lines = [unanswered(found), *_candidates(found.tried)]
+        return "\n".join([*lines, _cost(found, opening)])
+    table = format_table(found.result.columns, found.result.rows, found.result.row_count)
+    agreed = f"{found.vote.votes} of {found.vote.k} ({found.vote.share:.0%})"
+    tie = ", a tie" if found.vote.tie else ""
+    lines = [f"SQL: {_inert(found.vote.sql)}", f"Share: {agreed}{tie}", _cost(found, opening)]
+    return "\n".join([table, "", *lines])
+
+
+def unanswered(found: Answer) -> str:
+    """Say why there is no answer."""
+    return f"{_TITLES[found.outcome]}: {found.reason}"
+
+
+def _candidates(tried: tuple[Tried, ...]) -> list[str]:
+    """List the submitted queries, each once; of several also what became of each."""
+    fates = {one.episode.sql: one.fate for one in tried if one.episode.sql is not None}
+    if len(fates) == 1:
+        return [f"SQL: {_inert(sql)}" for sql in fates]
+    return [f"SQL: {_inert(sql)}\n  {neutral(fate)}" for sql, fate in fates.items()]
+
+
+def _inert(sql: str) -> str:
+    return "\n".join(neutral(line) for line in sql.strip().splitlines())
+
+
+def _cost(found: Answer, opening: float) -> str:
+    tokens = sum(e.prompt_tokens + e.completion_tokens for e in found.episodes)
+    seconds = max(episode.seconds for episode in found.episodes)
+    turns = sum(episode.turns for episode in found.episodes)
+    spent = f"{seconds:.1f} s, after {opening:.1f} s to open the policy"
+    return f"Cost: {counted(turns, 'turn')}, {counted(tokens, 'token')}, {spent}"
+
+
+def format_table(
+    columns: tuple[str, ...],
+    rows: tuple[tuple[Any, ...], ...],
+    total: int,
+    most: int = _SHOWN_ROWS,
+) -> str:
+    """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
+    shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:most]]
+    table = [[neutral(name) for name in columns], *shown]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(columns))]
+    lines = ["  ".join(map(_padded, row, widths)) for row in table]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    unit = "row" if total == 1 else "rows"
+    count = f"{total} {unit}" if total == len(shown) else f"{len(shown)} of {total} {unit} shown"
+    return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - _width(cell))
+
+
+def _width(text: str) -> int:
+    """Return how many places of a terminal a text takes: two for a Chinese character."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
+def as_json(found: Answer, asked: Question, policy: PolicyInfo, opening: float) -> str:
+    """Write an answer as one JSON object.
+
+    ``seconds`` is the wall clock of the slowest rollout, ``opening_seconds`` what it took before
+    to open the policy; ``share`` lies between 0 and 1.
+    """
+    result = found.result
+    values = {
+        "question": asked.question,
+        "database": str(asked.database),
+        "status": found.outcome.value,
+        "reason": found.reason,
+        "columns": list(result.columns) if result else [],
+        "rows": plain_rows(result.rows) if result else [],
+        "row_count": result.row_count if result else 0,
+        "sql": found.vote.sql if result else None,
+        "share": found.vote.share,
+        "votes": found.vote.votes,
+        "k": found.vote.k,
+        "tie": found.vote.tie,
+        "candidates": [{"sql": one.episode.sql, "fate": one.fate} for one in found.tried],
+        "policy": policy.name,
+        "policy_revision": policy.revision,
+        "stop_reasons": [episode.stop_reason for episode in found.episodes],
+        "prompt_tokens": sum(episode.prompt_tokens for episode in found.episodes),
+        "completion_tokens": sum(episode.completion_tokens for episode in found.episodes),
+        "opening_seconds": round(opening, 3),
+        "seconds": round(max(episode.seconds for episode in found.episodes), 3),
+    }
+    return json.dumps(values, allow_nan=False)
+
+
+def as_csv(found: Answer) -> str:
+    """Write an answer's rows below a header; NULL is empty, a blob is hexadecimal digits."""
+    return "" if found.result is None else rows_as_csv(found.result.columns, found.result.rows)
+
+
+def rows_as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Write rows below a header; NULL is empty, a blob is hexadecimal digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([csv_value(value) for value in row] for row in rows)
+    return text.getvalue()

@@ -1,0 +1,127 @@
+"""What ``text2sql predict`` tells people and programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import click
+
+from text2sql.common.counting import counted
+from text2sql.common.files import file_digest
+from text2sql.common.progress import Progress
+from text2sql.common.render import neutral
+from text2sql.evaluation.predictions.predict import Drawing, Predicted
+from text2sql.evaluation.predictions.score import question_id
+from text2sql.policy.base import PolicyInfo
+from text2sql.rollouts.store import Rollout
+
+
+def as_object(
+    found: Sequence[Predicted], policy: PolicyInfo, drawing: Drawing, questions: Path, store: Path
+) -> dict[str, Any]:
+    """Return who answered, how, and each question's SQL and vote, as plain JSON values."""
+    first = found[0].rollouts[0]
+    return {
+        "questions_sha256": file_digest(questions),
+        "policy": policy.name,
+        "policy_revision": policy.revision,
+        "prompt_revision": first.prompt_revision,
+        "mode": drawing.settings.mode,
+        "sampling": asdict(drawing.sampling),
+        "votes": drawing.votes,
+        "rollouts": str(store),
+        "answered": sum(bool(one.sql) for one in found),
+        "count": len(found),
+        **_totals(found),
+        "predictions": [_row(one) for one in found],
+    }
+
+
+def _totals(found: Sequence[Predicted]) -> dict[str, int]:
+    rollouts = [rollout for one in found for rollout in one.rollouts]
+    return {
+        "write_attempts": sum(rollout.write_attempts > 0 for rollout in rollouts),
+        "prompt_tokens": sum(rollout.prompt_tokens for rollout in rollouts),
+        "completion_tokens": sum(rollout.completion_tokens for rollout in rollouts),
+    }
+
+
+def _row(one: Predicted) -> dict[str, Any]:
+    statuses = Counter(rollout.status or rollout.stop_reason for rollout in one.rollouts)
+    row = {
+        "question_id": question_id(one.question),
+        "sql": one.sql or None,
+        "rollouts": dict(statuses),
+    }
+    if one.vote is None:
+        return row
+    return row | {"votes": one.vote.votes, "share": one.vote.share, "tie": one.vote.tie}
+
+
+def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
+    """Return a few lines: how many questions were answered, how, and how much they agree."""
+    how = "one greedy rollout" if result["votes"] == 1 else f"a vote of {result['votes']} rollouts"
+    lines = [
+        f"{result['answered']} of {counted(result['count'], 'question')} answered by {how} each"
+    ]
+    votes = [one.vote for one in found if one.vote is not None]
+    if votes:
+        ties = sum(vote.tie for vote in votes)
+        share = fmean(vote.share for vote in votes)
+        lines.append(f"share of the votes: {share:.0%} on average; {counted(ties, 'tie')}")
+    return "\n".join([*lines, f"rollouts: {neutral(result['rollouts'])}"])
+
+
+def telling_kept(progress: Progress) -> Progress:
+    """Return a progress that first says on standard error how many rollouts are there already."""
+    begun = False
+
+    def told(done: int, total: int) -> None:
+        nonlocal begun
+        if done and not begun:
+            there = counted(done, "rollout is", "rollouts are")
+            click.echo(f"kept: {there} there from before, of {total:,}", err=True)
+        begun = True
+        progress(done, total)
+
+    return told
+
+
+def warn(found: Sequence[Predicted]) -> None:
+    """Say on standard error what an accuracy of these predictions does not show."""
+    silent = [one for one in found if not one.sql]
+    if silent:
+        first = silent[0]
+        said = Counter(_fate(rollout) for rollout in first.rollouts)
+        fates = ", ".join(f"{count} {fate}" for fate, count in said.most_common())
+        many = counted(len(silent), "question has", "questions have")
+        click.echo(
+            f"warning: {many} no SQL and will not match; the first is "
+            f"{neutral(first.question.key)} (rollouts: {fates})",
+            err=True,
+        )
+    writers = [one for one in found if one.sql and _tried_to_write(one)]
+    if writers:
+        click.echo(
+            f"warning: {counted(len(writers), 'greedy rollout')} tried to write on the way to the "
+            f"SQL, the first that of {neutral(writers[0].question.key)}; evaluate scores the SQL "
+            "alone, where the evaluation of a training run counts such as not matched",
+            err=True,
+        )
+
+
+def _fate(rollout: Rollout) -> str:
+    """Say how a rollout ended; one that returned nothing ran, and has no vote."""
+    if rollout.status == "ok" and not rollout.row_count:
+        return "without rows"
+    return rollout.status or rollout.stop_reason
+
+
+def _tried_to_write(one: Predicted) -> bool:
+    """Whether the SQL is that of a rollout that tried to write; in a vote such have none."""
+    return one.vote is None and one.rollouts[0].write_attempts > 0

@@ -1,0 +1,104 @@
+"""Child programs that end with whoever started them, however that one ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+GUARD = Path(__file__).with_name("guard.py")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def last_lines(log: Path, characters: int = 2000) -> str:
+    """Return the end of a log file, at most ``characters`` long; in whole lines, if it has any.
+
+    Escape sequences that colour it are left out.
+    """
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 4 * (characters + 1)))  # a character has four bytes at most
+        return end_of(without_colors(file.read().decode("utf-8", errors="replace")), characters)
+
+
+def end_of(text: str, characters: int) -> str:
+    """Return the end of a text, at most ``characters`` long; in whole lines, if it has any."""
+    text = text.strip()
+    end = text[-characters:]
+    whole = end.partition("\n")[2] if len(text) > len(end) else end
+    return whole or end
+
+
+def without_colors(text: str) -> str:
+    """Return a program's output without the escape sequences that colour it."""
+    return _COLORS.sub("", text)
+
+
+class GuardedProcess:
+    """A command in a session of its own, under ``guard.py``; a context manager.
+
+    Leaving the block ends whatever is left of it. The guard notices the death of this process
+    by the heartbeat pipe, whose writing end is held here and nowhere else.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        grace_seconds: float = 10.0,
+    ) -> None:
+        """Start the command; its output and its errors go to ``log``, appended."""
+        self.grace_seconds = grace_seconds
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        guard = [sys.executable, "-P", "-E", "-S", str(GUARD)]
+        reading, writing = os.pipe()
+        self._heartbeat = os.fdopen(writing, "wb")
+        try:
+            with log.open("ab") as output:
+                self.process = subprocess.Popen(
+                    [*guard, str(reading), str(grace_seconds), *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=dict(environment or os.environ),
+                    pass_fds=(reading,),
+                    start_new_session=True,
+                )
+        finally:
+            os.close(reading)
+
+    @property
+    def pid(self) -> int:
+        """The guard's process id, which is also the id of the session and its group."""
+        return self.process.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit status, or None when the command still runs after ``seconds``."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def stop(self) -> None:
+        """End the command and everything that it started, and wait until it is gone."""
+        self._heartbeat.close()
+        if self.wait(self.grace_seconds + 5) is None or self.process.returncode < 0:
+            # The guard hangs, or was itself killed: what it left is still in its group.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def __enter__(self) -> GuardedProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

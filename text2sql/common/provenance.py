@@ -1,0 +1,95 @@
+"""What a result was made by and from: fingerprints, the checkout's commit, and sealed records.
+
+A sealed record is a JSON object with a fingerprint of its own content, so that an edit by hand
+is noticed when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import text2sql
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.json_files import read_if_there
+from text2sql.errors import Text2SqlError
+
+LENGTH = 16
+SEAL = "seal"
+UNKNOWN = "unknown"
+_SOURCES = ("text2sql", "assets", "resources", "pipelines")
+_GIT_SECONDS = 30
+
+
+def fingerprint(**parts: Any) -> str:
+    """Return 16 hexadecimal digits that change when any of the named parts does."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+
+
+def file_version(*paths: Path) -> str:
+    """Return a version of the contents of files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:LENGTH]
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record of JSON values with its seal."""
+    content = {name: value for name, value in record.items() if name != SEAL}
+    return content | {SEAL: fingerprint(record=content)}
+
+
+def is_edited(record: Mapping[str, Any]) -> bool:
+    """Say whether a record differs from its seal; one without a seal says nothing."""
+    return SEAL in record and sealed(record)[SEAL] != record[SEAL]
+
+
+def read_record(file: Path) -> dict[str, Any]:
+    """Read a record; an empty one where there is no file.
+
+    Raises Text2SqlError where the file is no JSON object, or was edited after it was sealed.
+    """
+    record = read_if_there(file)
+    if is_edited(record):
+        raise Text2SqlError(
+            f"{edited(file)} Restore it, or materialize the asset that writes it again."
+        )
+    return record
+
+
+def edited(file: Path) -> str:
+    """Say that a record was edited."""
+    return f"{file} was edited by hand: it does not match its seal."
+
+
+def code_state() -> dict[str, Any]:
+    """Return the release and, in a git checkout, the commit and whether the sources differ from it.
+
+    ``commit`` is ``unknown`` and ``dirty`` None where git cannot say.
+    """
+    top, _, commit = _git(CHECKOUT, "rev-parse", "--show-toplevel", "HEAD").partition("\n")
+    state: dict[str, Any] = {"text2sql": text2sql.__version__, "commit": UNKNOWN, "dirty": None}
+    if commit and Path(top).resolve() == CHECKOUT:
+        changed = _git(CHECKOUT, "status", "--porcelain", "--", *_SOURCES)
+        state |= {"commit": commit, "dirty": bool(changed)}
+    return state
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,109 @@
+"""Where a dataset comes from: a folder, a .zip, or the address of one of these on the web."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from text2sql.common.locking import Say, quiet
+from text2sql.datasets.fetching.archives import DamagedArchive, is_archive, no_archive, unpack
+from text2sql.datasets.fetching.download import download
+from text2sql.datasets.fetching.http_answers import shown
+from text2sql.datasets.reading.digests import Digests
+from text2sql.datasets.reading.layout import SplitLayout, find_split
+from text2sql.errors import Text2SqlError
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a person says of where a split is.
+
+    ``place`` is a folder, a .zip or a URL of one; ``sha256`` that of the .zip, where it is known.
+    ``questions`` is a path or URL of the questions file, where the place has none or several.
+    """
+
+    place: str
+    sha256: str = ""
+    questions: str = ""
+
+
+class Sources:
+    """Opens sources: downloads and unpacks below ``root`` what is not there yet, each once."""
+
+    def __init__(self, root: Path, digests: Digests, say: Say = quiet) -> None:
+        self._root, self._digests, self._say = root, digests, say
+        self._folders: dict[tuple[str, str], Path] = {}
+
+    def find(self, source: Source, split: str) -> SplitLayout:
+        """Return where a split's questions and databases lie.
+
+        Questions in a person's own folder or file may name databases anywhere; those of an
+        archive only such as came with it.
+        """
+        _require_sha256(source)
+        key = (source.place, source.sha256)
+        if key not in self._folders:
+            self._folders[key] = self._folder(*key)
+        folder = self._folders[key]
+        questions = self._questions(source.questions) if source.questions else None
+        own = not is_url(source.questions) if questions else local(source.place).is_dir()
+        return find_split(folder, split, questions, self._unpack, anywhere=own)
+
+    def _folder(self, place: str, sha256: str) -> Path:
+        if is_url(place):
+            return self._unpack_download(self._download(place, sha256), place)
+        path = local(place)
+        if os.path.isdir(path):
+            return path
+        if not os.path.isfile(path) or not is_archive(path):
+            problem = no_archive(path) if os.path.isfile(path) else "does not exist"
+            raise Text2SqlError(f"{path} {problem}; give a folder, a .zip or a URL of a .zip.")
+        if sha256 and self._digests.of(path) != sha256.lower():
+            raise Text2SqlError(
+                f"{path} has the sha256 {self._digests.of(path)} instead of {sha256}: get it "
+                "again, or correct the checksum."
+            )
+        return self._unpack(path)
+
+    def _questions(self, place: str) -> Path:
+        path = self._download(place) if is_url(place) else local(place)
+        if not path.is_file():
+            raise Text2SqlError(f"There is no questions file {path}; check the path.")
+        return path
+
+    def _download(self, url: str, sha256: str = "") -> Path:
+        return download(url, self._root / "downloads", sha256, self._say)
+
+    def _unpack_download(self, file: Path, url: str) -> Path:
+        """Unpack a download; a damaged one is removed, so that the next run gets it again."""
+        if not is_archive(file):
+            problem = no_archive(file)
+            file.unlink()
+            raise Text2SqlError(f"{shown(url)} {problem}; give the address of the .zip itself.")
+        try:
+            return self._unpack(file)
+        except DamagedArchive:
+            file.unlink(missing_ok=True)
+            raise
+
+    def _unpack(self, archive: Path) -> Path:
+        return unpack(archive, self._root / "archives", self._digests, self._say)
+
+
+def _require_sha256(source: Source) -> None:
+    if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
+        raise Text2SqlError(
+            f"The sha256 of {source.place} must be 64 hexadecimal digits, not '{source.sha256}'."
+        )
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is an address on the web."""
+    return "://" in place
+
+
+def local(place: str) -> Path:
+    """Return the absolute path that a person means."""
+    return Path(os.path.expanduser(place)).resolve()

@@ -1,0 +1,1 @@
+"""Checking gold queries: whether they run, and what makes their result doubtful."""

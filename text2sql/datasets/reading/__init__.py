@@ -1,0 +1,1 @@
+"""Reading questions, gold SQL and databases in BIRD and Spider layout."""

@@ -1,0 +1,95 @@
+"""Digests of files, remembered between runs: a file is read again only when its stamp changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import sleep, time_ns
+
+from text2sql.common.files import file_digest, write_whole
+from text2sql.errors import Text2SqlError
+from text2sql.sandbox.worker.connection import stamp_of
+
+_SETTLED_NS = 50_000_000
+"""Longer than a tick of a file system's clock: two changes within one have the same stamp."""
+_READERS = 4
+
+
+def combine_digests(parts: Mapping[str, str]) -> str:
+    """Return 16 hexadecimal digits that change when a name or a digest of ``parts`` does."""
+    lines = "".join(f"{name}\t{digest}\n" for name, digest in sorted(parts.items()))
+    return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+class Digests:
+    """The sha256 of files, known by path, size, inode and times of change.
+
+    With a ``store`` they are kept in that JSON file between runs, once ``save`` was called. A
+    store that is damaged or of another form is made anew: it saves time and holds no truth.
+    """
+
+    def __init__(self, store: Path | None = None) -> None:
+        self._store = store
+        self._known: dict[str, list[int | str]] = self._load()
+        self.read = 0
+        """How many files had to be read."""
+
+    def of(self, path: Path) -> str:
+        """Return a file's sha256; read it only if it is new or has changed.
+
+        Raises Text2SqlError where it cannot be read or changes meanwhile.
+        """
+        name = os.path.realpath(path)
+        try:
+            stamp = list(stamp_of(name))
+            known = self._known.get(name, [])
+            if known[:-1] == stamp:
+                return str(known[-1])
+            _settle(stamp)
+            digest = file_digest(Path(name))
+            if list(stamp_of(name)) != stamp:
+                raise Text2SqlError(f"{path} is being changed; run again when that has ended.")
+        except OSError as error:
+            raise Text2SqlError(f"{path} cannot be read: {error.strerror or error}.") from error
+        self._known[name] = [*stamp, digest]
+        self.read += 1
+        return digest
+
+    def of_all(self, paths: Iterable[Path]) -> list[str]:
+        """Return the sha256 of each file; several are read at once."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self.of, paths))
+
+    def note(self, path: Path, digest: str) -> None:
+        """Take the sha256 of a file that the caller has just written and nobody else knows of."""
+        name = os.path.realpath(path)
+        self._known[name] = [*stamp_of(name), digest]
+
+    def save(self) -> None:
+        """Write what is known of files that still exist, whole or not at all."""
+        if self._store is None:
+            return
+        known = {**self._load(), **self._known}
+        kept = {name: entry for name, entry in known.items() if os.path.exists(name)}
+        write_whole(self._store, json.dumps(kept, indent=0))
+
+    def _load(self) -> dict[str, list[int | str]]:
+        if self._store is None or not self._store.is_file():
+            return {}
+        try:
+            content = json.loads(self._store.read_text(encoding="utf-8"))
+        except ValueError:
+            return {}
+        entries = content.items() if isinstance(content, dict) else []
+        return {name: entry for name, entry in entries if isinstance(entry, list) and entry}
+
+
+def _settle(stamp: list[int]) -> None:
+    """Wait until a later change of a file is sure to change its stamp."""
+    age = time_ns() - max(stamp[-2:])
+    if 0 <= age < _SETTLED_NS:
+        sleep((_SETTLED_NS - age) / 1e9)

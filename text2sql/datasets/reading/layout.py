@@ -1,0 +1,240 @@
+"""Where a dataset's question files and databases lie on disk, and what their content is.
+
+Public copies of BIRD differ: a dated root folder, a folder within a folder, rests of macOS
+archives, an archive within that nobody unpacked. The finder looks at every level and never
+guesses between two equal candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from text2sql.agent.schema.descriptions import description_files
+from text2sql.datasets.reading.databases import (
+    database_files,
+    dead_link,
+    holds_databases,
+    named_databases,
+    referenced_databases,
+)
+from text2sql.datasets.reading.digests import Digests, combine_digests
+from text2sql.datasets.reading.folders import Found, entries, nearest, walk
+from text2sql.datasets.reading.gold_file import find_gold_file
+from text2sql.datasets.reading.rows import read_rows
+from text2sql.errors import Text2SqlError
+
+QUESTION_FILES = {
+    "train": (
+        "train.json",
+        "train.jsonl",
+        "train.ndjson",
+        "train_filtered*.json",
+        "train_filtered*.jsonl",
+        "train-[0-9]*.jsonl",
+        "train-[0-9]*.json",
+        "train_spider.json",
+    ),
+    "dev": (
+        "dev.json",
+        "dev.jsonl",
+        "dev.ndjson",
+        "mini_dev_sqlite.json",
+        "mini_dev_sqlite.jsonl",
+        "mini_dev_sqlite-[0-9]*.json",
+        "dev_[0-9]*.json",
+    ),
+    "test": ("test.json", "test.jsonl", "test.ndjson"),
+}
+"""File names of each split, the preferred one first; compared without regard to case.
+
+``train_filtered*`` and ``train-00000-of-00001.jsonl`` are BIRD's filtered training questions,
+``dev_20251106*.json`` its dev revision of 2025, ``train_spider.json`` Spider's training questions.
+"""
+
+ARCHIVES = {"train": ("train.zip",), "dev": ("dev.zip", "minidev.zip"), "test": ("test.zip",)}
+"""Archives that may hold a split, for a folder in which they lie as they were downloaded."""
+
+_OTHER_FORMS = {
+    (".parquet", ".csv", ".tsv", ".xlsx", ".arrow"): "convert to .jsonl:",
+    (".gz", ".tgz", ".tar", ".bz2", ".xz", ".zst", ".7z", ".rar"): "unpack:",
+}
+"""What people have instead, by the ends of names, and what to do with it."""
+
+Unpack = Callable[[Path], Path]
+
+
+@dataclass(frozen=True)
+class SplitLayout:
+    """One split on disk: its questions file, its databases by db_id, and its gold file.
+
+    ``gold`` is a .sql file with the gold queries, for a questions file that has none.
+    """
+
+    split: str
+    questions: Path
+    databases: Mapping[str, Path]
+    gold: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the places as plain JSON values."""
+        return {
+            "questions": str(self.questions),
+            "gold": str(self.gold) if self.gold else None,
+            "databases": {db_id: str(file) for db_id, file in self.databases.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, split: str, row: Mapping[str, Any]) -> SplitLayout:
+        """Read what ``to_dict`` wrote."""
+        databases = {db_id: Path(file) for db_id, file in row["databases"].items()}
+        gold = Path(row["gold"]) if row["gold"] else None
+        return cls(split, Path(row["questions"]), databases, gold)
+
+
+def find_split(
+    root: Path,
+    split: str,
+    questions: Path | None = None,
+    unpack: Unpack | None = None,
+    anywhere: bool = False,
+) -> SplitLayout:
+    """Find a split's questions file and databases at any level below ``root``.
+
+    ``questions`` names the file where the finder shall not look for it. With ``unpack``, an
+    archive that holds what is missing is unpacked. Rows may name a database by a path relative
+    to their file; with ``anywhere`` it may lie outside of ``root``.
+    Raises Text2SqlError when something is missing or two candidates are equally near.
+    """
+    if split not in QUESTION_FILES:
+        raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(QUESTION_FILES)}.")
+    if not root.is_dir():
+        raise Text2SqlError(f"{root} is not a folder; give the folder of an extracted dataset.")
+    root = root.resolve()
+    file = questions.resolve() if questions else _nearest_questions(root, split)
+    if file is None:
+        return find_split(_unpack_split(root, split, unpack), split, None, unpack)
+    rows = read_rows(file)
+    bases = [root]
+    if file.is_relative_to(root) and file.parent != root:
+        bases.insert(0, file.parent)
+    found = _in_folders(root, bases, split, unpack) or named_databases(rows, bases)
+    within = None if anywhere else root
+    databases = {**found, **referenced_databases(rows, file.parent, found, within)}
+    if not databases:
+        raise Text2SqlError(
+            f"No {split} databases below {root}: expected a folder "
+            f"{' or '.join(_folder_names(split))} that holds <db_id>/<db_id>.sqlite, or rows "
+            f"that name their database's file.{dead_link(folder for _, folder in walk(root))}"
+        )
+    _require_readable_names([file, *databases.values()])
+    return SplitLayout(split, file, databases, find_gold_file(file, rows))
+
+
+def _require_readable_names(files: Iterable[Path]) -> None:
+    """Refuse a path that is no text in UTF-8, as archives from Windows may leave: raise."""
+    for file in files:
+        try:
+            str(file).encode()
+        except UnicodeEncodeError as error:
+            shown = str(file).encode(errors="backslashreplace").decode()
+            raise Text2SqlError(f"{shown} has a name that is not in UTF-8; rename it.") from error
+
+
+def _nearest_questions(root: Path, split: str) -> Path | None:
+    files = _files(root)
+    for pattern in QUESTION_FILES[split]:
+        if file := nearest(files, pattern, f"the {split} questions"):
+            return file
+    return None
+
+
+def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
+    """Identify a split by the bytes of its questions file, of every database and its descriptions.
+
+    Commits that are still in a database's write-ahead log count as well.
+    """
+    digests = digests or Digests()
+    files = {"questions": layout.questions}
+    if layout.gold:
+        files["gold"] = layout.gold
+    for db_id, file in layout.databases.items():
+        files[f"database/{db_id}"] = file
+        log = file.with_name(f"{file.name}-wal")
+        if log.is_file() and log.stat().st_size:
+            files[f"log/{db_id}"] = log
+        files |= {f"description/{db_id}/{csv.name}": csv for csv in description_files(file)}
+    return combine_digests(dict(zip(files, digests.of_all(files.values()), strict=True)))
+
+
+def _unpack_split(root: Path, split: str, unpack: Unpack | None) -> Path:
+    """Unpack the archive that should hold a split; return its folder."""
+    archive = _archive(root, ARCHIVES[split], f"the archive of {split}") if unpack else None
+    if archive is None or unpack is None:
+        names = " or ".join(QUESTION_FILES[split])
+        raise Text2SqlError(
+            f"No {split} questions below {root}: expected a file named {names}"
+            f"{_other_form(root, split)}."
+        )
+    return unpack(archive)
+
+
+def _other_form(root: Path, split: str) -> str:
+    """Say what to do with a file that may hold a split, in a form that is not read."""
+    for _, file in _files(root):
+        name = file.name.lower()
+        known = (todo for endings, todo in _OTHER_FORMS.items() if name.endswith(endings))
+        todo = next(known, "")
+        if todo and (name.startswith(split) or split in file.parts[len(root.parts) :]):
+            return f" ({todo} {file})"
+    return ""
+
+
+def _folder_names(split: str) -> tuple[str, ...]:
+    """Return how folders of databases are called, the preferred name first."""
+    return f"{split}_databases", f"{split}_database", "databases", "database"
+
+
+def _in_folders(
+    root: Path, bases: list[Path], split: str, unpack: Unpack | None
+) -> dict[str, Path]:
+    """Return the databases of a folder named as BIRD's and Spider's, be it still packed."""
+    names = _folder_names(split)
+    found = _in_named_folder(bases, names, split)
+    if found or unpack is None:
+        return found
+    archives = tuple(f"{name}.zip" for name in names)
+    archive = _archive(root, archives, f"the {split} databases")
+    if archive is None:
+        return {}
+    folder = unpack(archive)
+    return _in_named_folder([folder], names, split) or database_files(folder)
+
+
+def _in_named_folder(bases: list[Path], names: tuple[str, ...], split: str) -> dict[str, Path]:
+    """Return the databases of the nearest folder that is named as those of BIRD and Spider."""
+    for base in bases:
+        folders = [
+            (depth, folder)
+            for depth, folder in walk(base, holds_databases)
+            if holds_databases(folder)
+        ]
+        for name in names:
+            if folder := nearest(folders, name, f"the {split} databases"):
+                return database_files(folder)
+    return {}
+
+
+def _archive(root: Path, names: tuple[str, ...], what: str) -> Path | None:
+    files = _files(root)
+    return next((file for name in names if (file := nearest(files, name, what))), None)
+
+
+def _files(root: Path) -> Found:
+    """Return the files at every level, those of databases left out."""
+    folders = walk(root, holds_databases)
+    return [
+        (depth, entry) for depth, folder in folders for entry in entries(folder) if entry.is_file()
+    ]

@@ -1,0 +1,1 @@
+"""Scores with their intervals, comparisons, predictions, the report and promotion."""

@@ -1,0 +1,224 @@
+"""Two evaluations on the same questions, paired: who gained what, and is it more than chance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.counting import counted
+from text2sql.common.json_files import read_object
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.scores import Comparison, Outcomes, compare
+from text2sql.evaluation.statistics import paired_difference
+from text2sql.judge.verdicts import Verdict
+from text2sql.rollouts.origin import require_dataset
+
+EVALUATIONS = "evaluation"
+"""The folder below the artifact root with a folder for each training run."""
+HELD_OUT = "held_out"
+"""The folder below the artifact root with a folder for each evaluation on a held-out split."""
+CONDITIONS = ("timeout_seconds", "sqlite_version", "text2sql_version")
+"""What a verdict may depend on beside the questions, the databases and the rule."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One evaluation: what became of each question in each setting.
+
+    ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256,
+    with that of the file of its gold queries where there is one.
+    ``rule`` is how results were compared, ``prompts`` the revision of the prompts, empty where
+    nobody knows. ``databases`` are the sha256 of those that predictions were scored on, by db_id,
+    ``conditions`` what else their verdicts may depend on.
+    """
+
+    name: str
+    kind: str
+    fingerprint: str
+    rule: str
+    settings: Mapping[str, Outcomes]
+    prompts: str = ""
+    databases: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting of both: the comparison, both shares on the common questions, the questions.
+
+    ``low`` and ``high`` end the paired 95 % interval of ``second`` minus ``first``;
+    ``only_one`` counts questions that only one of the two has a valid result for.
+    """
+
+    comparison: Comparison
+    first: float
+    second: float
+    low: float
+    high: float
+    gained: Sequence[str]
+    lost: Sequence[str]
+    only_one: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the difference as plain JSON values."""
+        return asdict(self)
+
+
+def read_side(name: str, root: Path) -> Side:
+    """Read a JSON file that ``text2sql evaluate --json`` wrote, or a training run below ``root``.
+
+    Raises Text2SqlError where it is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return _from_file(path)
+    if path.suffix == ".json":
+        raise Text2SqlError(f"There is no file {path}.")
+    folder = run_folder(root, name)
+    scores, outcomes = (_read_scored(folder / file) for file in ("scores.json", "outcomes.json"))
+    try:
+        about = scores["provenance"]
+        dataset, prompts = str(about["dataset"]), str(about.get("prompt_revision", ""))
+        settings = {setting: _numbers(one) for setting, one in outcomes.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Text2SqlError(
+            f"The evaluation in {folder} makes no sense ({error!r}): materialize dev_scores again."
+        ) from error
+    kept = {setting: one for setting, one in settings.items() if not setting.startswith("mean")}
+    return Side(name, "training run", dataset, "official", kept, prompts)
+
+
+def _numbers(outcomes: Mapping[str, Any]) -> Outcomes:
+    """Return outcomes as shares; raises ValueError for anything else."""
+    found = {key: float(share) for key, share in outcomes.items()}
+    if wrong := [key for key, share in found.items() if not 0 <= share <= 1]:
+        raise ValueError(f"{wrong[0]} has no share between 0 and 1")
+    return found
+
+
+def run_folder(root: Path, run: str) -> Path:
+    """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
+    known = _evaluated(root / EVALUATIONS)
+    if run not in known:
+        shown = ", ".join(known) or "none"
+        raise Text2SqlError(
+            f"There is no evaluation of a training run '{run}' below {root} (evaluated: {shown}): "
+            "choose one that there is, or let the job evaluation make it."
+        )
+    return root / EVALUATIONS / run
+
+
+def evaluation_folder(root: Path, name: str) -> Path:
+    """Return the folder of an evaluation: a training run's, or by its name one that is held out.
+
+    Raises Text2SqlError, naming all that there are, where there is none.
+    """
+    held_out = _evaluated(root / HELD_OUT)
+    if name in held_out and name not in _evaluated(root / EVALUATIONS):
+        return root / HELD_OUT / name
+    try:
+        return run_folder(root, name)
+    except Text2SqlError as error:
+        if not held_out:
+            raise
+        raise Text2SqlError(f"{error} On held-out splits: {', '.join(held_out)}.") from error
+
+
+def _evaluated(folders: Path) -> list[str]:
+    return sorted(path.parent.name for path in folders.glob("*/scores.json"))
+
+
+def _from_file(path: Path) -> Side:
+    found = read_object(path)
+    rows, digest = found.get("verdicts"), found.get("questions_sha256")
+    if not isinstance(rows, list) or not isinstance(digest, str) or not digest:
+        raise Text2SqlError(
+            f"{path} is no result of text2sql evaluate --json with its questions' sha256; "
+            "evaluate the predictions with --json and compare what that writes."
+        )
+    try:
+        verdicts = [(str(row["question_id"]), Verdict(row["verdict"])) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Text2SqlError(
+            f"{path}: a verdict makes no sense ({error!r}); evaluate again."
+        ) from error
+    twice = [key for key, count in Counter(key for key, _ in verdicts).items() if count > 1]
+    if twice:
+        raise Text2SqlError(f"{path} has two verdicts on {twice[0]}; evaluate again.")
+    outcomes = {
+        key: float(verdict is Verdict.MATCH)
+        for key, verdict in verdicts
+        if verdict is not Verdict.INFRASTRUCTURE
+    }
+    rule, databases = str(found.get("rule", "")), found.get("databases_sha256")
+    settings = {"execution accuracy": outcomes}
+    if gold := found.get("gold_sha256"):
+        digest = f"{digest}+{gold}"
+    conditions = {name: found[name] for name in CONDITIONS if name in found}
+    known = databases if isinstance(databases, dict) else {}
+    return Side(str(path), "predictions", digest, rule, settings, "", known, conditions)
+
+
+def _read_scored(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise Text2SqlError(f"There is no {file}: materialize dev_scores for {file.parent.name}.")
+    return read_object(file)
+
+
+def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
+    """Compare two evaluations in every setting that both have.
+
+    Raises Text2SqlError where they are of different questions, naming both fingerprints, of
+    different rules or databases, or have no setting or question in common.
+    """
+    if first.kind != second.kind:
+        raise Text2SqlError(
+            f"{first.name} is a {first.kind}, {second.name} a {second.kind}: their questions are "
+            "named differently; compare two of one kind."
+        )
+    require_dataset({first.name: first.fingerprint, second.name: second.fingerprint})
+    if first.rule != second.rule:
+        raise Text2SqlError(
+            f"{first.name} was judged by the rule '{first.rule}', {second.name} by "
+            f"'{second.rule}'; evaluate both by one."
+        )
+    _require_databases(first, second)
+    common = [name for name in first.settings if name in second.settings]
+    if not common:
+        raise Text2SqlError(f"{first.name} and {second.name} have no setting in common.")
+    found = {s: _difference(s, first.settings[s], second.settings[s]) for s in common}
+    if not any(one.comparison.n for one in found.values()):
+        raise Text2SqlError(
+            f"{first.name} and {second.name} have no question with a valid result in common."
+        )
+    return found
+
+
+def _require_databases(first: Side, second: Side) -> None:
+    """Refuse results of which a database had another content for each."""
+    both = first.databases.keys() & second.databases.keys()
+    other = sorted(name for name in both if first.databases[name] != second.databases[name])
+    if other:
+        raise Text2SqlError(
+            f"{first.name} and {second.name} were scored on different contents of "
+            f"{len(other)} of {counted(len(both), 'database')}, such as {other[0]} "
+            "(databases_sha256); evaluate both on the same ones."
+        )
+
+
+def _difference(setting: str, before: Outcomes, after: Outcomes) -> Difference:
+    both = [key for key in before if key in after]
+    n = max(1, len(both))
+    found = compare(setting, "all", "", before, after, both)
+    return Difference(
+        found,
+        sum(before[key] for key in both) / n,
+        sum(after[key] for key in both) / n,
+        *paired_difference(found.won, found.lost, found.n),
+        [key for key in both if after[key] > before[key]],
+        [key for key in both if after[key] < before[key]],
+        len(before) + len(after) - 2 * len(both),
+    )

@@ -1,0 +1,129 @@
+"""The log of held-out evaluations: a split that decides nothing is looked at once per champion.
+
+``held_out.jsonl`` below the artifact root has a line for each time that a policy was evaluated on
+such a split. Lines are only appended, before anything is sampled: a figure that somebody may have
+seen is never used silently a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from text2sql.common.counting import counted
+from text2sql.common.locking import take_lock
+from text2sql.errors import Text2SqlError
+
+LOG = "held_out.jsonl"
+DECIDES = ("train", "dev")
+"""Splits that are never held out: one is trained on, the other decides on promotion."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One evaluation of a policy on a held-out split.
+
+    ``dataset`` is the fingerprint of the data, ``revision`` the policy's, ``run`` the Dagster run;
+    ``at`` is an instant in UTC.
+    """
+
+    split: str
+    dataset: str
+    revision: str
+    training_run: str
+    run: str
+    at: str = ""
+
+
+def note_use(root: Path, use: Use) -> list[Use]:
+    """Write down a use before its evaluation begins; return all uses of the same split and data.
+
+    A run that is repeated after a failure is the same use. Raises Text2SqlError for a split that
+    decides something, and where the log cannot be written: then nothing may be evaluated.
+    """
+    if use.split in DECIDES:
+        raise Text2SqlError(
+            f"The split '{use.split}' cannot be held out: {' and '.join(DECIDES)} decide how a "
+            "policy is trained and whether it is promoted. Name another split."
+        )
+    known = uses_of(root, use.split, use.dataset)
+    if any((one.run, one.revision) == (use.run, use.revision) for one in known):
+        return known
+    noted = Use(**(asdict(use) | {"at": datetime.now(UTC).isoformat(timespec="seconds")}))
+    _append(root / LOG, json.dumps(asdict(noted)) + "\n")
+    return [*known, noted]
+
+
+def _append(file: Path, line: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as log:
+            take_lock(log, file)
+            log.write(line)
+            log.flush()
+            os.fsync(log.fileno())
+    except OSError as error:
+        raise Text2SqlError(
+            f"The use of a held-out split cannot be noted in {file} ({error.strerror}), so it is "
+            "not evaluated."
+        ) from error
+
+
+def uses_of(root: Path, split: str, dataset: str) -> list[Use]:
+    """Return every use of a split of a dataset so far, in order.
+
+    Raises Text2SqlError where the log is damaged.
+    """
+    return [use for use in _read(root / LOG) if (use.split, use.dataset) == (split, dataset)]
+
+
+def _read(file: Path) -> list[Use]:
+    if not file.exists():
+        return []
+    names = {field.name for field in fields(Use)}
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            row = json.loads(line)
+            found.append(Use(**{name: str(row[name]) for name in names}))
+        except (ValueError, KeyError, TypeError) as error:
+            raise Text2SqlError(
+                f"{file}, line {number} is no use of a held-out split ({error}); restore the file: "
+                "without it nobody can say what a held-out figure is worth."
+            ) from error
+    return found
+
+
+def metric(uses: Sequence[Use], revision: str) -> str:
+    """Say what a figure on a held-out split is worth, from all uses of the split up to it."""
+    split = uses[-1].split
+    own = [use for use in uses if use.revision == revision]
+    others = {use.revision for use in uses} - {revision}
+    if len(own) > 1:
+        return (
+            f"figure of the held-out split '{split}', but not a clean one: it was evaluated "
+            f"{len(own)} times for this policy, first at {own[0].at}"
+        )
+    if others:
+        return (
+            f"figure of the held-out split '{split}', evaluated once for this policy and before "
+            f"for {counted(len(others), 'other')}: who chooses among them by it makes it a "
+            "development metric"
+        )
+    return f"held-out metric: the split '{split}' was evaluated once, for this policy"
+
+
+def require_selection(root: Path, split: str, dataset: str) -> None:
+    """Refuse to decide by a split that the log calls held out; for gates that choose a policy.
+
+    Raises Text2SqlError naming the policy whose final figure would lose its meaning.
+    """
+    if uses := uses_of(root, split, dataset):
+        raise Text2SqlError(
+            f"The split '{split}' is held out: it gave the final figure of the training run "
+            f"{uses[0].training_run} at {uses[0].at}. Choose policies by another split."
+        )

@@ -1,0 +1,240 @@
+"""Known issues of a dataset's gold queries: a list that people keep beside the data, never in it.
+
+The official accuracy does not look at the list. The corrected one stands beside it: a corrected
+gold query takes the place of the first, a second one is accepted beside it, and a question that
+is only flagged is left out. ``docs/known-issues.md`` has the format.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from text2sql.common.counting import counted
+from text2sql.common.files import file_digest
+from text2sql.common.text_files import read_text
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.judge.known_results import KnownResults, execute_known
+from text2sql.judge.verdicts import GoldResult, Verdict, gold_result
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, Sandbox, Status
+
+if TYPE_CHECKING:
+    from text2sql.rollouts.store import Rollout
+
+_DATASET = ("questions_sha256", "name", "issues")
+_ISSUE = ("id", "reason", "source", "corrected", "also")
+_SHA256 = re.compile(r"[0-9a-f]{12,64}\Z")
+
+
+@dataclass(frozen=True)
+class Issue:
+    """What is wrong with one question, who says so, and the gold queries that are right.
+
+    ``corrected`` replaces the gold query; ``also`` are right beside it (a tie that LIMIT cuts).
+    With neither the question is flagged: no answer to it can be judged.
+    """
+
+    id: str
+    reason: str
+    source: str
+    corrected: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def golds(self) -> tuple[str, ...]:
+        """The gold queries of the list."""
+        return (self.corrected, *self.also) if self.corrected else self.also
+
+    @property
+    def kind(self) -> str:
+        """``corrected``, ``second gold`` or ``flagged``."""
+        return "corrected" if self.corrected else "second gold" if self.also else "flagged"
+
+
+@dataclass(frozen=True)
+class DatasetIssues:
+    """The issues of one questions file, which is named by the sha256 of its bytes."""
+
+    questions_sha256: str
+    name: str
+    issues: tuple[Issue, ...]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """An issue and what its gold queries return."""
+
+    key: str
+    issue: Issue
+    golds: tuple[GoldResult, ...]
+
+    def accepted(self, official: GoldResult) -> tuple[GoldResult, ...]:
+        """Return the results that are right; none where the question cannot be judged."""
+        return (official, *self.golds) if self.issue.kind == "second gold" else self.golds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the correction as plain JSON values."""
+        return {
+            "key": self.key,
+            "issue": asdict(self.issue) | {"also": list(self.issue.also)},
+            "golds": [gold.to_dict() for gold in self.golds],
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Correction:
+        """Read what ``to_dict`` wrote."""
+        issue = Issue(**(row["issue"] | {"also": tuple(row["issue"]["also"])}))
+        return cls(row["key"], issue, tuple(map(GoldResult.from_dict, row["golds"])))
+
+
+def read_issues(file: Path) -> list[DatasetIssues]:
+    """Read a list of known issues, YAML or JSON.
+
+    Raises Text2SqlError naming the first entry that is malformed.
+    """
+    data = _load(file)
+    if not isinstance(data, dict) or not isinstance(data.get("datasets"), list):
+        raise Text2SqlError(f"{file} must hold a mapping with a list 'datasets'.")
+    return [_dataset(row, f"{file}: dataset {n}") for n, row in enumerate(data["datasets"], 1)]
+
+
+def _load(file: Path) -> Any:
+    text = read_text(file, "the known issues")
+    form = "JSON" if file.suffix.lower() == ".json" else "YAML"
+    try:
+        return json.loads(text) if form == "JSON" else _yaml(file, text)
+    except (ValueError, RecursionError) as error:
+        raise Text2SqlError(f"{file} is not {form}: {' '.join(str(error).split())}.") from error
+
+
+def _yaml(file: Path, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        reason = "PyYAML is not installed: install text2sql-lifecycle[reporting], or use JSON"
+        raise Text2SqlError(f"{file} cannot be read: {reason}.") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _dataset(row: Any, where: str) -> DatasetIssues:
+    _require_fields(row, _DATASET, ("questions_sha256", "issues"), where)
+    digest = str(row["questions_sha256"]).lower()
+    if not _SHA256.match(digest):
+        raise Text2SqlError(
+            f"{where}: questions_sha256 must be the questions file's sha256 (12 digits or more)."
+        )
+    if not isinstance(row["issues"], list):
+        raise Text2SqlError(f"{where}: 'issues' must be a list.")
+    issues = tuple(_issue(one, f"{where}, issue {n}") for n, one in enumerate(row["issues"], 1))
+    ids = [issue.id for issue in issues]
+    if twice := [one for one in ids if ids.count(one) > 1]:
+        raise Text2SqlError(f"{where}: the id {twice[0]} occurs twice; make it one entry.")
+    return DatasetIssues(digest, str(row.get("name") or ""), issues)
+
+
+def _issue(row: Any, where: str) -> Issue:
+    _require_fields(row, _ISSUE, ("id", "reason", "source"), where)
+    where = f"{where} (id {row['id']})"
+    also = row.get("also") or []
+    also = [also] if isinstance(also, str) else also
+    texts = [row["reason"], row["source"], row.get("corrected") or "", *also]
+    if not isinstance(also, list) or not all(isinstance(text, str) for text in texts):
+        raise Text2SqlError(f"{where}: everything but the id must be text, 'also' a list of texts.")
+    if not all(text.strip() for text in (*texts[:2], *also)):
+        raise Text2SqlError(f"{where}: reason, source and gold queries must not be empty.")
+    return Issue(str(row["id"]), texts[0], texts[1], texts[2].strip(), tuple(also))
+
+
+def _require_fields(
+    row: Any, allowed: Collection[str], required: Iterable[str], where: str
+) -> None:
+    if not isinstance(row, dict):
+        raise Text2SqlError(f"{where} must be a mapping with {', '.join(required)}.")
+    if unknown := [str(name) for name in row if name not in allowed]:
+        raise Text2SqlError(f"{where}: unknown field '{unknown[0]}' (use {', '.join(allowed)}).")
+    if lacking := [name for name in required if row.get(name) in (None, "")]:
+        raise Text2SqlError(f"{where}: '{lacking[0]}' is missing.")
+
+
+def issues_of(
+    datasets: Sequence[DatasetIssues], questions_file: Path, keys: Collection[str]
+) -> dict[str, Issue] | None:
+    """Return the issues of a questions file by question key; None where the list has no entry.
+
+    ``keys`` are those of all rows of the file, usable or not. Raises Text2SqlError for an id
+    that the file does not have.
+    """
+    digest = file_digest(questions_file)
+    found = [one for one in datasets if digest.startswith(one.questions_sha256)]
+    if not found:
+        return None
+    by_id = {key.split("/", 1)[-1]: key for key in keys}
+    issues = [issue for dataset in found for issue in dataset.issues]
+    if unknown := [issue.id for issue in issues if issue.id not in by_id]:
+        raise Text2SqlError(
+            f"The known issues name {counted(len(unknown), 'question')} that {questions_file} does "
+            f"not have ({', '.join(unknown[:5])}); correct the ids or remove the entries."
+        )
+    return {by_id[issue.id]: issue for issue in issues}
+
+
+def run_corrections(
+    issues: Mapping[str, Issue],
+    questions: Sequence[Question],
+    sandbox: Sandbox,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    known: KnownResults | None = None,
+) -> dict[str, Correction]:
+    """Run the gold queries of the issues of ``questions``; return corrections by question key.
+
+    Issues of other questions are left out. Raises Text2SqlError for a gold query that does not
+    run: the list is meant to be right.
+    """
+    asked = [(q, issues[q.key]) for q in questions if q.key in issues]
+    texts = [(q.database, sql) for q, issue in asked for sql in issue.golds]
+    results = iter(execute_known(texts, sandbox, limits, known))
+    found = {}
+    for question, issue in asked:
+        golds = tuple(gold_result(question.key, next(results)) for _ in issue.golds)
+        for sql, gold in zip(issue.golds, golds, strict=True):
+            _require_ran(issue, sql, gold)
+        found[question.key] = Correction(question.key, issue, golds)
+    return found
+
+
+def _require_ran(issue: Issue, sql: str, gold: GoldResult) -> None:
+    if gold.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"The gold query of issue {issue.id} got lost: {gold.error}.")
+    if not gold.usable:
+        raise Text2SqlError(
+            f"A gold query of the known issue {issue.id} does not run "
+            f"({gold.error or gold.status}): {' '.join(sql.split())[:200]}"
+        )
+
+
+def judge_again(
+    rollouts: Iterable[Rollout], corrections: Mapping[str, Correction]
+) -> Iterator[Rollout]:
+    """Yield rollouts with the verdicts that the corrections give, without flagged questions."""
+    for rollout in rollouts:
+        correction = corrections.get(rollout.key)
+        if correction is None:
+            yield rollout
+        elif correction.issue.kind != "flagged":
+            yield replace(rollout, verdict=_corrected_verdict(rollout, correction))
+
+
+def _corrected_verdict(rollout: Rollout, correction: Correction) -> str:
+    digests = {gold.digest for gold in correction.golds}
+    if rollout.digest and rollout.digest in digests:
+        return Verdict.MATCH
+    replaced = correction.issue.kind == "corrected"
+    return Verdict.WRONG if replaced and rollout.verdict == Verdict.MATCH else rollout.verdict

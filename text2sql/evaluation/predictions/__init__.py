@@ -1,0 +1,1 @@
+"""Prediction files: reading, scoring, making and writing them."""

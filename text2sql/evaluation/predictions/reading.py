@@ -1,0 +1,226 @@
+"""Read prediction files: BIRD's dictionary, lists, JSON Lines, Spider's one query a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.counting import counted
+from text2sql.common.json_files import json_fault
+from text2sql.common.text_files import read_text
+from text2sql.datasets.reading.json_rows import kind_of
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.predictions.pairing import names_another, names_of
+from text2sql.questions import Question
+from text2sql.sandbox import cut_suffix
+from text2sql.sandbox.sql.statements import BIRD_SEPARATOR
+
+_IDS = ("key", "question_id", "idx", "id")
+_SQL = (
+    *("predicted_sql", "pred_sql", "predict_sql", "generated_sql", "prediction", "pred"),
+    *("sql", "query"),
+)
+"""Names of the predicted SQL; the last two are also those of gold, beside which others count."""
+_LINES = (".sql", ".txt")
+_WHOLE = re.compile(r"0*([0-9]+)(?:\.0+)?")
+
+
+class Predictions(dict[str, str]):
+    """SQL by question key, and what could not be paired.
+
+    ``missing`` are keys of questions without a prediction: they count as wrong, nothing moves
+    up. ``unknown`` are ids of the file that no question of the questions file has. ``no_text``
+    are ids whose prediction is neither text nor null: it is no query, so it counts as wrong.
+    ``elsewhere`` are keys whose prediction names another database than the question does.
+    """
+
+    def __init__(
+        self,
+        sql: dict[str, str],
+        missing: Sequence[str],
+        unknown: Sequence[str],
+        no_text: Sequence[str] = (),
+        elsewhere: Sequence[str] = (),
+    ):
+        super().__init__(sql)
+        self.missing = tuple(missing)
+        self.unknown = tuple(unknown)
+        self.no_text = tuple(no_text)
+        self.elsewhere = tuple(elsewhere)
+
+
+def read_predictions(
+    path: Path, questions: Sequence[Question], file_keys: Sequence[str] | None = None
+) -> Predictions:
+    """Read predictions for ``questions`` without BIRD's suffix, else as they are written.
+
+    A fenced block stays in its fence: the official evaluator counts it as an error.
+
+    Ids are question ids (``17``) or keys (``dev/17``). One exception, BIRD mini-dev's published
+    files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
+    positions in that file; ids that are nearly those are refused. ``file_keys`` names its rows
+    (``Dataset.file_keys``) where ``questions`` is a part of it. Ids are compared as they are
+    written, never by their order. Predictions without ids, a list of texts or Spider's one query
+    a line (``.sql``, ``.txt``), must be as many as the rows, in their order. Raises Text2SqlError
+    for a file that cannot be read, has two different predictions for a question, or has none of
+    the questions.
+    """
+    rows = file_keys if file_keys is not None else [question.key for question in questions]
+    pairs = _read(path, rows, {question.db_id for question in questions})
+    if not pairs:
+        raise Text2SqlError(f"{path} holds no predictions.")
+    names = names_of(path, pairs, rows, questions)
+    found: dict[str, Any] = {}
+    for identity, prediction in pairs:
+        key = names.get(identity, "")
+        if key in found and found[key] != prediction:
+            raise Text2SqlError(f"{path} has two predictions for {key}; keep one.")
+        if key:
+            found[key] = prediction
+    wanted = [question.key for question in questions]
+    missing = [key for key in wanted if key not in found]
+    if len(missing) == len(wanted):
+        raise Text2SqlError(
+            f"No id of {path} is that of a question: it has {pairs[0][0]!r}, the first of "
+            f"{counted(len(wanted), 'question')} is {wanted[0]!r}; give predictions of these."
+        )
+    sql = {key: cut_suffix(found[key]) for key in wanted if key in found}
+    unknown = [identity for identity, _ in pairs if identity not in names]
+    no_text = [identity for identity, value in pairs if not isinstance(value, str | None)]
+    elsewhere = [one.key for one in questions if names_another(found.get(one.key), one)]
+    return Predictions(sql, missing, unknown, no_text, elsewhere)
+
+
+def _read(path: Path, rows: Sequence[str], databases: Set[str]) -> list[tuple[str, Any]]:
+    """Return (id as written, what is predicted) in file order; ``rows`` are keys, for no ids."""
+    text = read_text(path, "the predictions")
+    if path.suffix.lower() in _LINES and text.lstrip()[:1] not in ("{", "["):
+        lines = text.removesuffix("\n").split("\n") if text.strip() else []
+        while len(lines) > len(rows) and not lines[-1].strip():
+            lines.pop()
+        return _in_order([_of_line(line, databases) for line in lines], rows, path)
+    content = _parse(text, path)
+    if isinstance(content, list) and _are_texts(content):
+        return _in_order(content, rows, path)
+    pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
+    known = {key.split("/", 1)[-1] for key in rows}
+    return [(_identity(identity, known), _predicted(value)) for identity, value in pairs]
+
+
+def _of_line(line: str, databases: Set[str]) -> str:
+    """Return the query of a line, which may end in a tab and one of the databases.
+
+    A query may have tabs of its own, and BIRD's suffix, which is cut where all forms have it.
+    """
+    sql, _, database = line.rstrip().rpartition("\t")
+    ends = database in databases and not sql.endswith(BIRD_SEPARATOR.rstrip())
+    return sql if ends else line
+
+
+def _are_texts(content: Sequence[Any]) -> bool:
+    """Say whether a list has predictions without ids; what is no text among them is no query."""
+    named = any(isinstance(one, _Object) and _get(one, _IDS) is not None for one in content)
+    return any(isinstance(one, str) for one in content) and not named
+
+
+def _in_order(texts: Sequence[Any], rows: Sequence[str], path: Path) -> list[tuple[str, Any]]:
+    """Pair predictions without ids with the rows of the questions file."""
+    if texts and len(texts) != len(rows):
+        raise Text2SqlError(
+            f"{path} has {counted(len(texts), 'prediction')} without ids, the questions file "
+            f"{counted(len(rows), 'row')}; give one for each row, or their ids."
+        )
+    return [(key, sql) for key, sql in zip(rows, texts, strict=False) if key]
+
+
+def _identity(value: Any, known: Set[str]) -> str:
+    """Return an id as text; 12.0, as pandas writes it, and 012 are 12 unless they are ids too."""
+    text = str(value).strip()
+    number = _WHOLE.fullmatch(text)
+    return number[1] if number and text not in known else text
+
+
+def _predicted(value: Any) -> Any:
+    """Return a prediction; of an object with its SQL that SQL."""
+    return _sql(value) if isinstance(value, _Object) and _has_sql(value) else value
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that remembers its pairs, so that a repeated key is seen."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]):
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _parse(text: str, path: Path) -> list[Any] | _Object:
+    """Read one JSON list or object, or one object a line."""
+    try:
+        content = json.loads(text, object_pairs_hook=_Object)
+    except (ValueError, RecursionError) as whole:
+        return _parse_lines(text, path, whole)
+    if isinstance(content, _Object) and isinstance(_sql(content), str):
+        return [content]
+    if isinstance(content, _Object):
+        lists = [value for value in content.values() if _are_objects(value)]
+        return lists[0] if len(lists) == 1 else content
+    if isinstance(content, list):
+        return content
+    raise Text2SqlError(f"{path} must hold an object or a list of predictions.")
+
+
+def _are_objects(value: Any) -> bool:
+    return (
+        isinstance(value, list) and all(isinstance(row, _Object) for row in value) and value != []
+    )
+
+
+def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:
+    """Read one JSON object a line; ``whole`` says why the text is not one JSON value."""
+    found: list[Any] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            found += [json.loads(line, object_pairs_hook=_Object)] if line.strip() else []
+        except (ValueError, RecursionError) as error:
+            if found:
+                raise Text2SqlError(
+                    f"{path}, line {number} is not JSON: {json_fault(error)}."
+                ) from error
+            raise Text2SqlError(
+                f"{path} is neither JSON nor JSON Lines: {json_fault(whole)}."
+            ) from whole
+    return found
+
+
+def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:
+    for position, row in enumerate(rows):
+        if not isinstance(row, _Object) or _get(row, _IDS) is None or not _has_sql(row):
+            raise Text2SqlError(
+                f"{path}: entry {position} (counting from 0) must be an object with a question_id "
+                f"and its SQL as predicted_sql{_fields(row)}."
+            )
+        yield _get(row, _IDS), _sql(row)
+
+
+def _fields(row: Any) -> str:
+    """Say what an entry has instead of what it must have."""
+    names = [str(name) for name in row][:8] if isinstance(row, _Object) else []
+    return f"; it has {', '.join(names)}" if names else f"; it is {kind_of(row)}"
+
+
+def _has_sql(row: _Object) -> bool:
+    return any(str(name).lower() in _SQL for name in row)
+
+
+def _sql(row: _Object) -> Any:
+    """Return the predicted SQL, null too: a gold query beside it never takes its place."""
+    lower = {name.lower(): value for name, value in row.items()}
+    return next((lower[name] for name in _SQL if name in lower), None)
+
+
+def _get(row: _Object, names: Sequence[str]) -> Any:
+    lower = {name.lower(): value for name, value in row.items()}
+    return next((lower[name] for name in names if lower.get(name) is not None), None)

@@ -1,0 +1,188 @@
+"""Scoring a file of predictions: run each, run each gold, compare, and sum up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from text2sql.evaluation.known_issues import Correction
+from text2sql.evaluation.parts import gold_part
+from text2sql.evaluation.statistics import wilson
+from text2sql.judge.known_results import KnownResults, execute_known
+from text2sql.judge.verdicts import (
+    NOTHING_SUBMITTED,
+    GoldResult,
+    Rule,
+    Verdict,
+    gold_result,
+    verdict_of,
+)
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
+
+_TOLD = (Verdict.MATCH, Verdict.WRONG, Verdict.NO_SUBMISSION)
+"""Verdicts that say all there is to say."""
+
+
+@dataclass(frozen=True)
+class ScoredPrediction:
+    """One question's verdict; ``error`` says what failed where it did, or could not be judged."""
+
+    question: Question
+    verdict: Verdict
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class PredictionScores:
+    """The verdicts in the order of the questions.
+
+    A question without a prediction counts as not matched. One whose verdict is
+    ``infrastructure`` says nothing about its prediction and is left out of the accuracy.
+    ``golds`` are the questions' gold results. ``corrected`` are the verdicts by the known
+    issues, without flagged questions; None where no issues were given.
+    """
+
+    rule: Rule
+    scored: tuple[ScoredPrediction, ...]
+    golds: tuple[GoldResult, ...] = field(default=(), compare=False)
+    corrected: tuple[ScoredPrediction, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain JSON values; accuracies are shares between 0 and 1."""
+        return {
+            "rule": self.rule,
+            **_share(self.scored),
+            **({} if self.corrected is None else {"corrected": _share(self.corrected)}),
+            **self._by_gold(),
+            "by_difficulty": self._by(lambda question: question.difficulty or "unknown"),
+            "by_database": self._by(lambda question: question.db_id),
+            "verdicts": [
+                {"question_id": question_id(item.question), "verdict": item.verdict.value}
+                | ({"error": item.error} if item.error else {})
+                for item in self.scored
+            ],
+        }
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The accuracy's 95 % interval (Wilson's) over the questions with a verdict."""
+        return _interval(self.scored)
+
+    def _by_gold(self) -> dict[str, Any]:
+        """Return the questions apart whose gold returns no row or fails, where there are any."""
+        empty = {gold.key for gold in self.golds if gold.empty}
+        failing = {gold.key for gold in self.golds if gold.failing}
+        parts = self._by(lambda question: gold_part(question.key, empty, failing))
+        return {"by_gold": parts} if empty or failing else {}
+
+    def _by(self, part: Callable[[Question], str]) -> dict[str, Any]:
+        parts: dict[str, list[ScoredPrediction]] = {}
+        for item in self.scored:
+            parts.setdefault(part(item.question), []).append(item)
+        return {name: _share(items) for name, items in parts.items()}
+
+
+def _share(scored: Sequence[ScoredPrediction]) -> dict[str, Any]:
+    """Return accuracy, count and interval; where some could not be judged, how many were."""
+    judged = sum(item.verdict is not Verdict.INFRASTRUCTURE for item in scored)
+    partial = {} if judged == len(scored) else {"judged": judged}
+    counted = {"execution_accuracy": accuracy(scored), "count": len(scored)} | partial
+    return counted | {"interval": list(_interval(scored))}
+
+
+def _interval(scored: Sequence[ScoredPrediction]) -> tuple[float, float]:
+    verdicts = [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
+    return wilson(verdicts.count(Verdict.MATCH), len(verdicts))
+
+
+def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
+    """Return the share of matches among the questions with a verdict; None without any."""
+    verdicts = [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
+    return verdicts.count(Verdict.MATCH) / len(verdicts) if verdicts else None
+
+
+def question_id(question: Question) -> int | str:
+    """Return the id as the questions file has it: a number where it is written like one."""
+    identity = question.key.split("/", 1)[-1]
+    return int(identity) if _NUMBER.fullmatch(identity) else identity
+
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+
+
+def score_predictions(
+    questions: Sequence[Question],
+    predictions: Mapping[str, str],
+    sandbox: Sandbox,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    rule: Rule = "official",
+    known: KnownResults | None = None,
+    corrections: Mapping[str, Correction] | None = None,
+) -> PredictionScores:
+    """Judge ``predictions`` (SQL by question key) with all of the sandbox's workers.
+
+    Predictions are run as they are written, fences and all, as the official evaluator does.
+    ``limits`` hold for a prediction and for its gold query each. Equal queries run once, and
+    those that are ``known`` not at all. With ``corrections`` (by question key, already run)
+    the corrected verdicts stand beside the official ones. Raises Text2SqlError when a database
+    cannot be read at all.
+    """
+    return score_many(questions, [predictions], sandbox, limits, rule, known, corrections)[0]
+
+
+def score_many(
+    questions: Sequence[Question],
+    files: Sequence[Mapping[str, str]],
+    sandbox: Sandbox,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    rule: Rule = "official",
+    known: KnownResults | None = None,
+    corrections: Mapping[str, Correction] | None = None,
+) -> list[PredictionScores]:
+    """Do what ``score_predictions`` does for the predictions of several models at once."""
+    texts = [[cut_suffix(sql.get(question.key)) for question in questions] for sql in files]
+    golds = [(question.database, question.sql) for question in questions]
+    submitted = [
+        (q.database, text) for row in texts for q, text in zip(questions, row, strict=True) if text
+    ]
+    results = execute_known([*golds, *submitted], sandbox, limits, known)
+    judged = [gold_result(q.key, result) for q, result in zip(questions, results, strict=False)]
+    answers = iter(results[len(golds) :])
+    scores = []
+    for row in texts:
+        ran = [next(answers) if text else NOTHING_SUBMITTED for text in row]
+        scores.append(_judge(questions, ran, judged, rule, corrections))
+    return scores
+
+
+def _judge(
+    questions: Sequence[Question],
+    results: Sequence[QueryResult],
+    golds: Sequence[GoldResult],
+    rule: Rule,
+    corrections: Mapping[str, Correction] | None,
+) -> PredictionScores:
+    """Judge the results of one model's predictions, one a question."""
+    scored, corrected = [], []
+    for question, result, gold in zip(questions, results, golds, strict=True):
+        scored.append(_scored(question, result, gold, rule))
+        correction = (corrections or {}).get(question.key)
+        accepted = correction.accepted(gold) if correction else (gold,)
+        if accepted:
+            verdicts = [verdict_of(result, one, rule) for one in accepted]
+            best = Verdict.MATCH if Verdict.MATCH in verdicts else verdicts[0]
+            corrected.append(ScoredPrediction(question, best))
+    checked = None if corrections is None else tuple(corrected)
+    return PredictionScores(rule, tuple(scored), tuple(golds), checked)
+
+
+def _scored(
+    question: Question, result: QueryResult, gold: GoldResult, rule: Rule
+) -> ScoredPrediction:
+    verdict = verdict_of(result, gold, rule)
+    failed = gold if result.status is Status.OK else result
+    error = "" if verdict in _TOLD else failed.error
+    return ScoredPrediction(question, verdict, error)

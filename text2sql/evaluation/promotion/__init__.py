@@ -1,0 +1,1 @@
+"""The champion: which policy answers, why, and how that changes."""

@@ -1,0 +1,184 @@
+"""A training run as a candidate for champion: what it is, what it scored, whom it is up against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.json_files import read_object
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.compare import run_folder
+from text2sql.evaluation.held_out import require_selection
+from text2sql.evaluation.promotion.champion import ADOPTED_RUN
+from text2sql.evaluation.scores import TRAINED, Outcomes, Scores
+
+RIVALS = "rivals.json"
+"""What other policies answered greedily, by their revisions, in the folder of an evaluation."""
+SETTING = "greedy"
+"""What promotion looks at: one reply at temperature 0 to every dev question."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A training run's policy with its evaluation.
+
+    ``outcomes`` say of each dev question whether the greedy reply was right; ``dataset`` and
+    ``prompt_revision`` name what was asked, and how.
+    """
+
+    training_run: str
+    policy: str
+    revision: str
+    base_revision: str
+    scores: Scores
+    outcomes: Outcomes
+
+    @property
+    def dataset(self) -> str:
+        """The fingerprint of the dataset that it was evaluated on."""
+        return self.scores.provenance.get("dataset", "")
+
+    @property
+    def prompt_revision(self) -> str:
+        """The revision of the prompts that it was evaluated with."""
+        return self.scores.provenance.get("prompt_revision", "")
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what a champion's record says of it."""
+        shown = [one for one in self.scores.scores if (one.policy, one.part) == (TRAINED, "all")]
+        return {
+            "policy": self.policy,
+            "revision": self.revision,
+            "training_run": self.training_run,
+            "base_revision": self.base_revision,
+            "dataset": self.dataset,
+            "prompt_revision": self.prompt_revision,
+            "greedy": str(self.scores.find(TRAINED, SETTING)),
+            "scores": {one.setting: str(one) for one in shown},
+            "outcomes": self.outcomes,
+        }
+
+
+def read_candidate(root: Path, run: str) -> Candidate:
+    """Read a training run's policy and evaluation below an artifact root.
+
+    Raises Text2SqlError where it was not trained or not evaluated, where a file cannot be read,
+    where the evaluation is of other weights than those that the run has now, and where it is of
+    a split that is held out.
+    """
+    folder = run_folder(root, run)
+    training = _read(root / "training" / run / "training.json", "grpo_policy")
+    try:
+        scores = Scores.from_dict(_read(folder / "scores.json"))
+        outcomes = _read(folder / "outcomes.json")[SETTING]
+        policy, revision = str(training["policy"]), str(training["policy_revision"])
+        base, evaluated = str(training["base_revision"]), scores.revisions[TRAINED]
+    except (KeyError, TypeError) as error:
+        raise Text2SqlError(
+            f"The files of the training run {run} lack {error}: materialize grpo_policy and "
+            "dev_scores for it again."
+        ) from error
+    if evaluated != revision:
+        raise Text2SqlError(
+            f"The scores of the training run {run} are of other weights ({evaluated}) than it has "
+            f"now ({revision}): materialize dev_rollouts and dev_scores for it again."
+        )
+    require_selection(root, scores.split, scores.provenance.get("dataset", ""))
+    return Candidate(run, policy, revision, base, scores, outcomes)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """The champion as a candidate is compared with it: on what it was evaluated, with what."""
+
+    training_run: str
+    policy: str
+    revision: str
+    dataset: str
+    prompt_revision: str
+    outcomes: Outcomes
+
+    @property
+    def name(self) -> str:
+        """What sentences call it: by its training run, or by where it is if it was adopted."""
+        if self.training_run == ADOPTED_RUN:
+            return f"the adopted champion {self.policy}"
+        return f"the champion {self.training_run}"
+
+    def differs(self, candidate: Candidate) -> str:
+        """Say why the two evaluations cannot be compared; empty where they can."""
+        parts = (
+            ("dataset", self.dataset, candidate.dataset),
+            ("prompts", self.prompt_revision, candidate.prompt_revision),
+        )
+        return " and ".join(
+            f"{name} {mine or 'unknown'} and not {its or 'unknown'}"
+            for name, mine, its in parts
+            if mine != its or not mine
+        )
+
+
+def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> Rival | None:
+    """Return the champion as the candidate's rival, None where there is no champion.
+
+    It is taken as it was promoted. Where that was on another dataset or with other prompts, or
+    nobody evaluated it, what counts is what it answered when the candidate was evaluated, as the
+    base or beside it; else a newer evaluation of its training run. Its weights must be the same.
+    """
+    if not champion:
+        return None
+    promoted = Rival(
+        champion["training_run"],
+        champion["policy"],
+        champion["revision"],
+        champion.get("dataset", ""),
+        champion.get("prompt_revision", ""),
+        champion.get("outcomes", {}),
+    )
+    if promoted.differs(candidate):
+        for find in (_asked_beside, _evaluated_again):
+            found = find(root, promoted, candidate)
+            if found and not found.differs(candidate):
+                return found
+    return promoted
+
+
+def _asked_beside(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
+    """Return what the champion answered when the candidate was evaluated."""
+    file = run_folder(root, candidate.training_run) / RIVALS
+    found = (_read(file) if file.is_file() else {}).get(promoted.revision)
+    if found is None:
+        return None
+    try:
+        prompts, outcomes = str(found["prompt_revision"]), dict(found[SETTING])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Text2SqlError(
+            f"{file} makes no sense ({error}): materialize dev_scores for it again."
+        ) from error
+    return replace(promoted, dataset=candidate.dataset, prompt_revision=prompts, outcomes=outcomes)
+
+
+def _evaluated_again(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
+    """Return a newer evaluation of the champion's training run."""
+    try:
+        now = read_candidate(root, promoted.training_run)
+    except Text2SqlError:
+        return None  # the run's files are gone or spoilt: what was promoted stays what is known
+    if now.revision != promoted.revision:
+        return None
+    return replace(
+        promoted,
+        dataset=now.dataset,
+        prompt_revision=now.prompt_revision,
+        outcomes=now.outcomes,
+    )
+
+
+def _read(file: Path, asset: str = "dev_scores") -> dict[str, Any]:
+    if not file.exists():
+        raise Text2SqlError(
+            f"There is no {file}: materialize {asset} for the training run {file.parent.name}."
+        )
+    return read_object(file, f"Materialize {asset} for it again.")

@@ -1,0 +1,147 @@
+"""Everything that a report shows, as plain JSON values, put together from scores and rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from text2sql.evaluation.failures.classes import classify, count_classes
+from text2sql.evaluation.failures.effort import effort, tool_use
+from text2sql.evaluation.failures.examples import choose, transcript
+from text2sql.evaluation.report.reference import is_bird_dev
+from text2sql.evaluation.rule_scores import RuleResults
+from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
+from text2sql.judge.verdicts import Verdict
+from text2sql.questions import Question
+from text2sql.rollouts.located import LocatedRollouts, whole_rows
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One policy's rollouts and where they lie: one greedy a question, and sampled ones.
+
+    ``single_turn`` are the greedy ones without tools.
+    """
+
+    name: str
+    greedy: LocatedRollouts
+    sampled: LocatedRollouts
+    single_turn: LocatedRollouts = field(default_factory=LocatedRollouts)
+
+    @property
+    def sets(self) -> dict[str, LocatedRollouts]:
+        """The rollouts by the name of their set."""
+        return {"greedy": self.greedy, "sampled": self.sampled, SINGLE_TURN: self.single_turn}
+
+
+@dataclass(frozen=True)
+class Before:
+    """The champion that the trained policy is compared with, and which questions differ."""
+
+    training_run: str
+    comparison: Comparison
+    gained: Sequence[str]
+    lost: Sequence[str]
+
+
+def details_of(
+    run: str,
+    questions: Sequence[Question],
+    scores: Scores,
+    policies: Sequence[Evaluated],
+    root: Path,
+    before: Before | None = None,
+    rules: RuleResults | None = None,
+) -> dict[str, Any]:
+    """Return what the report of a training run shows.
+
+    ``policies`` are the base and the trained one; places are named below ``root``. ``rules`` are
+    what the other rules give, where they were looked at.
+    """
+    asked = {question.key: question for question in questions}
+    classes = {policy.name: classify(policy.greedy.rollouts, asked) for policy in policies}
+    rows = [_question_row(question) for question in questions]
+    for policy in policies:
+        _add_answers(rows, policy, classes[policy.name], root)
+    return {
+        "run": run,
+        "same_as_published": is_bird_dev(questions),
+        "scores": scores.to_dict(),
+        "classes": {policy.name: _counts(policy, classes[policy.name]) for policy in policies},
+        "effort": {policy.name: _effort(policy) for policy in policies},
+        "questions": rows,
+        "examples": _examples(policies[1], rows, classes[TRAINED], root),
+        "before": asdict(before) if before else None,
+        "rules": {"changed": rules.changed, "timed_runs": rules.repeats} if rules else None,
+    }
+
+
+def _question_row(question: Question) -> dict[str, Any]:
+    return {
+        "key": question.key,
+        "db_id": question.db_id,
+        "difficulty": question.difficulty,
+        "subset": question.subset,
+        "question": question.question,
+        "evidence": question.evidence,
+        "gold": question.sql,
+    }
+
+
+def _add_answers(
+    rows: Sequence[dict[str, Any]],
+    policy: Evaluated,
+    classes: Mapping[str, Sequence[str]],
+    root: Path,
+) -> None:
+    """Add to each question what a policy answered; ``solved`` counts its matching samples."""
+    greedy = {one.rollout.key: one for one in policy.greedy}
+    sampled: dict[str, list[bool]] = {}
+    for rollout in policy.sampled.rollouts:
+        if rollout.valid:
+            sampled.setdefault(rollout.key, []).append(rollout.verdict == Verdict.MATCH)
+    for row in rows:
+        found = greedy.get(row["key"])
+        samples = sampled.get(row["key"], [])
+        row[policy.name] = {
+            "verdict": found.rollout.verdict if found else "missing",
+            "sql": (found.rollout.sql if found else "") or "",
+            "error": found.rollout.error if found else "",
+            "place": found.place.below(root) if found else "",
+            "classes": list(classes.get(row["key"], ())),
+            "solved": sum(samples),
+            "samples": len(samples),
+        }
+
+
+def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
+    return [asdict(count) for count in count_classes(classes, verdicts)]
+
+
+def _effort(policy: Evaluated) -> dict[str, Any]:
+    rows = (row for _, row in whole_rows([one.place for one in policy.greedy]))
+    found: dict[str, Any] = {
+        name: effort(one for one in located.rollouts if one.valid)
+        for name, located in policy.sets.items()
+    }
+    return found | {"tools": tool_use(rows)}
+
+
+def _examples(
+    policy: Evaluated,
+    rows: Sequence[Mapping[str, Any]],
+    classes: Mapping[str, Sequence[str]],
+    root: Path,
+) -> list[dict[str, Any]]:
+    """Return failed rollouts with transcripts; those that the base got right come first."""
+    lost = {row["key"] for row in rows if row[BASE]["verdict"] == Verdict.MATCH}
+    chosen = choose(classes, lost)
+    places = {one.place: one.rollout.key for one in policy.greedy if one.rollout.key in chosen}
+    found = {
+        places[place]: {"place": place.below(root), "transcript": transcript(row["messages"])}
+        for place, row in whole_rows(places)
+    }
+    return [{"key": key} | found[key] for key in chosen]

@@ -1,0 +1,55 @@
+"""Numbers as sentences: what a difference means, and what it does not."""
+
+from __future__ import annotations
+
+from text2sql.common.counting import counted
+from text2sql.evaluation.promotion.champion import ADOPTED_RUN
+from text2sql.evaluation.scores import Comparison, Score
+from text2sql.evaluation.statistics import p_equals
+
+SIGNIFICANT = 0.05
+
+
+def inside_noise(comparison: Comparison) -> bool:
+    """Whether a difference is as well explained by chance (McNemar's exact test, p >= 0.05)."""
+    return comparison.p >= SIGNIFICANT
+
+
+def difference(comparison: Comparison, than: str) -> str:
+    """Say whether the second policy is better than the first, and how sure that is."""
+    won, lost, n = comparison.won, comparison.lost, comparison.n
+    if not n:
+        return f"Not comparable with {than}: no question was answered by both."
+    counts = f"{won} gained, {lost} lost of {counted(n, 'question')}"
+    counts += f" (McNemar exact, {p_equals(comparison.p)})"
+    if not won + lost:
+        return f"No question is answered differently than by {than} (n = {n})."
+    if inside_noise(comparison):
+        return f"The difference to {than} is inside the noise: {counts}."
+    return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
+
+
+def evaluated_name(training_run: str) -> str:
+    """Name whose evaluation it is: that of a training run, or of a champion that was adopted."""
+    if training_run == ADOPTED_RUN:
+        return "the adopted champion"
+    return f"the training run {training_run}"
+
+
+def champion_name(training_run: str) -> str:
+    """Name the champion before, by its training run where it has one."""
+    if training_run == ADOPTED_RUN:
+        return "the adopted champion"
+    return f"the champion (run {training_run})"
+
+
+def percent(share: float) -> str:
+    """Write a share in percent with one decimal."""
+    return f"{100 * share:.1f} %"
+
+
+def interval(score: Score) -> str:
+    """Write a score with its interval and n."""
+    return (
+        f"{percent(score.value)} [{100 * score.low:.1f}, {100 * score.high:.1f}], n = {score.n:,}"
+    )

@@ -1,0 +1,134 @@
+"""The greedy answers of policies by the other rules, beside the official number.
+
+Rollouts keep no rows, so the queries run again: equal ones on a question once. What cannot match
+(errors, writes, time-outs) is not run and counts 0 everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from text2sql.evaluation.parts import RULE
+from text2sql.evaluation.predictions.writing import submitted_sql
+from text2sql.evaluation.scores import Score
+from text2sql.evaluation.statistics import Proportion, mean_interval
+from text2sql.judge import timing as efficiency
+from text2sql.judge.rules import DEFINITIONS as RULE_DEFINITIONS
+from text2sql.judge.rules import Values, rule_values
+from text2sql.judge.verdicts import Verdict
+from text2sql.questions import Question
+from text2sql.rollouts.store import Rollout
+from text2sql.sandbox import Limits, Sandbox
+
+DEFINITIONS = RULE_DEFINITIONS | efficiency.DEFINITIONS
+_RAN = (Verdict.MATCH, Verdict.WRONG)
+_SHARES = ("official", "multiset", "ordered")
+
+
+@dataclass(frozen=True)
+class RuleScore:
+    """A rule's mean over ``n`` questions; ``low`` and ``high`` end its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def score_rules(values: Values) -> dict[str, RuleScore]:
+    """Return the mean of every rule over the questions that have a value.
+
+    Shares of right questions have Wilson's interval, means of marks between (Soft-F1, VES,
+    R-VES) the normal one.
+    """
+    found: dict[str, list[float]] = {}
+    for row in values.values():
+        for rule, value in row.items():
+            found.setdefault(rule, []).append(value)
+    return {rule: _rule_score(rule, found[rule]) for rule in DEFINITIONS if rule in found}
+
+
+def _rule_score(rule: str, values: Sequence[float]) -> RuleScore:
+    most = efficiency.MOST.get(rule, max(1.0, *values))
+    low, high = (
+        Proportion(int(sum(values)), len(values)).interval
+        if rule in _SHARES
+        else mean_interval(values, most)
+    )
+    return RuleScore(fmean(values), low, high, len(values))
+
+
+@dataclass(frozen=True)
+class RuleResults:
+    """What the rules give, by policy and question key.
+
+    ``changed`` names the questions whose stored verdict the second run does not confirm: their
+    queries depend on time or chance. ``repeats`` counts the timed runs, 0 where none were made.
+    """
+
+    values: Mapping[str, Values]
+    changed: Mapping[str, Sequence[str]]
+    repeats: int = 0
+
+    def scores(self) -> list[Score]:
+        """Return each rule's mean with its 95 % interval over the questions."""
+        return [
+            Score(policy, "greedy", RULE, rule, one.value, one.low, one.high, one.n)
+            for policy, values in self.values.items()
+            for rule, one in score_rules(values).items()
+        ]
+
+
+def measure_rules(
+    questions: Sequence[Question],
+    greedy: Mapping[str, Sequence[Rollout]],
+    sandbox: Sandbox,
+    repeats: int = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+) -> RuleResults:
+    """Judge policies' greedy rollouts by every rule; with ``repeats`` also by their time.
+
+    Rollouts that the infrastructure spoilt have no values. Raises Text2SqlError when a database
+    cannot be read at all.
+    """
+    answers = {name: _answers(rollouts) for name, rollouts in greedy.items()}
+    found = rule_values(questions, list(answers.values()), sandbox, limits)
+    values = {
+        name: _of_valid(one, rollouts)
+        for (name, rollouts), one in zip(greedy.items(), found, strict=True)
+    }
+    changed = {name: _changed(values[name], rollouts) for name, rollouts in greedy.items()}
+    if repeats:
+        for name, rows in values.items():
+            _add_efficiency(rows, questions, answers[name], repeats, limits)
+    return RuleResults(values, changed, repeats)
+
+
+def _answers(rollouts: Sequence[Rollout]) -> dict[str, str]:
+    return submitted_sql(one for one in rollouts if one.verdict in _RAN)
+
+
+def _of_valid(values: Values, rollouts: Sequence[Rollout]) -> Values:
+    valid = {rollout.key for rollout in rollouts if rollout.valid}
+    return {key: row for key, row in values.items() if key in valid and row}
+
+
+def _changed(values: Values, rollouts: Sequence[Rollout]) -> list[str]:
+    right = {one.key: one.verdict == Verdict.MATCH for one in rollouts if one.verdict in _RAN}
+    return [key for key, row in values.items() if bool(row["official"]) != right.get(key, False)]
+
+
+def _add_efficiency(
+    values: Values,
+    questions: Sequence[Question],
+    answers: Mapping[str, str],
+    repeats: int,
+    limits: Limits,
+) -> None:
+    valid = [question for question in questions if question.key in values]
+    matched = {key for key, row in values.items() if row["official"]}
+    timed = efficiency.efficiency_values(valid, answers, matched, repeats, limits)
+    for key, row in timed.items():
+        values[key] |= row

@@ -1,0 +1,157 @@
+"""What an evaluation says: scores with their intervals, comparisons, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from text2sql.common.counting import counted
+from text2sql.evaluation.statistics import mcnemar
+from text2sql.evaluation.vote_curve import Curve
+
+Outcomes = dict[str, float]
+"""Question key to 1.0 (right), 0.0 (wrong), or a share in between (mean@k)."""
+
+BASE, TRAINED = "base", "trained"
+DEVELOPMENT = "development metric: the same questions decide whether a policy is promoted"
+SINGLE_TURN = "single-turn"
+"""The setting without tools: the schema in the prompt, one greedy reply, no repair."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number: a policy's share of right answers in one setting on one part of a split.
+
+    ``part`` is one of ``parts.PARTS``, ``name`` says which one; ``low`` and ``high`` end
+    its 95 % interval; ``n`` counts questions. ``corrected`` is judged by the known issues'
+    gold queries, without flagged questions; everything else is official.
+    """
+
+    policy: str
+    setting: str
+    part: str
+    name: str
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        """Show percent, interval and n: ``63.4 [61.0, 65.8] n=1534``."""
+        low, high = 100 * self.low, 100 * self.high
+        return f"{100 * self.value:.1f} [{low:.1f}, {high:.1f}] n={self.n}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The trained policy against the base on the same questions; ``p`` is McNemar's, exact."""
+
+    setting: str
+    part: str
+    name: str
+    won: int
+    lost: int
+    n: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Everything that one evaluation says.
+
+    ``questions`` counts the split's questions, answered or not; ``verdicts`` counts the greedy
+    rollouts' verdicts; ``write_rate`` is the share of the agent's rollouts (greedy and sampled)
+    that tried to write; ``missing`` counts questions without a valid result in a setting that
+    they were asked in. ``strong`` is the reward strength from which a question is strong, None
+    where strength was not looked at; ``issues`` counts the split's known issues by kind.
+    ``curves`` are voting and pass at every k up to ``k``, for the whole split, its difficulties
+    and its databases. ``infrastructure`` is the share of rollouts that the infrastructure spoilt.
+    """
+
+    k: int
+    questions: int
+    revisions: dict[str, str]
+    scores: list[Score]
+    comparisons: list[Comparison]
+    verdicts: dict[str, dict[str, int]]
+    write_rate: dict[str, float]
+    missing: dict[str, int]
+    provenance: dict[str, str] = field(default_factory=dict)
+    strong: float | None = None
+    issues: dict[str, int] = field(default_factory=dict)
+    curves: list[Curve] = field(default_factory=list)
+    infrastructure: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """What the numbers are for: what else their questions decide, or that they are held out."""
+        return self.provenance.get("metric", DEVELOPMENT)
+
+    @property
+    def split(self) -> str:
+        """The split whose questions were asked."""
+        return self.provenance.get("split", "dev")
+
+    @property
+    def notes(self) -> list[str]:
+        """What has to be known of the base before the two are compared."""
+        found = []
+        if len(self.revisions) > len(set(self.revisions.values())):
+            found.append(
+                f"Base and trained are the same weights (revision {self.revisions[BASE]}): what "
+                "stands there twice is one policy."
+            )
+        if other := self.provenance.get("trained_from"):
+            found.append(
+                f"The run was trained from another policy (revision {other}) than the base that is "
+                f"shown (revision {self.revisions[BASE]})."
+            )
+        if prompts := self.provenance.get("base_prompt_revision"):
+            found.append(
+                f"The base was asked with other prompts (revision {prompts}) than the trained "
+                "policy, each as its agent settings say."
+            )
+        return found
+
+    def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
+        """Return one score, None where there is none."""
+        wanted = (policy, setting, part, name)
+        for score in self.scores:
+            if (score.policy, score.setting, score.part, score.name) == wanted:
+                return score
+        return None
+
+    def partial(self, policy: str, setting: str) -> str:
+        """Say that a setting lacks some of the questions; empty where it has them all."""
+        score = self.find(policy, setting)
+        if score is None or score.n == self.questions:
+            return ""
+        return f"partial: {score.n} of {counted(self.questions, 'question')}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Scores:
+        """Read what ``to_dict`` wrote."""
+        scores = [Score(**score) for score in row["scores"]]
+        comparisons = [Comparison(**comparison) for comparison in row["comparisons"]]
+        curves = [Curve.from_dict(found) for found in row.get("curves", ())]
+        return cls(**{**row, "scores": scores, "comparisons": comparisons, "curves": curves})
+
+
+def compare(
+    setting: str,
+    part: str,
+    name: str,
+    before: Outcomes,
+    after: Outcomes,
+    keys: Iterable[str],
+) -> Comparison:
+    """Count the questions that ``after`` wins and loses against ``before``."""
+    pairs = [(before[key], after[key]) for key in keys if key in before and key in after]
+    won = sum(new > old for old, new in pairs)
+    lost = sum(new < old for old, new in pairs)
+    return Comparison(setting, part, name, won, lost, len(pairs), mcnemar(won, lost))

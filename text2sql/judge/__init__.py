@@ -1,0 +1,1 @@
+"""Whether a submission is right: results compared, verdicts, rewards, votes and reward strength."""

@@ -1,0 +1,188 @@
+"""Where a part of a query stands: its sources, and what becomes of its rows.
+
+Everything here errs towards no: where a query does not show something, it is not claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from text2sql.judge.strength.keys import ColumnName, Keys
+
+Node = exp.Expr
+
+
+def sources(select: exp.Select) -> dict[str, str]:
+    """Return the sources of a SELECT: alias to table, empty for a subquery or a CTE."""
+    origin = select.args.get("from_")
+    nodes = [origin] if origin else []
+    common = {cte.alias.lower() for cte in _root(select).find_all(exp.CTE)}
+    found = {}
+    for node in [*nodes, *select.args.get("joins", ())]:
+        this = node.this
+        name = this.name.lower() if isinstance(this, exp.Table) else ""
+        found[this.alias_or_name.lower()] = "" if name in common else name
+    return found
+
+
+def _root(node: Node) -> Node:
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
+def source_of(column: Node, keys: Keys) -> tuple[exp.Select, str] | None:
+    """Return the SELECT and the alias that a column belongs to, None where that is not sure.
+
+    A name in double quotes that no source has is a text to SQLite, and has no source here.
+    """
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        found = sources(select)
+        wanted, name = column.text("table").lower(), column.name.lower()
+        for alias, table in found.items():
+            if alias == wanted or (not wanted and name in keys.columns.get(table, ())):
+                return select, alias
+        select = select.find_ancestor(exp.Select)
+    return None
+
+
+def column_of(node: Node, keys: Keys) -> tuple[str, ColumnName] | None:
+    """Return a column's alias and its place in the schema, None where that is not sure."""
+    found = source_of(node, keys) if isinstance(node, exp.Column) else None
+    if found is None:
+        return None
+    select, alias = found
+    return alias, (sources(select)[alias], node.name.lower())
+
+
+def joins_sources(node: Node, keys: Keys) -> bool:
+    """Whether a condition is the equality that joins two sources."""
+    if not isinstance(node, exp.EQ):
+        return False
+    left, right = column_of(node.this, keys), column_of(node.expression, keys)
+    return left is not None and right is not None and left[0] != right[0]
+
+
+def conjuncts(condition: Node | None) -> Iterator[Node]:
+    """Yield the conditions that all must hold."""
+    if isinstance(condition, exp.And):
+        yield from conjuncts(condition.this)
+        yield from conjuncts(condition.expression)
+    elif isinstance(condition, exp.Paren):
+        yield from conjuncts(condition.this)
+    elif condition is not None:
+        yield condition
+
+
+def aggregates(select: exp.Select) -> list[exp.AggFunc]:
+    """Return the aggregates among the columns that a SELECT returns, without window functions."""
+    return [
+        node
+        for projection in select.expressions
+        for node in projection.find_all(exp.AggFunc)
+        if node.find_ancestor(exp.Select) is select and not isinstance(node.parent, exp.Window)
+    ]
+
+
+def returns_one_row(select: Node) -> bool:
+    """Whether a query aggregates all its rows into one."""
+    return (
+        isinstance(select, exp.Select) and not select.args.get("group") and bool(aggregates(select))
+    )
+
+
+def use_of(query: Node) -> str:
+    """Say what takes a query's rows.
+
+    ``result``: nothing in the statement. ``part``: a UNION, INTERSECT or EXCEPT. ``in`` and
+    ``exists``: that operator. ``source``: a SELECT, which reads the subquery or CTE. ``value``:
+    an expression, for which SQLite takes the first row.
+    """
+    node = query
+    while isinstance(node.parent, exp.Subquery | exp.Paren):
+        node = node.parent
+    parent = node.parent
+    if parent is None:
+        return "result"
+    if isinstance(parent, exp.SetOperation):
+        return "part"
+    if isinstance(parent, exp.In):
+        return "in"
+    if isinstance(parent, exp.Exists):
+        return "exists"
+    return "source" if isinstance(parent, exp.From | exp.Join | exp.CTE) else "value"
+
+
+def is_taken_as_a_set(query: Node) -> bool:
+    """Whether it makes no difference to the result, as a set, how often a query returns a row."""
+    use = use_of(query)
+    if use == "part":
+        parent = query.find_ancestor(exp.SetOperation)
+        return parent is not None and bool(
+            parent.args.get("distinct") or (_is_plain(parent) and is_taken_as_a_set(parent))
+        )
+    if use == "source":
+        others = [node for node in _root(query).find_all(exp.Query) if node is not query]
+        return all(_is_plain(node) for node in others)
+    return use in ("result", "in", "exists")
+
+
+def _is_plain(query: Node) -> bool:
+    """Whether a query neither counts its rows nor cuts them."""
+    if isinstance(query, exp.Subquery):
+        return True
+    if query.args.get("limit") or query.args.get("offset") or query.args.get("group"):
+        return False
+    return not any(query.find_all(exp.AggFunc, exp.Window, exp.Anonymous))
+
+
+def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
+    """Whether a SELECT cannot return a row twice, whatever its tables hold."""
+    columns = [projection.unalias() for projection in select.expressions]
+    group = select.args.get("group")
+    if returns_one_row(select) or not select.args.get("from_"):
+        return True
+    if group:
+        return bool(group.expressions) and all(key in columns for key in group.expressions)
+    outer = {j.this.alias_or_name.lower() for j in select.args.get("joins", ()) if j.side}
+    for column in columns:
+        found = column_of(column, keys)
+        if found and found[0] not in outer and found[1] in keys.unique & keys.filled:
+            return is_row_once(select, found[0], keys)
+    return False
+
+
+def is_row_once(select: exp.Select, alias: str, keys: Keys) -> bool:
+    """Whether the sources of a SELECT join each row of one of them with at most one of the others.
+
+    True where every other source is reached by an equality with a unique column of its own.
+    """
+    found = sources(select)
+    joins = select.args.get("joins", ())
+    if alias not in found or any(join.side in ("RIGHT", "FULL") for join in joins):
+        return False
+    equalities = list(_equalities(select, keys))
+    reached = {alias}
+    for _ in found:
+        for one, other in equalities:
+            if other[0] in reached and one[1] in keys.unique:
+                reached.add(one[0])
+    return reached == set(found)
+
+
+def _equalities(
+    select: exp.Select, keys: Keys
+) -> Iterator[tuple[tuple[str, ColumnName], tuple[str, ColumnName]]]:
+    """Yield both directions of each equality of columns that must hold."""
+    where = select.args.get("where")
+    conditions = [join.args.get("on") for join in select.args.get("joins", ())]
+    for condition in [*conditions, where.this if where else None]:
+        for node in conjuncts(condition):
+            if joins_sources(node, keys):
+                left, right = column_of(node.this, keys), column_of(node.expression, keys)
+                if left and right:
+                    yield left, right
+                    yield right, left

@@ -1,0 +1,1 @@
+"""Reading tool calls and thoughts out of the text that a model wrote."""

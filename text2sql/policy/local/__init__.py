@@ -1,0 +1,1 @@
+"""A model in this process, on the CPU or one GPU."""

@@ -1,0 +1,241 @@
+"""Continuous batching of conversations on a CPU, with a cache that is kept between turns.
+
+A conversation owns a row of the cache while a turn is written and keeps it for its next turn
+as long as there is room: then only the new tokens are fed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import torch
+
+from text2sql.policy.local.drawing import draw
+from text2sql.policy.local.row_cache import RowCache
+
+_FEED_WIDTH = 512  # prompt tokens of one row in one forward pass
+_SHARED = 16  # tokens that must be alike for a row to copy another's cache, or to wait for it
+_FEED_TOKENS = 4096  # prompt tokens of all rows in one forward pass
+
+
+@dataclass(eq=False)
+class Request:
+    """One turn to write: the conversation's tokens, how to sample, and what came of it.
+
+    ``reply`` has every token written; ``stopped`` says that the last one ends the turn.
+    ``reused`` counts the prompt tokens that were in the cache already.
+    """
+
+    prompt: list[int]
+    temperature: float
+    top_p: float
+    max_tokens: int
+    stream: Random
+    reply: list[int] = field(default_factory=list)
+    stopped: bool = False
+    cancelled: bool = False
+    reused: int = 0
+
+    @property
+    def text_tokens(self) -> list[int]:
+        """The reply without the token that ends it."""
+        return self.reply[:-1] if self.stopped else self.reply
+
+
+@dataclass(eq=False)
+class _Row:
+    """A row's bookkeeping: the tokens in the cache, those to feed next, and who uses it."""
+
+    cached: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    request: Request | None = None
+    prompt: list[int] = field(default_factory=list)
+    last_used: int = 0
+
+
+class Batch:
+    """The requests in progress on one model; ``step`` writes one token for each.
+
+    Not thread-safe: one thread owns it.
+    """
+
+    def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int) -> None:
+        self._stop = frozenset(stop_tokens)
+        self._max_rows = max_rows
+        self._queue: deque[Request] = deque()
+        self._rows: list[_Row] = []
+        self._cache = RowCache(model)
+        self._steps = 0
+
+    def add(self, request: Request) -> None:
+        """Queue a request; it is complete when ``step`` returns it."""
+        self._queue.append(request)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any request is queued or in progress."""
+        return bool(self._queue) or any(row.request for row in self._rows)
+
+    def step(self) -> list[Request]:
+        """Start what fits, write one token for every running request, return the finished."""
+        self._steps += 1
+        self._drop_cancelled()
+        self._admit()
+        with torch.no_grad():
+            self._feed_prompts()
+            self._close_gaps()
+            return self._write_tokens()
+
+    def _drop_cancelled(self) -> None:
+        self._queue = deque(request for request in self._queue if not request.cancelled)
+        for row in self._rows:
+            if row.request and row.request.cancelled:
+                row.request, row.waiting = None, []
+
+    def _admit(self) -> None:
+        """Give queued requests a row: first those whose conversation is cached."""
+        new: list[Request] = []
+        for request in self._queue:
+            row = self._own_row(request)
+            if row is None:
+                new.append(request)
+            else:
+                self._start(row, request)
+        self._queue.clear()
+        for request in new:
+            row = self._free_row()
+            if row is None:
+                self._queue.append(request)
+            else:
+                self._start(row, request)
+
+    def _own_row(self, request: Request) -> _Row | None:
+        """Find the idle row of this conversation: it agrees beyond the last turn's prompt."""
+        best, longest = None, 0
+        for row in self._rows:
+            told = len(row.prompt)
+            if row.request is None and request.prompt[:told] == row.prompt:
+                agreed = _agreement(row.cached, request.prompt)
+                if agreed > max(told, longest):
+                    best, longest = row, agreed
+        return best
+
+    def _free_row(self) -> _Row | None:
+        """Return a new row, or the one that has been idle longest."""
+        if len(self._rows) < self._max_rows:
+            self._rows.append(_Row())
+            return self._rows[-1]
+        idle = (row for row in self._rows if row.request is None)
+        return min(idle, key=lambda row: row.last_used, default=None)
+
+    def _start(self, row: _Row, request: Request) -> None:
+        # At least one token is fed: the logits behind it give the first token of the reply.
+        length = min(_agreement(row.cached, request.prompt), len(request.prompt) - 1)
+        row.request, row.prompt = request, request.prompt
+        self._set_cached(row, length)
+
+    def _set_cached(self, row: _Row, length: int) -> None:
+        """Note that the cache has the first ``length`` tokens of the row's prompt."""
+        row.cached, row.waiting = row.prompt[:length], row.prompt[length:]
+        if row.request:
+            row.request.reused = length
+
+    def _feed_prompts(self) -> None:
+        """Feed each new prompt but for its last token; what another row has is copied."""
+        while self._unread():
+            for index in self._unread():
+                self._copy_shared(index)
+            if unread := self._unread():
+                self._feed(self._chosen(unread))
+
+    def _unread(self) -> list[int]:
+        return [i for i, row in enumerate(self._rows) if len(row.waiting) > 1]
+
+    def _copy_shared(self, index: int) -> None:
+        """Copy the longest beginning of the row's prompt that any other row has fed already."""
+        row = self._rows[index]
+        head = row.prompt[: len(row.cached) + _SHARED]
+        lengths = [
+            _agreement(other.cached, row.prompt) if other.cached[: len(head)] == head else 0
+            for other in self._rows
+        ]
+        length = min(max(lengths), len(row.prompt) - 1)
+        if length > len(row.cached):
+            self._cache.copy(lengths.index(max(lengths)), index, length)
+            self._set_cached(row, length)
+
+    def _chosen(self, unread: list[int]) -> list[int]:
+        """Choose rows to feed at once, shortest first; of rows that begin alike only one."""
+        chosen: list[int] = []
+        for index in sorted(unread, key=lambda i: len(self._rows[i].waiting)):
+            row = self._rows[index]
+            width = min(_FEED_WIDTH, len(row.waiting) - 1)
+            if chosen and width * (len(chosen) + 1) > _FEED_TOKENS:
+                break
+            head = row.prompt[: len(row.cached) + _SHARED]
+            if not any(self._rows[i].prompt[: len(head)] == head for i in chosen):
+                chosen.append(index)
+        return chosen
+
+    def _feed(self, indices: list[int]) -> None:
+        rows = [self._rows[i] for i in indices]
+        parts = [row.waiting[: min(_FEED_WIDTH, len(row.waiting) - 1)] for row in rows]
+        self._cache.forward(indices, [len(row.cached) for row in rows], parts)
+        for row, part in zip(rows, parts, strict=True):
+            row.cached += part
+            del row.waiting[: len(part)]
+
+    def _close_gaps(self) -> None:
+        """Move running rows forward where a step would compute too many idle ones."""
+        running = [i for i, row in enumerate(self._rows) if row.request]
+        count = len(running)
+        if not running or running[-1] < count + count // 2:
+            return
+        idle = [i for i in range(count) if not self._rows[i].request]
+        behind = [i for i in running if i >= count]
+        for i, j in zip(idle, behind, strict=True):
+            self._rows[i], self._rows[j] = self._rows[j], self._rows[i]
+        self._cache.swap(idle, behind)
+
+    def _write_tokens(self) -> list[Request]:
+        """Feed one token of each running row and draw its next; idle rows between go along."""
+        running = [(i, row.request) for i, row in enumerate(self._rows) if row.request]
+        if not running:
+            return []
+        rows = self._rows[: running[-1][0] + 1]
+        logits = self._cache.forward(
+            list(range(len(rows))),
+            [len(row.cached) for row in rows],
+            [row.waiting or [0] for row in rows],
+        )
+        requests = [request for _, request in running]
+        tokens = draw(logits[[i for i, _ in running]], requests)
+        for (index, _), token in zip(running, tokens, strict=True):
+            self._advance(rows[index], token)
+        return [request for index, request in running if rows[index].request is None]
+
+    def _advance(self, row: _Row, token: int) -> None:
+        """Take a token into the row's reply; free the row when the reply is complete."""
+        request = row.request
+        assert request is not None
+        row.cached += row.waiting
+        row.waiting = [token]
+        request.reply.append(token)
+        request.stopped = token in self._stop
+        if request.stopped or len(request.reply) >= request.max_tokens:
+            row.request, row.waiting, row.last_used = None, [], self._steps
+
+
+def _agreement(a: list[int], b: list[int]) -> int:
+    """Return how many leading tokens two sequences share."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if a[:middle] == b[:middle] else (low, middle)
+    return low

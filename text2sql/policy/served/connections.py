@@ -1,0 +1,197 @@
+"""HTTP to policy servers: connections that stay open, bounded answers, one kind of failure."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import http.client
+import io
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from text2sql.common.http import NoRedirects
+from text2sql.errors import Text2SqlError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_CONNECT_SECONDS = 10.0
+_KEEP_SECONDS = 4.0
+"""Idle connections close before uvicorn, which vLLM runs on, hangs up on them after 5 s."""
+
+_SECRET_CHARS = 8  # a shorter key, such as EMPTY, is none, and may be a word of any answer
+
+MOST_BYTES = 64 << 20
+"""A longer answer is no chat completion."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer; the names of its headers are in lower case."""
+
+    status: int
+    content: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class NoAnswer(Exception):
+    """No whole answer came: nobody there, hung up, garbled, late or endless."""
+
+
+class Connections:
+    """Sends requests from any number of event loops, each with connections of its own."""
+
+    def __init__(self, api_key: str) -> None:
+        self._key = api_key.strip()
+        self._headers = {"Content-Type": "application/json", **authorization(api_key)}
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        self._proxies: dict[str, str | None] = {}
+
+    async def post(self, url: str, body: bytes, seconds: float) -> Answer:
+        """Send one request and return the answer, which must be whole within ``seconds``.
+
+        Redirects are not followed: a key must not travel to another server. Raises NoAnswer.
+        """
+        import aiohttp
+
+        session = await self._session()
+        if url not in self._proxies:
+            self._proxies[url] = proxy_for(url)
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                session.post(
+                    url, data=body, proxy=self._proxies[url], allow_redirects=False
+                ) as response,
+            ):
+                content = await _content(response)
+                return _answer(response.status, content, response.headers, self._key)
+        except aiohttp.ServerDisconnectedError as error:
+            raise NoAnswer("it hung up") from error
+        except aiohttp.ClientResponseError as error:
+            words = error.message.partition("\n")[0].rstrip(":")
+            raise NoAnswer(f"its answer is not proper HTTP ({words[:80]})") from error
+        except aiohttp.ClientError as error:
+            raise NoAnswer(_reason(error)) from error
+        except TimeoutError as error:
+            raise NoAnswer(f"no answer within {seconds:.3g} s") from error
+        except OSError as error:
+            raise NoAnswer(_reason(error)) from error
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    async def _session(self) -> aiohttp.ClientSession:
+        """Return this event loop's session; those of loops that ended are dropped."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            for ended in [other for other in self._sessions if other.is_closed()]:
+                await self._sessions.pop(ended).close()
+            self._sessions[loop] = _new_session(self._headers)
+        return self._sessions[loop]
+
+
+def _new_session(headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    import aiohttp
+
+    return aiohttp.ClientSession(
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+    )
+
+
+async def _content(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for part in response.content.iter_any():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise NoAnswer(f"the answer is longer than {MOST_BYTES >> 20} MB")
+        if content[-40:].rstrip().endswith(b"data: [DONE]"):
+            break  # some servers leave a stream open behind its end
+    return bytes(content)
+
+
+def _answer(status: int, content: bytes, headers: Any, key: str) -> Answer:
+    """Return an answer; one that is no reply does not tell the key, which would be logged."""
+    if len(key) >= _SECRET_CHARS and not (status == 200 and b'"choices"' in content):
+        content = content.replace(key.encode(), b"[key]")
+    return Answer(status, content, {name.lower(): value for name, value in headers.items()})
+
+
+def _unpacked(content: bytes, headers: Any) -> bytes:
+    """Undo the compression that a proxy may apply unasked. Raises OSError where it is broken."""
+    if headers.get("Content-Encoding", "").lower() != "gzip":
+        return content
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacking:
+        return unpacking.read(MOST_BYTES)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+
+
+def fetch(url: str, api_key: str, seconds: float) -> Answer:
+    """Get one page without an event loop; ``seconds`` bound each wait. Raises NoAnswer."""
+    headers = authorization(api_key)
+    proxy = proxy_for(url)
+    ways = urllib.request.ProxyHandler({urllib.parse.urlsplit(url).scheme: proxy} if proxy else {})
+    opener = urllib.request.build_opener(ways, NoRedirects())
+    try:
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=seconds) as found:
+            content = _unpacked(found.read(MOST_BYTES), found.headers)
+            return _answer(found.status, content, found.headers, api_key.strip())
+    except urllib.error.HTTPError as error:
+        return _answer(error.code, error.read(MOST_BYTES), error.headers, api_key.strip())
+    except urllib.error.URLError as error:
+        raise NoAnswer(str(error.reason)) from error
+    except (OSError, EOFError, zlib.error, http.client.HTTPException, ValueError) as error:
+        raise NoAnswer(_reason(error)) from error
+
+
+def authorization(api_key: str) -> dict[str, str]:
+    """Return the header that carries a key, none for no key.
+
+    Raises Text2SqlError for one that no header can carry, without telling it.
+    """
+    key = api_key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise Text2SqlError(
+            "The key for the policy server (TEXT2SQL_API_KEY) holds a line break or a character "
+            "outside ASCII; set it anew."
+        )
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def is_loopback(url: str) -> bool:
+    """Say whether a server runs on this machine, where no proxy belongs in between."""
+    host = urllib.parse.urlsplit(url).hostname or ""
+    return host in ("localhost", "0.0.0.0", "::", "::1") or host.startswith("127.")
+
+
+def proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment names for a server (HTTPS_PROXY, NO_PROXY, ...)."""
+    parts = urllib.parse.urlsplit(url)
+    if is_loopback(url) or urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    known = urllib.request.getproxies()
+    proxy = known.get(parts.scheme) or known.get("all")
+    if proxy and "://" not in proxy:
+        proxy = f"http://{proxy}"
+    if proxy and not proxy.startswith(("http://", "https://")):
+        proxy = re.sub(r"//.*@", "//", proxy)  # its password is not told
+        raise Text2SqlError(
+            f"The proxy {proxy!r} for {url} cannot be used: it must be an HTTP proxy; set "
+            "NO_PROXY to go without."
+        )
+    return proxy or None

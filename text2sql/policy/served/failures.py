@@ -1,0 +1,199 @@
+"""What a server's answer means: a chat completion, a failure that may pass, or one that stays."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.base import ContextOverflow
+from text2sql.policy.served.connections import Answer
+from text2sql.policy.served.streams import Broken, assembled, chunks_in
+
+# How servers say that a conversation is too long: OpenAI, vLLM, SGLang, llama.cpp, TGI,
+# TensorRT-LLM, Ollama, LiteLLM and the hosted models each have their own words.
+_OVERFLOW = re.compile(
+    r"""context[ _]?(?:length|size|window|limit) | remaining\scontext | exceed_context | n_ctx
+      | max(?:imum)?[ _](?:model|seq|sequence|prompt)[ _]len | sequence\slength
+      | maximum\s(?:(?:allowed|input|sequence|prompt)\s)+length | range\sof\sinput\slength
+      | (?:prompt|input|request|messages)\s(?:\([^)]*\)\s)?(?:(?:is|was|are)\s)?too\slong
+      | prompt\s(?:length\s.*\s)?exceeds | token\scount\sof\s\S+\sexceeds | input\stokens\sexceed
+      | inputs?\W?\stokens\s\+ | inputs?\W?\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
+      | input\stoken\scount | too\smany\s(?:input\s)?tokens | tokens\sin\srequest
+      | model\stoken\slimit | reduce\sthe\slength
+      | token\slimit\sexceeded | exceed\smax\smessage\stokens
+      | max_\w*tokens\W+(?:\S+\s)?must\sbe\s(?:at\sleast\s1|greater\sthan\s0)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# A limit on the rate is no limit on the length, whatever it counts.
+_BUSY = re.compile(
+    r"throttl|rate[ _-]?limit|\bper (?:second|minute|hour|day)|please wait|overload|again later",
+    re.IGNORECASE,
+)
+_NO_TOOLS = re.compile(
+    r"enable-auto-tool-choice|requires --jinja|support tool use"
+    r"|not support (?:tool|function|parameters: \[.tool)"
+)
+_PASSING = frozenset({408, 409, 424, 425, 429})  # 424: TGI and Bedrock, when the model failed
+_LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
+_READ_BYTES = 20_000
+_REASON_CHARS = 300
+
+
+class Retryable(Exception):
+    """A failure that may pass; ``after`` is the wait that the server asked for, in seconds."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+def completion_in(answer: Answer) -> Any:
+    """Return the JSON of a successful answer, in which a server may still report an error.
+
+    A stream, which some servers and proxies send unasked, is put together. Raises Retryable,
+    and ContextOverflow for a conversation that is too long.
+    """
+    try:
+        text = answer.content.decode("utf-8-sig")
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = _streamed(answer.content)
+        if found is None:
+            raise _no_json(answer.content) from error
+    if _is_failure(found):
+        raise _reported(answer.content)
+    return found
+
+
+def _streamed(content: bytes) -> Any:
+    """Return the completion in an event stream, None where there is no such stream."""
+    try:
+        chunks = chunks_in(content.decode("utf-8-sig"))
+        failed = next((chunk for chunk in chunks if _is_failure(chunk)), None)
+        if failed is not None:
+            raise _reported(json.dumps(failed).encode())
+        return assembled(chunks) if chunks else None
+    except UnicodeDecodeError:
+        return None
+    except Broken as error:
+        raise Retryable(str(error)) from error
+
+
+def _is_failure(found: Any) -> bool:
+    """Say whether JSON with which a server answered reports an error."""
+    if not isinstance(found, dict):
+        return False
+    bare = "choices" not in found and not {"message", "detail"}.isdisjoint(found)
+    return bool(found.get("error")) or found.get("object") == "error" or bare
+
+
+def _no_json(content: bytes) -> Exception:
+    """Return the exception that an answer means which is no JSON."""
+    if not content.strip():
+        return Retryable("the answer is empty")
+    text = content[:_READ_BYTES].decode("utf-8", errors="replace")
+    return Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}")
+
+
+def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
+    """Return the exception that an error answer means.
+
+    Before a server has ever answered (``proven``), a wrong key, model or address is the user's
+    to mend. Afterwards it is the server, or a proxy before it, that fails.
+    """
+    code, reason = answer.status, error_text(answer.content)
+    if code not in (401, 403, 404, 429) and overflows(answer.content):
+        return ContextOverflow(reason)
+    if _NO_TOOLS.search(reason):
+        return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
+    passing = code >= 500 or code in _PASSING or (code == 400 and _BUSY.search(reason))
+    if passing or (proven and code in _LOST):
+        return Retryable(f"HTTP {code}: {reason}", wait_asked(answer.headers))
+    if code in (401, 403):
+        return Text2SqlError(
+            f"The policy server at {url} refused the key (HTTP {code}); set TEXT2SQL_API_KEY to a "
+            "valid one."
+        )
+    if code in (404, 405):
+        return Text2SqlError(
+            f"The policy server at {url} has no model {model!r} or no chat completions: {reason}."
+        )
+    if code in _LOST:
+        place = answer.headers.get("location", "it does not say which")
+        return Text2SqlError(
+            f"The policy server at {url} points to another address (HTTP {code}: {place}); give "
+            "the one that answers."
+        )
+    return InfrastructureError(f"The policy server at {url} answered HTTP {code}: {reason}.")
+
+
+def overflows(content: bytes) -> bool:
+    """Say whether an error answer is about a conversation that is too long."""
+    said = told(content)
+    return _OVERFLOW.search(said) is not None and _BUSY.search(said) is None
+
+
+def told(content: bytes) -> str:
+    """Return all that an error answer says: its message, its code and its type."""
+    return " ".join(_said(content))
+
+
+def error_text(content: bytes) -> str:
+    """Return the message of an error answer, at most 300 characters."""
+    text = " ".join(_said(content)[0].split())
+    return text[:_REASON_CHARS].rstrip(".") or "no reason given"
+
+
+def wait_asked(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that an answer's headers ask to wait, None where they ask nothing."""
+    wait = retry_after(headers.get("retry-after"))
+    milliseconds = None if wait is not None else _seconds(headers.get("retry-after-ms", ""))
+    return wait if milliseconds is None else milliseconds / 1000
+
+
+def retry_after(value: str | None) -> float | None:
+    """Read a Retry-After header, in seconds or as a date; None where there is none."""
+    if not value:
+        return None
+    if (seconds := _seconds(value)) is not None:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, moment - time.time())
+
+
+def _seconds(value: str) -> float | None:
+    """Read a number that is no less than 0 and has an end; a negative one is 0."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None
+
+
+def _said(content: bytes) -> list[str]:
+    """Return the message of an error answer, then its code and its type, as far as it has them."""
+    text = content[:_READ_BYTES].decode("utf-8", errors="replace")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    if isinstance(found, dict):
+        found = found.get("error") or found.get("detail") or found
+    if not isinstance(found, dict):
+        return [str(found)]
+    return [str(found.get("message") or found), str(found.get("code")), str(found.get("type"))]
+
+
+def _reported(content: bytes) -> Exception:
+    """Return the exception that an error within a successful answer means."""
+    reason = error_text(content)
+    return ContextOverflow(reason) if overflows(content) else Retryable(reason)

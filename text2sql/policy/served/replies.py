@@ -1,0 +1,229 @@
+"""From a server's chat completion to a reply: what it says, what it calls, whether it was cut."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from text2sql.policy.base import Message, Reply, ToolCall
+from text2sql.policy.calls.xml import new_call_id, parse_calls
+from text2sql.policy.served.dialect import REASONING
+
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
+_GIVEN_UP = (
+    "abort",
+    "aborted",
+    "cancelled",
+    "error",
+    "insufficient_system_resource",
+    "network_error",
+    "timeout",
+)
+_CUT = (
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_length",
+    "model_context_window_exceeded",
+)
+_DECODER = json.JSONDecoder(strict=False)
+_MOST_TOKENS = 10_000_000  # no model reads or writes more at once; sums fit into 32 bits
+
+
+class Unusable(Exception):
+    """The answer has not the form of a chat completion; another try may have it."""
+
+
+def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int) -> Reply:
+    """Read one chat completion.
+
+    Calls that the server left in the content are parsed, with one warning. A reply counts as
+    truncated when the server says so, or when it used every token and a call in it is broken
+    or none came (a parser may report a call that was cut as finished). Raises Unusable, also
+    where the server says that it gave up on the reply.
+    """
+    try:
+        choice = answer["choices"][0]
+        message = choice["message"]
+        content = content_text(message.get("content"))
+        calls = calls_in(message)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise Unusable(f"the answer is no chat completion ({error!r})") from error
+    required = {tool["function"]["name"]: _required(tool) for tool in tools}
+    calls, content = _with_content(calls, content, required)
+    finish = _finish(choice)
+    used = _count(answer, "completion_tokens")
+    broken = not calls or any(not _complete(call, required) for call in calls)
+    return Reply(
+        message=history_message(content, calls, {key: message.get(key) for key in REASONING}),
+        content=content,
+        tool_calls=tuple(calls),
+        finish_reason=finish,
+        truncated=finish.lower() in _CUT or (used >= max_tokens and broken),
+        prompt_tokens=_count(answer, "prompt_tokens"),
+        completion_tokens=used,
+    )
+
+
+def _finish(choice: Mapping[str, Any]) -> str:
+    """Return why a reply ended, ``stop`` where nothing says it; Unusable where the server failed.
+
+    SGLang's own form is an object with a ``type``; a router may put an error beside half a reply.
+    """
+    finish = choice.get("finish_reason") or "stop"
+    finish = str(finish.get("type") if isinstance(finish, dict) else finish)
+    if finish.lower() in _GIVEN_UP:
+        raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
+    if choice.get("error"):
+        raise Unusable(f"the server gave up on the reply ({str(choice['error'])[:300]})")
+    return finish
+
+
+def history_message(
+    content: str, calls: Sequence[ToolCall], extra: Mapping[str, Any] | None = None
+) -> Message:
+    """Return the assistant message that goes back into the history.
+
+    Arguments are always the JSON text of an object; ``extra`` (reasoning) is kept as it is.
+    """
+    message: Message = {"role": "assistant", "content": content}
+    message |= {key: value for key, value in (extra or {}).items() if value is not None}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _object_text(call.arguments)},
+            }
+            for call in calls
+        ]
+    return message
+
+
+def content_text(content: Any) -> str:
+    """Return a content as text: None, a string, or a list of parts; thoughts are left out."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError(f"content is a {type(content).__name__}")
+    return "".join(part if isinstance(part, str) else _part_text(part) for part in content)
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    return str(part.get("text") or "") if part.get("type") in (None, "text", "output_text") else ""
+
+
+def _count(answer: Mapping[str, Any], name: str) -> int:
+    """Return a number of tokens from the usage; 0 where it is missing or cannot be one."""
+    usage = answer.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return int(value) if isinstance(value, int | float) and 0 < value <= _MOST_TOKENS else 0
+
+
+def calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
+    """Return what a message calls, also where it has the older ``function_call``.
+
+    Raises KeyError, TypeError or AttributeError where its calls have another form.
+    """
+    older = message.get("function_call")
+    entries = message.get("tool_calls") or ([{"function": older}] if older else ())
+    return _distinct([_call(entry) for entry in entries])
+
+
+def _call(entry: Mapping[str, Any]) -> ToolCall:
+    function = entry if "name" in entry and not entry.get("function") else entry["function"]
+    identifier, name = entry.get("id") or new_call_id(), str(function.get("name") or "").strip()
+    given = (function.get(key) for key in ("arguments", "parameters", "input"))
+    found = next((value for value in given if value is not None), None)
+    return ToolCall(str(identifier), name, _arguments(found))
+
+
+def _arguments(value: Any) -> str:
+    """Return arguments as JSON text, whether they came as that, as an object, or quoted twice."""
+    if not isinstance(value, str):
+        return json.dumps({} if value is None else value)
+    text, inner = value, _loaded(value)
+    while isinstance(inner, str):
+        text, inner = inner, _loaded(inner)
+    if inner is None:
+        return "{}" if text.strip() in ("", "null") else _repeated(text) or value
+    return text if isinstance(inner, dict) else value
+
+
+def _repeated(text: str) -> str | None:
+    """Return the one object in a text that a server wrote twice, or behind an empty one."""
+    values: list[Any] = []
+    rest = text.strip()
+    try:
+        while rest:
+            value, end = _DECODER.raw_decode(rest)
+            values.append(value)
+            rest = rest[end:].lstrip()
+    except (ValueError, RecursionError):
+        return None
+    kept = [value for value in values if value] or values[:1]
+    alike = isinstance(kept[0], dict) and all(value == kept[0] for value in kept)
+    return json.dumps(kept[0], ensure_ascii=False) if alike else None
+
+
+def _loaded(text: str, *, strict: bool = False) -> Any:
+    """Read JSON, line breaks within a text too (servers forget to escape them); None for none."""
+    try:
+        return json.loads(text, strict=strict)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _distinct(calls: list[ToolCall]) -> list[ToolCall]:
+    """Give a call whose identifier was used before a new one: each needs its own answer."""
+    seen: set[str] = set()
+    for index, call in enumerate(calls):
+        if call.id in seen:
+            calls[index] = replace(call, id=new_call_id())
+        seen.add(call.id)
+    return calls
+
+
+def _with_content(
+    calls: list[ToolCall], content: str, required: Mapping[str, Sequence[str]]
+) -> tuple[list[ToolCall], str]:
+    """Return the calls, those in the content where the server parsed none, and the other text.
+
+    What a server parsed and left in the content too is one call.
+    """
+    written, rest = parse_calls(content, list(required))
+    if calls:
+        told = {call.name for call in written} <= {call.name for call in calls}
+        return calls, rest if told else content
+    if written and required and "parser" not in _warned:
+        _warned.add("parser")
+        _log.warning(
+            "The server did not parse tool calls; they are read from the text. "
+            "Check --enable-auto-tool-choice and --tool-call-parser (qwen3_xml for Qwen3.5)."
+        )
+    return written, rest
+
+
+def _required(tool: Mapping[str, Any]) -> list[str]:
+    return list(tool["function"].get("parameters", {}).get("required", ()))
+
+
+def _complete(call: ToolCall, required: Mapping[str, Sequence[str]]) -> bool:
+    """Say whether the arguments are an object with everything the tool must have."""
+    values = _loaded(call.arguments)
+    return isinstance(values, dict) and all(key in values for key in required.get(call.name, ()))
+
+
+def _object_text(arguments: str) -> str:
+    """Return arguments as the text of an object that a server can read: UTF-8 takes no halves."""
+    values = _loaded(arguments)
+    if not isinstance(values, dict):
+        return "{}"
+    if "\\ud" not in arguments.lower() and _loaded(arguments, strict=True) is not None:
+        return arguments
+    text = json.dumps(values, ensure_ascii=False)
+    return text.encode("utf-8", errors="replace").decode()

@@ -1,0 +1,158 @@
+"""GPUs as nvidia-smi shows them: how much memory is free, and who holds the rest."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from text2sql.common.counting import counted
+from text2sql.errors import Text2SqlError
+
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process with memory on a GPU; ``mib`` is None where the driver does not say how much."""
+
+    pid: str
+    name: str
+    mib: int | None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU; ``total`` and ``free`` are MiB, None where the driver does not say."""
+
+    index: str
+    uuid: str
+    name: str
+    total: int | None = None
+    free: int | None = None
+    holders: tuple[Holder, ...] = ()
+
+
+def visible_gpus() -> list[Gpu]:
+    """Return the GPUs that a child process may use, in its order; none without a driver.
+
+    ``CUDA_VISIBLE_DEVICES`` is obeyed; of a slice of a GPU the memory is not known. Raises
+    Text2SqlError where nvidia-smi is there and fails.
+    """
+    gpus = _all_gpus()
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None or not gpus:
+        return gpus
+    found: list[Gpu] = []
+    for entry in filter(None, (part.strip() for part in chosen.split(","))):
+        gpu = _named(entry, gpus)
+        if gpu is None:  # as CUDA does: what follows a wrong entry is hidden too
+            break
+        if gpu in found:  # and all, where one is named twice
+            return []
+        found.append(gpu)
+    return found
+
+
+def require_memory(gpus: Sequence[Gpu], count: int, share: float) -> None:
+    """Refuse to start on GPUs that have less than ``share`` of their memory free.
+
+    ``count`` is how many of them will be used, from the first on. Raises Text2SqlError that
+    names the processes that hold the memory; nothing is done to them.
+    """
+    if len(gpus) < count:
+        raise Text2SqlError(
+            f"{counted(count, 'GPU is', 'GPUs are')} asked for and {len(gpus)} can be seen; lower "
+            "the data-parallel or tensor-parallel size."
+        )
+    lacking = [sentence for gpu in gpus[:count] if (sentence := _lack(gpu, share))]
+    if lacking:
+        raise Text2SqlError(
+            f"{' '.join(lacking)} End what is no longer needed, choose another GPU with "
+            "CUDA_VISIBLE_DEVICES, or ask for a smaller share."
+        )
+
+
+def _lack(gpu: Gpu, share: float) -> str:
+    """Say what is missing on a GPU; empty where there is enough, or nobody knows."""
+    if gpu.total is None or gpu.free is None or gpu.free >= share * gpu.total:
+        return ""
+    held = ", ".join(_holder(holder) for holder in gpu.holders)
+    return (
+        f"GPU {gpu.index} ({gpu.name}) has {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB "
+        f"free and {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are asked for; memory is held "
+        f"by {held or 'processes that nvidia-smi does not show'}."
+    )
+
+
+def _holder(holder: Holder) -> str:
+    size = "" if holder.mib is None else f", {holder.mib / 1024:.1f} GiB"
+    return f"{holder.name} (process {holder.pid}{size})"
+
+
+def _all_gpus() -> list[Gpu]:
+    rows = _query("--query-gpu=index,uuid,name,memory.total,memory.free")
+    if not rows:
+        return []
+    holders = _query("--query-compute-apps=gpu_uuid,pid,process_name,used_memory")
+    return [
+        Gpu(
+            index,
+            uuid,
+            name,
+            _mib(total),
+            _mib(free),
+            tuple(Holder(h[1], h[2], _mib(h[3])) for h in holders if h[0] == uuid),
+        )
+        for index, uuid, name, total, free in rows
+    ]
+
+
+def _named(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    """Find a GPU by its index or by the beginning of its UUID."""
+    if entry.startswith("MIG-"):
+        return Gpu(entry, entry, "a slice of a GPU")
+    for gpu in gpus:
+        if entry == gpu.index or (entry.startswith("GPU-") and gpu.uuid.startswith(entry)):
+            return gpu
+    return None
+
+
+def _query(question: str) -> list[list[str]]:
+    """Ask nvidia-smi; return the rows of its answer, none where there is no driver or no GPU."""
+    command = ["nvidia-smi", question, "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        return []
+    except subprocess.TimeoutExpired as error:
+        raise Text2SqlError(
+            f"nvidia-smi does not answer within {_SECONDS:.0f} s: the driver hangs; restart it."
+        ) from error
+    except OSError as error:
+        raise Text2SqlError(f"nvidia-smi cannot be asked for free memory: {error}.") from error
+    said = (answer.stdout + answer.stderr).strip()
+    if answer.returncode != 0 and "No devices" not in said:
+        raise Text2SqlError(f"nvidia-smi fails with status {answer.returncode}: {said[:300]}")
+    columns = question.count(",") + 1
+    rows = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
+    return [_named_whole(row, columns) for row in rows if len(row) >= columns]
+
+
+def _named_whole(row: list[str], columns: int) -> list[str]:
+    """Put together a name, in the third column, that has commas in it."""
+    end = len(row) - columns + 3
+    return [*row[:2], ", ".join(row[2:end]), *row[end:]]
+
+
+def _mib(text: str) -> int | None:
+    return int(text) if text.strip().isdigit() else None

@@ -1,0 +1,232 @@
+"""A vLLM server as a child process: started, awaited, watched and ended with its whole group."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import socket
+import time
+from datetime import datetime
+from pathlib import Path
+
+from text2sql.common.processes import GuardedProcess
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.evaluation.promotion.champion import local_root
+from text2sql.policy.adapter import BASE_NAME, is_adapter, read_adapter
+from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
+from text2sql.policy.places import policy_name
+from text2sql.policy.revision import directory_revision
+from text2sql.policy.vllm import log as vllm_log
+from text2sql.policy.vllm.command import HOST, VllmOptions, command, environment
+from text2sql.policy.vllm.gpu import require_memory, visible_gpus
+from text2sql.policy.vllm.interpreter import INSTALL, VllmPython, find_vllm
+from text2sql.policy.weights import require_whole
+
+_log = logging.getLogger(__name__)
+_POLL_SECONDS = 0.25
+_MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+class VllmServer:
+    """A policy directory, or a model of the hub by its id, served by vLLM; a context manager.
+
+    An adapter's directory is served beside its base model, which must be as it was then.
+
+    ``model`` is the name it is served under (default: the last part of the directory or id),
+    ``port`` the port on 127.0.0.1 (0: a free one), ``log`` the file that takes its output.
+    Where TEXT2SQL_API_KEY is set, the server asks for that key. Leaving the block, an
+    exception, and the death of this process end the server and all that it started.
+    """
+
+    def __init__(
+        self,
+        policy: Path | str,
+        options: VllmOptions | None = None,
+        *,
+        model: str = "",
+        port: int = 0,
+        log: Path | None = None,
+    ) -> None:
+        self.options = options or VllmOptions()
+        self.directory = served_directory(policy)
+        self.adapter = read_adapter(self.directory) if self.directory else None
+        self.target = str(self.adapter.base if self.adapter else self.directory or policy)
+        self.model = model or policy_name(Path(str(self.directory or policy)))
+        self.port = port
+        self.log = log or _new_log()
+        self._log_start = 0
+        self._prepared: tuple[VllmPython, list[str]] | None = None
+        self._process: GuardedProcess | None = None
+
+    @property
+    def url(self) -> str:
+        """The address for clients, once the server is ready."""
+        return f"http://{HOST}:{self.port}/v1"
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the server's session and process group; None while there is none."""
+        return self._process.pid if self._process else None
+
+    def prepare(self) -> None:
+        """Look at all that can be known before vLLM starts, and choose the port.
+
+        Raises Text2SqlError for what the user must mend first: no vLLM, no memory, a port that is
+        taken, arguments that make no sense.
+        """
+        self._require_base()
+        for folder in (self.directory, self.adapter.base if self.adapter else None):
+            if folder:
+                require_whole(folder)
+        python = ready_python(self.options)
+        self.port = _bindable_port(self.port)
+        self._prepared = python, self._arguments(python)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers.
+
+        Raises what ``prepare`` raises, which is called where nobody has, and InfrastructureError,
+        with the end of the log, where it ends or is not ready in time.
+        """
+        if self._prepared is None:
+            self.prepare()
+        self._log_start = vllm_log.size(self.log)
+        self._process = self._launch()
+        try:
+            self._await_ready(time.monotonic() + self.options.ready_seconds)
+        except BaseException:
+            self.stop()
+            raise
+
+    def check(self) -> None:
+        """Raise InfrastructureError, with the end of the log, where the server has ended."""
+        if self._process is None:
+            raise InfrastructureError(f"The vLLM server of {self.model} does not run.")
+        status = self._process.process.poll()
+        if status is not None:
+            raise InfrastructureError(f"vLLM ended with status {status}. {self._failure()}")
+
+    def stop(self) -> None:
+        """End the server and everything that it started, and wait until all is gone."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
+
+    def _require_base(self) -> None:
+        """Refuse to serve an adapter beside another model than it was trained on."""
+        adapter = self.adapter
+        if adapter is None:
+            return
+        if not adapter.base.is_dir():
+            raise Text2SqlError(
+                f"The base model {adapter.base} of the adapter {adapter.directory} is not there: "
+                "put it back, or name its place in the adapter's training.json."
+            )
+        if (found := directory_revision(adapter.base)) != adapter.base_revision:
+            raise Text2SqlError(
+                f"The base model {adapter.base} has revision {found}; the adapter "
+                f"{adapter.directory} was trained on {adapter.base_revision}."
+            )
+
+    def _arguments(self, python: VllmPython) -> list[str]:
+        adapter = self.adapter
+        of_model = (adapter.base, BASE_NAME) if adapter else (self.directory, self.model)
+        arguments = command(python, self.target, *of_model, self.port, self.options)
+        if adapter:
+            arguments += adapter.vllm_arguments(self.model)
+        return arguments
+
+    def _launch(self) -> GuardedProcess:
+        assert self._prepared is not None
+        (python, arguments), self._prepared = self._prepared, None
+        _log.debug("starting %s", " ".join(arguments))
+        offline = self.directory is not None
+        return GuardedProcess(arguments, self.log, environment(python, offline=offline))
+
+    def _await_ready(self, deadline: float) -> None:
+        assert self._process is not None
+        while not self._answers():
+            self._process.wait(_POLL_SECONDS)
+            self.check()
+            if time.monotonic() > deadline:
+                raise InfrastructureError(
+                    f"vLLM was not ready to serve {self.model} within "
+                    f"{self.options.ready_seconds:g} s and was ended. {self._failure()}"
+                )
+        self.check()
+
+    def _failure(self) -> str:
+        return vllm_log.failure(self.log, self._log_start)
+
+    def _answers(self) -> bool:
+        try:
+            return self.model in served_models(self.url, os.environ.get(API_KEY_VARIABLE, ""))
+        except Text2SqlError:
+            return False
+
+    def __enter__(self) -> VllmServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def served_directory(policy: Path | str) -> Path | None:
+    """Return the model directory that ``policy`` means; None for a model's id on the hub.
+
+    Raises Text2SqlError for what is neither.
+    """
+    directory = policy_directory(str(policy))
+    if directory is not None and directory.is_dir():
+        model = (directory / "config.json").is_file() or is_adapter(directory)
+        if model and any(directory.glob("*.safetensors")):
+            return directory
+        raise Text2SqlError(
+            f"{directory} is not a model directory: it needs a config.json and *.safetensors."
+        )
+    if _MODEL_ID.fullmatch(str(policy)):
+        return None
+    raise Text2SqlError(
+        f"There is no policy {str(policy)!r} to serve: give 'pocket', a model directory, or a "
+        "model's id on the hub, like Qwen/Qwen3.5-9B."
+    )
+
+
+def ready_python(options: VllmOptions) -> VllmPython:
+    """Return the interpreter to start vLLM with, once the GPUs that it will use are free.
+
+    Raises Text2SqlError where there is none, no GPU for it, or too little memory on one.
+    """
+    gpus = visible_gpus()
+    python = find_vllm(options.python, gpu=bool(gpus))
+    if python.cpu:
+        return python
+    if not gpus:
+        raise Text2SqlError(
+            f"{python.path} has the vLLM for GPUs, and no GPU is to be seen (nvidia-smi lists "
+            f"none): {INSTALL}, or give the URL of a server elsewhere."
+        )
+    require_memory(gpus, options.gpus, options.gpu_memory)
+    return python
+
+
+def _bindable_port(port: int) -> int:
+    """Return ``port``, or a free one for 0. Raises Text2SqlError where it is taken."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise Text2SqlError(
+                f"Port {port} of {HOST} cannot be used ({error.strerror}); choose another."
+            ) from error
+        found: int = probe.getsockname()[1]
+        return found
+
+
+def _new_log() -> Path:
+    name = f"vllm-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.log"
+    return local_root() / "logs" / name

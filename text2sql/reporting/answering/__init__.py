@@ -1,0 +1,1 @@
+"""Answering scheduled questions: candidates, votes, and reasons not to publish."""

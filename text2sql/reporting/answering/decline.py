@@ -1,0 +1,85 @@
+"""Whether the answers of the last days are worse than they should be, or than they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import sqlalchemy as sa
+
+from text2sql.common.counting import counted
+from text2sql.reporting.model.answer import AnswerStatus, Verified
+from text2sql.reporting.model.bounds import Bounds
+from text2sql.reporting.tables.schema import answers
+from text2sql.reporting.tables.store import ReportingStore
+
+_c = answers.c
+_COMPARED = (Verified.MATCH.value, Verified.DIFFERS.value)
+
+
+@dataclass(frozen=True)
+class Period:
+    """What became of the questions of some days.
+
+    ``asked`` leaves out what failed for other reasons than the policy; ``compared`` counts the
+    questions with verified SQL that was run, ``held`` those whose agreed result was the same.
+    """
+
+    asked: int
+    answered: int
+    compared: int
+    held: int
+
+
+def period(store: ReportingStore, first: date, last: date, revision: str | None = None) -> Period:
+    """Count the answers of the days from ``first`` to ``last``, of one policy or of all.
+
+    Days are UTC's: at the edges a question in another time zone may count a day earlier or later.
+    """
+    since = datetime.combine(first, time(), UTC)
+    until = datetime.combine(last + timedelta(days=1), time(), UTC)
+    query = sa.select(_c.status, _c.verified, sa.func.count().label("n"))
+    query = query.where(_c.scheduled_at >= since, _c.scheduled_at < until)
+    if revision is not None:
+        query = query.where(_c.policy_revision == revision)
+    rows = store.read(query.group_by(_c.status, _c.verified))
+    counts = {(row.status, row.verified): int(row.n) for row in rows}
+    return Period(
+        asked=sum(n for (status, _), n in counts.items() if status != AnswerStatus.ERROR),
+        answered=sum(n for (status, _), n in counts.items() if status == AnswerStatus.ANSWERED),
+        compared=sum(n for (_, verified), n in counts.items() if verified in _COMPARED),
+        held=sum(n for (_, verified), n in counts.items() if verified == Verified.MATCH),
+    )
+
+
+def declines(now: Period, before: Period, bounds: Bounds) -> list[str]:
+    """Say what declined, a sentence each; none where all is well or too little is known."""
+    shares: Mapping[str, tuple[tuple[int, int], tuple[int, int], float]] = {
+        "questions answered": (
+            (now.answered, now.asked),
+            (before.answered, before.asked),
+            bounds.answered,
+        ),
+        "verified questions answered right": (
+            (now.held, now.compared),
+            (before.held, before.compared),
+            bounds.verified,
+        ),
+    }
+    found = (_decline(name, *share, bounds) for name, share in shares.items())
+    return [sentence for sentence in found if sentence]
+
+
+def _decline(
+    name: str, now: tuple[int, int], before: tuple[int, int], floor: float, bounds: Bounds
+) -> str:
+    if now[1] < bounds.least:
+        return ""
+    share = now[0] / now[1]
+    words = f"{name}: {share:.0%} ({now[0]} of {now[1]}) in {counted(bounds.days, 'day')}"
+    if share < floor:
+        return f"{words}; at least {floor:.0%} are asked for."
+    if before[1] >= bounds.least and before[0] / before[1] - share > bounds.drop:
+        return f"{words}, after {before[0] / before[1]:.0%} ({before[0]} of {before[1]}) before."
+    return ""

@@ -1,0 +1,1 @@
+"""Bringing answers to people: pages, mail, webhooks and exports."""

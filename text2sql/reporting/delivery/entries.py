@@ -1,0 +1,143 @@
+"""What a report tells of each answer, in words: status, agreement, change, and what to distrust."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from text2sql.common.counting import counted
+from text2sql.reporting.model.answer import (
+    AnswerCandidate,
+    AnswerStatus,
+    Change,
+    StoredAnswer,
+    Verified,
+)
+from text2sql.reporting.model.diff import Difference
+from text2sql.reporting.tables.store import ReportingStore
+
+MOST_ROWS = 40
+"""Rows of an answer, and of each kind of change, that an entry keeps: a report shows no more."""
+_REFUSED = {
+    AnswerStatus.NO_CONSENSUS: "there is nothing to vote on",
+    AnswerStatus.LOW_AGREEMENT: "the candidate queries agree too little",
+    AnswerStatus.REFUTED: "the candidates' result is refuted",
+    AnswerStatus.ERROR: "something failed",
+}
+_CHANGES = {
+    Change.FIRST: "first answer",
+    Change.SAME: "same as the answer before",
+    Change.DATA_CHANGED: "the result changed since the answer before, the SQL did not",
+    Change.SQL_CHANGED: "the SQL changed since the answer before, the result did not",
+    Change.BOTH: "the SQL and the result changed since the answer before",
+}
+_VERIFIED = {
+    Verified.MATCH: "equals the verified SQL's result",
+    Verified.DIFFERS: "differs from the verified SQL's result",
+    Verified.ERROR: "the verified SQL did not run",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that a report shows of one answer; of many rows only the first ``MOST_ROWS``."""
+
+    answer: StoredAnswer
+    rows: Sequence[dict[str, Any]]
+    candidates: Sequence[AnswerCandidate]
+    difference: Difference | None
+
+    @property
+    def published(self) -> bool:
+        """Whether there is a result to show."""
+        return self.answer.status == AnswerStatus.ANSWERED
+
+    @property
+    def news(self) -> bool:
+        """Whether it belongs into a message of changes and failures only."""
+        quiet = self.answer.change in (Change.SAME, None)
+        return bool(not self.published or not quiet or self.concerns)
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is published, in a sentence; empty for a published answer."""
+        if self.published:
+            return ""
+        reason = f": {self.answer.error}" if self.answer.error else ""
+        return f"Not answered, {_REFUSED[self.answer.status]}{reason}"
+
+    @property
+    def concerns(self) -> list[str]:
+        """What speaks against trusting a published answer, a sentence each."""
+        if not self.published:
+            return []
+        answer = self.answer
+        found = [self.difference.warning] if self.difference and self.difference.warning else []
+        if answer.tie:
+            found.append("Another result got as many votes.")
+        if answer.verified == Verified.ERROR:
+            found.append("The verified SQL did not run, so nothing was compared with it.")
+        if answer.error:
+            found.append(f"The last attempt to ask again failed: {answer.error}")
+        return found
+
+    @property
+    def agreement(self) -> str:
+        """How many candidates agree, and how many must; empty where nobody voted."""
+        answer = self.answer
+        if answer.share is None:
+            return ""
+        asked = counted(answer.candidates, "candidate agrees", "candidates agree")
+        votes = f"{answer.votes} of {asked}"
+        tie = ", a tie with another result" if answer.tie else ""
+        return f"{votes} ({answer.share:.0%}{tie}); at least {answer.minimum_share:.0%} needed"
+
+    @property
+    def change(self) -> str:
+        """What changed since the published answer before."""
+        words = _CHANGES[self.answer.change] if self.answer.change else ""
+        found = self.difference
+        if found is not None and found.renamed:
+            words = f"{words}, its columns have other names"
+        if found is None or not any(found.rows.counts):
+            return words
+        part = "" if found.complete else ", of the rows that are kept"
+        return f"{words} ({found.rows}{part})"
+
+    @property
+    def verified(self) -> str:
+        """How the result compares with the verified SQL's; empty where there is none."""
+        return _VERIFIED[self.answer.verified] if self.answer.verified else ""
+
+
+def entries(store: ReportingStore, answers: Iterable[StoredAnswer]) -> Iterator[Entry]:
+    """Read what a report shows of the answers, in order of their questions' ids, one at a time."""
+    for answer in sorted(answers, key=lambda one: one.question_id):
+        yield read_entry(store, answer)
+
+
+def read_entry(store: ReportingStore, answer: StoredAnswer) -> Entry:
+    """Read what a report shows of one answer."""
+    found = store.difference(answer)
+    if found is not None:
+        found = replace(found, rows=found.rows.first(MOST_ROWS))
+    rows = store.rows(answer, MOST_ROWS)
+    return Entry(answer, rows, store.candidates(answer), found)
+
+
+def by_trust(shown: Iterable[Entry]) -> list[Entry]:
+    """Return entries with those that are not answered first, then those to be doubted."""
+    return sorted(shown, key=lambda entry: (entry.published, not entry.concerns))
+
+
+def summary(shown: Sequence[Entry]) -> str:
+    """Say how many questions are answered, changed and to be looked at."""
+    published = sum(entry.published for entry in shown)
+    changed = (Change.DATA_CHANGED, Change.BOTH)
+    moved = sum(entry.published and entry.answer.change in changed for entry in shown)
+    doubtful = sum(bool(entry.concerns) for entry in shown)
+    words = [f"{published} of {counted(len(shown), 'question')} answered"]
+    words += [f"{moved} changed"] if moved else []
+    words += [f"{doubtful} to be doubted"] if doubtful else []
+    return ", ".join(words)

@@ -1,0 +1,143 @@
+"""Answers as files for spreadsheets and data frames: CSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from text2sql.common.files import write_whole
+from text2sql.common.values import csv_value
+from text2sql.errors import Text2SqlError
+from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer
+from text2sql.reporting.model.values import Column
+from text2sql.reporting.tables.store import ReportingStore
+
+Format = Literal["csv", "parquet"]
+OVERVIEW = "answers"
+"""The file that lists every question of the day, answered or not; no question's own file is
+called so: theirs begin with ``answer_``."""
+_STARTS_FORMULA = tuple("=+-@\t\r\n" + "\uff1d\uff0b\uff0d\uff20")  # the last four are full-width
+_OVERVIEW_COLUMNS = [
+    Column(name, name, type_)
+    for name, type_ in (
+        ("question_id", "text"),
+        ("question", "text"),
+        ("status", "text"),
+        ("share", "real"),
+        ("minimum_share", "real"),
+        ("verified", "text"),
+        ("change", "text"),
+        ("row_count", "integer"),
+        ("rows_kept", "integer"),
+        ("error", "text"),
+        ("sql", "text"),
+        ("scheduled_at", "text"),
+        ("database_fingerprint", "text"),
+        ("policy_revision", "text"),
+        ("training_run", "text"),
+        ("dagster_run_id", "text"),
+    )
+]
+
+Rows = Sequence[dict[str, Any]]
+
+
+def export_answers(
+    store: ReportingStore, answers: Iterable[StoredAnswer], folder: Path, format_: Format
+) -> list[Path]:
+    """Write a file for each published answer, and one that lists all of them; return the files.
+
+    Existing files of the same names are replaced. Raises Text2SqlError where a file cannot be
+    written, or for Parquet without pyarrow.
+    """
+    render = _renderer(format_)
+    answers = sorted(answers, key=lambda answer: answer.question_id)
+    overview = [_overview_row(answer) for answer in answers]
+    files = [write_whole(folder / f"{OVERVIEW}.{format_}", render(_OVERVIEW_COLUMNS, overview))]
+    for answer in answers:
+        if answer.status == AnswerStatus.ANSWERED:
+            file = folder / f"answer_{answer.question_id}.{format_}"
+            files.append(write_whole(file, render(answer.columns, store.rows(answer))))
+    return files
+
+
+def cut_notes(answers: Iterable[StoredAnswer]) -> list[str]:
+    """Say of which answers the tables, and so the files, have only the first rows."""
+    sizes = [(one.question_id, one.rows_kept or 0, one.row_count or 0) for one in answers]
+    return [
+        f"{name}: the first {kept:,} of {of:,} rows were kept"
+        for name, kept, of in sizes
+        if kept < of
+    ]
+
+
+def _overview_row(answer: StoredAnswer) -> dict[str, Any]:
+    row = {column.name: getattr(answer, column.name) for column in _OVERVIEW_COLUMNS}
+    return row | {"scheduled_at": answer.scheduled_at.isoformat()}
+
+
+def _renderer(format_: Format) -> Callable[[Sequence[Column], Rows], bytes]:
+    if format_ == "csv":
+        return as_csv
+    try:
+        import pyarrow.parquet  # noqa: F401 - find out before anything is written
+    except ImportError as error:
+        raise Text2SqlError(
+            f"Parquet needs pyarrow ({error}); install text2sql-lifecycle[pipelines], or export CSV"
+        ) from error
+    return as_parquet
+
+
+def as_csv(columns: Sequence[Column], rows: Rows) -> bytes:
+    """Write rows as CSV in UTF-8, safe to open in a spreadsheet.
+
+    Text is quoted, and where a spreadsheet would take it for a formula a ``'`` stands before
+    it; numbers stay numbers. NULL is empty, a blob is hexadecimal digits.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow([inert(column.label) for column in columns])
+    writer.writerows([_csv_cell(row[column.name]) for column in columns] for row in rows)
+    return text.getvalue().encode("utf-8")
+
+
+def inert(text: str) -> str:
+    """Return text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
+
+
+def _csv_cell(value: Any) -> Any:
+    cell = csv_value(value)
+    return inert(cell) if isinstance(cell, str) else cell
+
+
+def as_parquet(columns: Sequence[Column], rows: Rows) -> bytes:
+    """Write rows as a Parquet file whose columns are named as in the question's view.
+
+    Whole numbers are 64-bit integers, text is as it is: nothing here is run as a formula. A
+    column of mixed types is text.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {"integer": pa.int64(), "real": pa.float64(), "blob": pa.binary(), "text": pa.string()}
+    arrays = [
+        pa.array([_as_type(row[column.name], column.type) for row in rows], types[column.type])
+        for column in columns
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays, [column.name for column in columns]), sink)
+    return bytes(sink.getvalue())
+
+
+def _as_type(value: Any, type_: str) -> Any:
+    if value is None or type_ == "integer":
+        return value
+    if type_ == "blob":
+        return value if isinstance(value, bytes) else str(value).encode()
+    if type_ == "real":
+        return float(value)
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,97 @@
+"""The report of a day as Markdown for a chat: short, and nothing in it can be clicked.
+
+Rows, SQL and everything else that is data stand in code, where chats neither format text nor
+turn an address into a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from text2sql.common.counting import counted
+from text2sql.common.render import neutral, render_cell
+from text2sql.reporting.delivery.entries import Entry, by_trust, summary
+from text2sql.reporting.model.answer import Change
+
+SHOWN_ROWS = 5
+_MOST_CHARS = 12_000  # chats refuse long messages: Mattermost's limit is 16,383
+_CELL_CHARS = 60
+_TEXT_CHARS = 300
+_MOST_COLUMNS = 8
+_TICKS = re.compile(r"`+")
+# Words, numbers and the punctuation of a sentence: a dot only where no name of a host could be.
+_PLAIN = re.compile(r"(?:[^\W_]|[ ,;?%()'\u2019-]|[.:!](?= |\Z)|(?<=\d)[.](?=\d))*\Z")
+
+
+def render_markdown(day: str, shown: Iterable[Entry], *, rows: bool = True) -> str:
+    """Return the report of a day, at most 12,000 characters: what not to trust comes first.
+
+    Without ``rows`` it tells of results but shows none.
+    """
+    shown = by_trust(shown)
+    text = f"**Answers of {day}**: {summary(shown)}"
+    for place, entry in enumerate(shown):
+        part = "\n".join(_entry(entry, rows))
+        if len(text) + len(part) > _MOST_CHARS:
+            left = counted(len(shown) - place, "more question is", "more questions are")
+            return f"{text}\n\n{left} on the page.\n"
+        text = f"{text}\n\n{part}"
+    return f"{text}\n"
+
+
+def _entry(entry: Entry, rows: bool) -> list[str]:
+    answer = entry.answer
+    share = "" if answer.share is None else f" ({answer.share:.0%} agree)"
+    status = answer.status.replace("_", " ")
+    lines = [f"**{words(answer.question)}**", f"{status}{share}{_verified(entry)}"]
+    if entry.refusal:
+        return [*lines, words(entry.refusal)]
+    lines += [f"Careful: {words(concern)}" for concern in entry.concerns]
+    if answer.change not in (Change.SAME, None):
+        lines.append(words(entry.change))
+    return [*lines, *_table(entry)] if rows else lines
+
+
+def _verified(entry: Entry) -> str:
+    return f", {entry.verified}" if entry.verified else ""
+
+
+def _table(entry: Entry) -> list[str]:
+    """Lay the first rows out in columns, between fences that nothing in them can close."""
+    columns = entry.answer.columns[:_MOST_COLUMNS]
+    lines = [[_cell(column.label) for column in columns]]
+    lines += [[_cell(row[c.name]) for c in columns] for row in entry.rows[:SHOWN_ROWS]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
+        " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    total = entry.answer.row_count or 0
+    if total > SHOWN_ROWS or len(entry.answer.columns) > _MOST_COLUMNS:
+        wide = counted(len(entry.answer.columns), "column")
+        text.append(f"({counted(total, 'row')}, {wide}; see the page for all)")
+    fence = "`" * max(3, _longest_run("\n".join(text)) + 1)
+    return [fence, *text, fence]
+
+
+def _cell(value: object) -> str:
+    return render_cell(value, _CELL_CHARS)
+
+
+def words(text: str) -> str:
+    """Return a sentence as it is where that is safe, and as code where it could be more.
+
+    Line breaks and what chats take for markup, mentions, tags or addresses never stay text.
+    """
+    flat = neutral(text.strip())
+    flat = flat if len(flat) <= _TEXT_CHARS else f"{flat[:_TEXT_CHARS]}…"
+    if _PLAIN.match(flat) and not flat.startswith("-"):
+        return flat
+    fence = "`" * (_longest_run(flat) + 1)
+    pad = " " if "`" in (flat[:1], flat[-1:]) else ""
+    return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _TICKS.findall(text)), default=0)

@@ -1,0 +1,1 @@
+"""Scheduled questions and their answers, without any database."""

@@ -1,0 +1,1 @@
+"""The reporting tables in SQLite or PostgreSQL."""

@@ -1,0 +1,208 @@
+"""The reporting tables as the code uses them: the same on SQLite and on PostgreSQL.
+
+``migrations`` creates and changes them; a test compares what it makes with this.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+from text2sql.reporting.model.values import clean_text
+
+LATEST_ANSWERS = "latest_answers"
+LATEST_ANSWERS_COLUMNS = (
+    *("question_id", "view_name", "question", "scheduled_at", "status", "change", "share"),
+    *("row_count", "sql", "policy", "policy_revision", "training_run", "dagster_run_id"),
+    *("error", "updated_at", "verified"),
+)
+"""The view's columns in order: those of ``answers``, and the name of the question's view.
+
+A migration only adds some at the end, since other views may read it.
+"""
+
+
+class Instant(TypeDecorator[datetime]):
+    """An instant, stored in UTC and read back aware; a naive time is refused.
+
+    SQLite has no time zones: what it stores is the UTC wall clock.
+    """
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Convert to UTC; raise ValueError for a time without a zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone: reporting tables store instants")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return an aware time in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Words(TypeDecorator[str]):
+    """Text stored verbatim, except for the characters that PostgreSQL cannot hold."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace NUL characters and lone surrogates."""
+        return None if value is None else clean_text(value)
+
+
+def _json() -> sa.JSON:
+    """JSON where Python's None is SQL's NULL, not the text ``null``."""
+    return sa.JSON(none_as_null=True)
+
+
+def _answer_key() -> sa.Column[int]:
+    key = sa.ForeignKey("answers.id", ondelete="CASCADE")
+    return sa.Column("answer_id", sa.Integer, key, primary_key=True)
+
+
+metadata = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+questions = sa.Table(
+    "questions",
+    metadata,
+    sa.Column("id", Words, primary_key=True),
+    sa.Column("question", Words, nullable=False),
+    sa.Column("database", Words, nullable=False),
+    sa.Column("evidence", Words, nullable=False),
+    sa.Column("votes", sa.Integer, nullable=False),
+    sa.Column("minimum_share", sa.Float, nullable=False),
+    sa.Column("time_zone", Words, nullable=False),
+    sa.Column("schedule_group", Words, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column("view_name", Words, nullable=False, unique=True),
+    sa.Column("view_columns", _json()),  # the columns that the view has now
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("owner", Words, nullable=False, server_default=sa.text("''")),
+    sa.Column("verified_sql", Words),  # a person's SQL that each answer is compared with
+    sa.Column("expectations", _json()),
+    sa.Column("seed", _json()),  # the fields as the file had them that was imported last
+    sa.Column("seed_file", Words),
+)
+
+# One row for each question and scheduled instant. What was asked is copied, so that an answer
+# can be read and replayed after its question has been edited.
+answers = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("question_id", Words, sa.ForeignKey("questions.id"), nullable=False),
+    sa.Column("scheduled_at", Instant, nullable=False),
+    sa.Column("status", Words, nullable=False),
+    sa.Column("change", Words),  # first, same, data_changed, sql_changed or both
+    sa.Column("sql", Words),  # what was published; null without an answer
+    sa.Column("columns", _json()),
+    sa.Column("row_count", sa.Integer),  # rows of the result
+    sa.Column("rows_kept", sa.Integer),  # rows in answer_rows
+    sa.Column("digest", Words),  # of the result as a multiset of rows
+    sa.Column("share", sa.Float),  # of the candidates that agree on the result
+    sa.Column("votes", sa.Integer),  # candidates that agree on the result
+    sa.Column("candidates", sa.Integer, nullable=False),  # candidates that were asked for
+    sa.Column("minimum_share", sa.Float, nullable=False),
+    sa.Column("tie", sa.Boolean, nullable=False),
+    sa.Column("error", Words),
+    sa.Column("question", Words, nullable=False),
+    sa.Column("evidence", Words, nullable=False),
+    sa.Column("database", Words, nullable=False),
+    sa.Column("database_fingerprint", Words),
+    sa.Column("policy", Words),
+    sa.Column("policy_revision", Words),
+    sa.Column("prompt_revision", Words),
+    sa.Column("training_run", Words),
+    sa.Column("sampling", _json()),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("prompt_tokens", sa.Integer, nullable=False),
+    sa.Column("completion_tokens", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("dagster_run_id", Words),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("verified_sql", Words),  # what the question's was then
+    sa.Column("verified", Words),  # match, differs or error; null where nothing was compared
+    sa.Column("code_version", Words),
+    sa.Column("expectations", _json()),  # what the question's were then
+    sa.UniqueConstraint("question_id", "scheduled_at"),
+    sa.Index(None, "scheduled_at"),
+)
+
+answer_rows = sa.Table(
+    "answer_rows",
+    metadata,
+    _answer_key(),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("cells", _json(), nullable=False),  # an object: safe column name to scalar
+    sa.Column("marks", _json()),  # safe column name to what the scalar stands for
+)
+
+candidates = sa.Table(
+    "candidates",
+    metadata,
+    _answer_key(),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("sql", Words),
+    sa.Column("status", Words, nullable=False),
+    sa.Column("digest", Words),  # of the result as a set of rows: equal digests vote together
+    sa.Column("row_count", sa.Integer),
+    sa.Column("voted", sa.Boolean, nullable=False),
+    sa.Column("chosen", sa.Boolean, nullable=False),  # in the group that won
+    sa.Column("turns", sa.Integer, nullable=False),
+    sa.Column("prompt_tokens", sa.Integer, nullable=False),
+    sa.Column("completion_tokens", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Float, nullable=False),
+    sa.Column("error", Words),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("id", Words, primary_key=True),
+    sa.Column("day", Words, primary_key=True),
+    sa.Column("policy", Words),
+    sa.Column("policy_revision", Words),
+    sa.Column("training_run", Words),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),
+    sa.Column("asked", sa.Integer),
+    sa.Column("answered", sa.Integer),
+    sa.Column("failed", sa.Integer),
+    sa.Column("reused", sa.Integer),
+)
+
+# What was sent to whom: one row for each day, channel and content, so that a run that is
+# repeated does not send it again. A webhook's address may hold a secret: ``target`` is a hash.
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("day", Words, primary_key=True),
+    sa.Column("channel", Words, primary_key=True),  # webhook or mail
+    sa.Column("target", Words, primary_key=True),
+    sa.Column("content", Words, primary_key=True),  # digest of what is told
+    sa.Column("status", Words, nullable=False),  # sending, sent or failed
+    sa.Column("error", Words),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("claimed_at", Instant, nullable=False),
+    sa.Column("sent_at", Instant),
+)

@@ -1,0 +1,1 @@
+"""Many rollouts: drawing, judging, storing and resuming them."""

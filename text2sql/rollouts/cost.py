@@ -1,0 +1,184 @@
+"""What sampling costs: measured while rollouts come, and told before more of them are asked.
+
+Each shard keeps a pace file beside its store. A later run on the same policy learns from it;
+where nothing was measured, nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from time import time
+from typing import Any
+
+from text2sql.common.counting import counted
+from text2sql.common.files import write_whole
+from text2sql.errors import Text2SqlError
+from text2sql.rollouts.store import RolloutStore
+
+PACE = ".pace.json"
+_EVERY = 15.0  # seconds between two notes
+_LOOKED_AT = 2_000  # rollouts that a mean of tokens is taken from at most
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The mean tokens of a rollout over ``rollouts`` valid ones."""
+
+    rollouts: int
+    prompt: float
+    completion: float
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How one shard of a run came on: ``rollouts`` between two times in seconds (Unix)."""
+
+    run_id: str
+    rollouts: int
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What asking ``rollouts`` will cost; None is unknown, as nothing was measured yet.
+
+    ``rate`` is in rollouts a second, of all shards of the run that it was measured in.
+    """
+
+    rollouts: int
+    tokens: Tokens | None = None
+    rate: float | None = None
+
+    @property
+    def hours(self) -> float | None:
+        """The time in hours, if this run comes on as the measured one did."""
+        return self.rollouts / self.rate / 3600 if self.rate else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as numbers for people and programs; unknown ones are left out."""
+        found: dict[str, Any] = {"rollouts": self.rollouts}
+        if self.tokens:
+            found["prompt_tokens"] = round(self.rollouts * self.tokens.prompt)
+            found["completion_tokens"] = round(self.rollouts * self.tokens.completion)
+            found["measured_on"] = self.tokens.rollouts
+        if self.rate and self.hours is not None:
+            found |= {"rollouts_per_second": round(self.rate, 3), "hours": round(self.hours, 3)}
+        return found
+
+    def __str__(self) -> str:
+        """Return the estimate as a sentence."""
+        if not self.rollouts:
+            return "No rollout is missing: nothing will be asked."
+        parts = [f"{counted(self.rollouts, 'rollout')} to ask"]
+        if self.tokens:
+            total = (self.rollouts * self.tokens.prompt, self.rollouts * self.tokens.completion)
+            parts.append(
+                f"about {total[0]:,.0f} prompt and {total[1]:,.0f} completion tokens "
+                f"(the mean of {counted(self.tokens.rollouts, 'rollout')} of this policy)"
+            )
+        else:
+            parts.append("tokens unknown: this policy has no rollouts yet")
+        if self.rate and self.hours is not None:
+            parts.append(f"{duration(self.hours * 3600)} at {self.rate:.2f} a second as last time")
+        else:
+            parts.append("time unknown until the first shard has measured it (see its log)")
+        return "; ".join(parts) + "."
+
+
+def duration(seconds: float) -> str:
+    """Return a time span for people: ``40 s``, ``12 min``, ``4.2 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def estimate(rollouts: int, folders: Sequence[Path]) -> Estimate:
+    """Estimate the cost of so many rollouts of a policy from the folders of its stores."""
+    stores = [store for folder in folders for store in sorted(folder.glob("*.jsonl"))]
+    return Estimate(rollouts, mean_tokens(stores), _rate(_paces(folders)))
+
+
+def mean_tokens(stores: Iterable[Path]) -> Tokens | None:
+    """Return the mean tokens of the first valid rollouts in stores; None where there are none."""
+    lines = (rollout for store in stores for rollout in RolloutStore(store).scan())
+    seen = list(islice((rollout for rollout in lines if rollout.valid), _LOOKED_AT))
+    if not seen:
+        return None
+    prompt = sum(rollout.prompt_tokens for rollout in seen) / len(seen)
+    return Tokens(len(seen), prompt, sum(r.completion_tokens for r in seen) / len(seen))
+
+
+def _paces(folders: Iterable[Path]) -> list[Pace]:
+    return [_pace(file) for folder in folders for file in sorted(folder.glob(f"*{PACE}"))]
+
+
+def _pace(file: Path) -> Pace:
+    try:
+        return Pace(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise Text2SqlError(
+            f"{file} cannot be read as the pace of a shard ({error}): delete it, it only serves "
+            "to estimate what is still to draw."
+        ) from error
+
+
+def _rate(paces: Sequence[Pace]) -> float | None:
+    """Return the rate of the run that drew most: its rollouts over the time from start to end."""
+    runs: dict[str, list[Pace]] = {}
+    for pace in paces:
+        runs.setdefault(pace.run_id, []).append(pace)
+    if not runs:
+        return None
+    largest = max(runs.values(), key=lambda run: sum(pace.rollouts for pace in run))
+    seconds = max(pace.ended for pace in largest) - min(pace.began for pace in largest)
+    drawn = sum(pace.rollouts for pace in largest)
+    return drawn / seconds if drawn and seconds > 0 else None
+
+
+class PaceKeeper:
+    """A progress callback that measures a shard: it notes the pace and tells how far it is.
+
+    ``store`` is the shard's store, whose pace file is written every quarter of a minute and by
+    ``close``; ``drawn`` counts the rollouts that are new.
+    """
+
+    def __init__(self, store: Path, run_id: str, tell: Callable[[str], None]) -> None:
+        self.store = store
+        self.run_id = run_id
+        self.tell = tell
+        self.began = self._noted = time()
+        self.drawn = 0
+        self._last: int | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take in that ``done`` of ``total`` rollouts are there; the first call is the start."""
+        if self._last is not None and done > self._last:
+            self.drawn += done - self._last
+        self._last = done
+        if time() - self._noted >= _EVERY:
+            self._noted = time()
+            self.note()
+            self.tell(self._sentence(done, total))
+
+    def note(self) -> None:
+        """Write the pace file; nothing where nothing was drawn."""
+        if not self.drawn:
+            return
+        pace = Pace(self.run_id, self.drawn, round(self.began, 3), round(time(), 3))
+        file = self.store.with_name(self.store.stem + PACE)
+        write_whole(file, json.dumps(asdict(pace)) + "\n")
+
+    def _sentence(self, done: int, total: int) -> str:
+        text = f"{done:,} of {counted(total, 'rollout')}"
+        rate = self.drawn / (time() - self.began)
+        if not rate:
+            return f"{text}."
+        tokens = mean_tokens([self.store])
+        each = f"; {tokens.prompt + tokens.completion:,.0f} tokens each" if tokens else ""
+        left = duration((total - done) / rate)
+        return f"{text}; {rate:.2f} a second{each}; about {left} to go in this shard."

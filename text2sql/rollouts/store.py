@@ -1,0 +1,212 @@
+"""Rollout records on disk: one JSON line each, appended and synced as it finishes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.files import settle
+from text2sql.common.locking import take_lock
+from text2sql.errors import Text2SqlError
+from text2sql.judge.voting import Submission
+from text2sql.policy.base import Message
+from text2sql.sandbox import Status
+
+INFRASTRUCTURE = "infrastructure"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One rollout, judged.
+
+    ``verdict`` is the judge's, empty where there was no gold to judge by; ``status``,
+    ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is None where
+    the rollout says nothing: no gold, or a failure of the infrastructure. ``write_attempts``
+    counts writes in run_sql and in the submission. ``seconds`` is wall clock; the token counts
+    are sums over the turns.
+    """
+
+    key: str
+    sample: int
+    policy: str
+    policy_revision: str
+    prompt_revision: str
+    mode: str
+    sampling: dict[str, Any]
+    messages: list[Message]
+    calls: list[dict[str, Any]]
+    sql: str | None
+    status: str
+    verdict: str
+    digest: str
+    row_count: int
+    reward: float | None
+    write_attempts: int
+    turns: int
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    stop_reason: str
+    error: str = ""
+    run_id: str = ""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the rollout says something about the policy."""
+        return self.verdict != INFRASTRUCTURE and self.stop_reason != INFRASTRUCTURE
+
+    @property
+    def drawn_as(self) -> tuple[str, str, str]:
+        """What the rollout depends on beside its question: policy, prompts, sampling."""
+        return drawn_as(self.policy_revision, self.prompt_revision, self.sampling)
+
+    @property
+    def submission(self) -> Submission:
+        """The rollout's part in a vote: valid where it ran as a read and never tried to write."""
+        ran = self.valid and self.status == Status.OK and not self.write_attempts
+        return Submission(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rollout as plain JSON values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def drawn_as(
+    policy_revision: str, prompt_revision: str, sampling: dict[str, Any]
+) -> tuple[str, str, str]:
+    """Return a hashable name for what rollouts have in common that may be compared."""
+    return policy_revision, prompt_revision, sys.intern(json.dumps(sampling, sort_keys=True))
+
+
+class RolloutStore:
+    """An append-only file of rollouts; every appended one survives a crash.
+
+    One process at a time may append; anyone may read. A line that a crash tore is dropped.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._file: int | None = None
+        self._lock = threading.Lock()
+
+    def read(self, transcripts: bool = True) -> list[Rollout]:
+        """Return the rollouts, of each (question, sample) drawn the same way the last one.
+
+        Without ``transcripts`` their messages and calls are left empty: some 1 KB a rollout.
+        """
+        found: dict[tuple[Any, ...], Rollout] = {}
+        for rollout in self._lines(transcripts):
+            place = (rollout.key, rollout.sample, *rollout.drawn_as)
+            found.pop(place, None)
+            found[place] = rollout
+        return list(found.values())
+
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts one by one as they were written, without transcripts unless asked.
+
+        One that was asked again comes again, and the later one holds.
+        """
+        return self._lines(transcripts)
+
+    def done(self) -> set[tuple[str, int]]:
+        """Return the (question key, sample) of every valid rollout."""
+        return {(rollout.key, rollout.sample) for rollout in self.read(False) if rollout.valid}
+
+    def append(self, rollout: Rollout) -> None:
+        """Write one rollout and wait until it is on the disk.
+
+        Raises Text2SqlError where it cannot be written; what was written before stays.
+        """
+        line = (json.dumps(rollout.to_dict()) + "\n").encode()
+        with self._lock:
+            file = self._opened()
+            before = os.lseek(file, 0, os.SEEK_END)
+            try:
+                _write(file, line)
+                os.fsync(file)
+            except OSError as error:
+                os.ftruncate(file, before)
+                raise Text2SqlError(
+                    f"A rollout cannot be written to {self.path}: {error.strerror}; those before "
+                    "it are safe, and the next run asks only for what is missing."
+                ) from error
+
+    def close(self) -> None:
+        """Let other processes append."""
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self._file = _open_alone(self.path)
+        return self._file
+
+    def _lines(self, transcripts: bool) -> Iterator[Rollout]:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith(b"\n"):
+                    yield _parse(line, f"{self.path}, line {number}", transcripts)
+
+
+_SHARED = ("policy", "policy_revision", "prompt_revision", "mode", "run_id")
+
+
+def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
+    try:
+        row = json.loads(line)
+        if not transcripts:
+            row |= {"messages": [], "calls": []}
+            row |= {name: sys.intern(row[name]) for name in _SHARED if name in row}
+        return Rollout(**row)
+    except (ValueError, TypeError) as error:
+        raise Text2SqlError(f"{place} is no rollout ({error}); move the file away.") from error
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _open_alone(path: Path) -> int:
+    """Open for appending, refuse a second writer, and drop a torn last line."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Text2SqlError(f"{path} cannot be opened: {error.strerror}.") from error
+    try:
+        take_lock(file, path, wait=False)
+    except BlockingIOError as error:
+        os.close(file)
+        raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
+    except Text2SqlError:
+        os.close(file)
+        raise
+    os.ftruncate(file, _whole_length(file))
+    if new:
+        settle(path.parent)
+    return file
+
+
+def _whole_length(file: int) -> int:
+    """Return the length of the file up to the end of its last whole line."""
+    end = os.fstat(file).st_size
+    while end:
+        start = max(0, end - (1 << 16))
+        newline = os.pread(file, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

@@ -1,0 +1,1 @@
+"""Reading SQL text: statements, tokens, and which of them would write."""

@@ -1,0 +1,95 @@
+"""Whether a text gives the same result again as long as the database stays the same."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from text2sql.sandbox.sql.tokens import Token, tokens_of
+
+_HINT = re.compile("random|current_|pragma|date|time|julianday|unixepoch", re.IGNORECASE)
+_VOLATILE = ("RANDOM", "RANDOMBLOB", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP")
+_CLOCK = {"DATE": 1, "TIME": 1, "DATETIME": 1, "JULIANDAY": 1, "UNIXEPOCH": 1, "STRFTIME": 2}
+"""Functions that tell the time when they get fewer arguments than this."""
+
+_LONGEST = 10_000  # characters that are looked into; BIRD's longest query has about 2,000
+_SURROUNDINGS = ("NOW", "LOCALTIME", "UTC", "SUBSEC", "SUBSECOND")
+"""Texts that mean the clock or the time zone to these functions."""
+
+_KEEPERS = """
+ABS AVG CAST COALESCE COUNT CUME_DIST DENSE_RANK FIRST_VALUE IFNULL IIF INSTR LAG LAST_VALUE LEAD
+LENGTH MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK ROUND ROW_NUMBER SUM TIMEDIFF TOTAL TYPEOF
+ALL AND AS BETWEEN BY CASE DISTINCT ELSE EXCEPT EXISTS FILTER FROM HAVING IN INTERSECT IS JOIN
+LIKE LIMIT NOT OFFSET ON OR OVER SELECT THEN UNION USING VALUES WHEN WHERE
+"""
+"""Functions that make no text, and keywords: what may stand before a parenthesis."""
+
+_KEPT = frozenset(_KEEPERS.split()) | _CLOCK.keys()
+_MAKERS = ("||", "->")
+
+
+def is_repeatable(sql: str) -> bool:
+    """Whether nothing in a text names chance, the clock, the time zone or the file's path.
+
+    Errs towards no: next to a function of date or time nothing may put texts together, which
+    could be the word for the current time. Views and cells that a statement reads are not
+    looked into.
+    """
+    if not _HINT.search(sql):
+        return True
+    if len(sql) > _LONGEST or asks_outside(sql):
+        return False
+    tokens = list(tokens_of(sql))
+    if any(map(_is_pragma, tokens)):
+        return False
+    called = {_name(a.text) for a, b in pairwise(tokens) if b.text == "(" and a.kind != "symbol"}
+    return called.isdisjoint(_CLOCK) or (called <= _KEPT and not _makes_text(tokens))
+
+
+def asks_outside(sql: str) -> bool:
+    """Whether a text names chance, the clock or the time zone outright."""
+    if not _HINT.search(sql):
+        return False
+    tokens = list(tokens_of(sql))
+    return any(map(_is_volatile, tokens)) or _asks_the_clock(tokens)
+
+
+def _makes_text(tokens: list[Token]) -> bool:
+    """Whether an operator makes a text of others, or a blob is written that could be one."""
+    return any(
+        a.end == b.start and (a.text + b.text in _MAKERS or (a.is_word("X") and b.kind == "string"))
+        for a, b in pairwise(tokens)
+    )
+
+
+def _is_volatile(token: Token) -> bool:
+    name = _name(token.text)
+    if token.kind in ("string", "quoted") and name in _SURROUNDINGS:
+        return True
+    return name in _VOLATILE
+
+
+def _is_pragma(token: Token) -> bool:
+    """Whether a token reads settings of the connection, such as the file's path."""
+    name = _name(token.text)
+    return name == "PRAGMA" or name.startswith("PRAGMA_")
+
+
+def _name(text: str) -> str:
+    return text.strip("\"'`[]").upper()
+
+
+def _asks_the_clock(tokens: list[Token]) -> bool:
+    """Whether a function has too few arguments for one that knows the time from them."""
+    lacking: list[int] = []  # how many arguments, for each open parenthesis
+    before = ""
+    for token in tokens:
+        if lacking and token.text == ")":
+            if lacking.pop() > 0:
+                return True
+        elif lacking and (before == "(" or token.text == ","):
+            lacking[-1] -= 1
+        if token.text == "(":
+            lacking.append(_CLOCK.get(_name(before), 0))
+        before = token.text
+    return False

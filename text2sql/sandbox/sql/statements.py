@@ -1,0 +1,250 @@
+"""What a text of SQL asks for: its statements, and which of them would change anything.
+
+Decided on SQLite's own tokens, never on how the text starts: comments, quotes, several
+statements, common table expressions and NUL bytes do not hide a verb.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from text2sql.sandbox.sql.forms import EXPLAINED, form_of
+from text2sql.sandbox.sql.tokens import Token, tokens_of
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+WRITE_VERBS = _words(
+    "INSERT UPDATE DELETE REPLACE CREATE DROP ALTER REINDEX VACUUM ANALYZE ATTACH DETACH "
+    "BEGIN COMMIT END ROLLBACK SAVEPOINT RELEASE"
+)
+"""Statements that change data, schema, files, statistics or the connection's state."""
+
+READ_PRAGMAS = _words(
+    "collation_list compile_options database_list foreign_key_check foreign_key_list "
+    "function_list index_info index_list index_xinfo integrity_check module_list pragma_list "
+    "quick_check table_info table_list table_xinfo"
+)
+"""PRAGMAs that only read, with or without an argument."""
+
+QUERY_PRAGMAS = _words(
+    "application_id auto_vacuum cache_size data_version encoding foreign_keys freelist_count "
+    "journal_mode page_count page_size schema_version synchronous user_version"
+)
+"""PRAGMAs that only read as long as they have no argument."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement: its main verb in capitals, its text, and whether it is a write.
+
+    ``formed`` says that it has the form of a write, in SQLite's or another dialect's grammar; a
+    sentence that only begins with a verb (Update: ...) has not.
+    """
+
+    verb: str
+    text: str
+    writes: bool
+    formed: bool = False
+
+
+def classify(sql: str) -> list[Statement]:
+    """Return the statements of a text in order; comments and empty statements are none.
+
+    ``writes`` follows from the verb as SQLite would read it. Whether the statement is well
+    formed is not checked here. Takes time in proportion to the length of the text.
+    """
+    plain = sql.strip(_SPACES).removesuffix(";").rstrip(_SPACES)
+    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _is_looked_into(plain):
+        return [Statement("SELECT", plain, False)]  # whatever is quoted or commented out in it
+    return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
+
+
+_SPACES = " \t\n\f\r"
+_ENDS, _CHANGING = (";", "\x00"), ("into", "insert", "update", "delete")
+_LOOKED_INTO = re.compile(rf"[;\x00]|\b(?:{'|'.join(_CHANGING)})\b", re.IGNORECASE)
+
+
+def _is_looked_into(select: str) -> bool:
+    """Whether a text that begins with SELECT may hold another statement, or a change."""
+    folded = select.lower()  # most have none of the words: to look for them is quick
+    hints = any(hint in folded for hint in (*_ENDS, *_CHANGING))
+    return hints and _LOOKED_INTO.search(select) is not None
+
+
+def _statements(sql: str) -> tuple[Statement, ...]:
+    return tuple(_statement(sql, tokens) for tokens in _split(sql))
+
+
+_REMEMBERED_CHARS = 10_000
+_remembered = lru_cache(maxsize=1024)(_statements)
+
+
+def goes_on(sql: str, only: Statement) -> bool:
+    """Whether something follows the ``;`` of a text's only statement: an error to Python's sqlite3,
+    and so to the official evaluator. A ``;`` before the statement is none.
+    """
+    if sql.count(";") <= sql.rstrip(_SPACES).endswith(";"):
+        return False
+    start = next(token.start for token in tokens_of(sql) if token.text != ";")
+    end = start + len(only.text)
+    mark = next((token.end for token in tokens_of(sql[end:]) if token.text == ";"), None)
+    return mark is not None and _NOTHING_MORE.match(sql, end + mark) is None
+
+
+_NOTHING_MORE = re.compile(r"(?>[ \t\n\f\r]|--[^\n]*|/\*.*?(?:\*/|\Z))*+\Z", re.DOTALL)
+"""Spaces and comments, as Python's sqlite3 reads them."""
+
+
+def _split(sql: str) -> Iterator[list[Token]]:
+    """Group the tokens by statement; a NUL byte ends a statement as ``;`` does."""
+    current: list[Token] = []
+    in_body = False
+    for token in tokens_of(sql):
+        if token.text == ";" and in_body and not _ends_body(current):
+            current.append(token)
+        elif token.text in (";", "\x00"):
+            if current:
+                yield current
+            current, in_body = [], False
+        else:
+            current.append(token)
+            in_body = in_body or (token.is_word("BEGIN") and _creates_trigger(current))
+    if current:
+        yield current
+
+
+def _creates_trigger(tokens: list[Token]) -> bool:
+    """Whether a statement, explained or not, starts with CREATE [TEMP] TRIGGER: its body has
+    its own ``;``.
+    """
+    start = tokens[:3]
+    if tokens[0].is_word("EXPLAIN"):
+        start = tokens[3:6] if tokens[1].is_word("QUERY") else tokens[1:4]
+    return _TRIGGER.match(" ".join(token.text for token in start)) is not None
+
+
+_TRIGGER = re.compile(r"CREATE (?:TEMP(?:ORARY)? )?TRIGGER(?: |\Z)", re.IGNORECASE | re.ASCII)
+
+
+def _ends_body(tokens: list[Token]) -> bool:
+    """Whether a trigger's body is closed: ``; END`` as SQLite's own splitter has it."""
+    return len(tokens) > 1 and tokens[-1].is_word("END") and tokens[-2].text == ";"
+
+
+def _statement(sql: str, tokens: list[Token]) -> Statement:
+    text = sql[tokens[0].start : tokens[-1].end]
+    verb, rest = _verb(tokens)
+    formed = form_of(tokens, len(tokens) - len(rest) - 1)
+    if verb == "EXPLAIN" and formed != EXPLAINED:
+        # SQLite carries out some PRAGMAs while it compiles them, explained or not.
+        explained = [t for t in tokens[1:] if not t.is_word("QUERY", "PLAN")]
+        inner, rest = _verb(explained)
+        writes = _writing_pragma(inner, rest)
+        return Statement(verb, text, writes, writes and bool(form_of(explained, 0)))
+    if verb == "PRAGMA":
+        writes = _writing_pragma(verb, rest)
+        return Statement(verb, text, writes, writes and bool(formed))
+    if verb in WRITE_VERBS:
+        return Statement(verb, text, True, bool(formed))
+    return Statement(formed or verb, text, bool(formed), bool(formed))
+
+
+def _verb(tokens: list[Token]) -> tuple[str, list[Token]]:
+    """Return the main verb and the tokens after it."""
+    if not tokens:
+        return "", []
+    at = _after_with(tokens) if tokens[0].is_word("WITH") else 0
+    first = tokens[at]
+    return (first.text.upper() if first.kind == "word" else first.text), tokens[at + 1 :]
+
+
+def _after_with(tokens: list[Token]) -> int:
+    """Find the main verb behind ``WITH a AS (...), b AS (...)``; 0 when there is none."""
+    depth = 0
+    for at, token in enumerate(tokens):
+        closed = at > 0 and depth == 0 and tokens[at - 1].text == ")"
+        if closed and token.is_word(*_AFTER_WITH):
+            return at
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+    return 0
+
+
+_AFTER_WITH = ("SELECT", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
+
+
+def _writing_pragma(verb: str, rest: list[Token]) -> bool:
+    """Whether ``PRAGMA [schema.]name [= value | (value)]`` is anything but a known read."""
+    if verb != "PRAGMA":
+        return False
+    if len(rest) > 1 and rest[1].text == ".":
+        rest = rest[2:]
+    if not rest:
+        return False
+    return not pragma_reads(rest[0].text.strip("\"'`[]"), has_argument=len(rest) > 1)
+
+
+def pragma_reads(name: str, has_argument: bool) -> bool:
+    """Whether a PRAGMA is on the list of those that only read."""
+    known = READ_PRAGMAS if has_argument else READ_PRAGMAS | QUERY_PRAGMAS
+    return name.lower() in known
+
+
+_MALFORMED = re.compile(
+    r'unrecognized token: |incomplete input\Z|near ".*": syntax error\Z', re.DOTALL
+)
+
+
+def is_malformed(complaint: str) -> bool:
+    """Whether SQLite's complaint is about the grammar; names in it may hold any words."""
+    return _MALFORMED.match(complaint) is not None
+
+
+_BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
+
+
+def is_broken_off(complaint: str) -> bool:
+    """Whether SQLite's complaint is that a statement ends too early, which no dialect reads."""
+    return _BROKEN_OFF.match(complaint) is not None
+
+
+BIRD_SEPARATOR = "\t----- bird -----\t"
+_SUFFIX = re.compile(BIRD_SEPARATOR + r"[^\t\r\n'\"`;]*+\s*+")
+_FENCED = re.compile(r"(?si)```[ \t]*(?:(?:sqlite3?|[a-z]*sql)\b)?(.*?)(?:```|\Z)")
+
+
+def cut_suffix(text: object) -> str:
+    """Return the SQL of an entry in a predictions file: BIRD's suffixes cut, nothing else.
+
+    Anything but a string is empty. Officially the rest runs as it is, fences and prose included.
+    """
+    if not isinstance(text, str):
+        return ""
+    end = len(text)
+    while (at := text.rfind(BIRD_SEPARATOR, 0, end)) >= 0 and _SUFFIX.fullmatch(text, at, end):
+        end = at
+    return text[:end].strip(" \t\r\n\f")
+
+
+def clean_sql(text: object) -> str:
+    """Return the SQL in a model's submission: BIRD's suffix cut, one fenced block unwrapped.
+
+    Anything but a string is empty. Prose around the block is dropped only if no write, by its form,
+    hides there. Two blocks stay as they are, and fail as SQL; one may lack its end or beginning.
+    """
+    sql = cut_suffix(text)
+    marks = sql.count("```")
+    if marks == 1 and sql.endswith("\n```"):
+        return sql.removesuffix("```").rstrip()
+    fenced = marks == 2 or (marks == 1 and sql.startswith("```"))
+    blocks = _FENCED.findall(sql) if fenced else []
+    if len(blocks) != 1:
+        return sql
+    around = _FENCED.split(sql)[::2]  # an apostrophe before the block hides nothing after it
+    read = (" ; ".join(around), *around)
+    return sql if any(s.formed for text in read for s in classify(text)) else blocks[0].strip()

@@ -1,0 +1,1 @@
+"""The worker process: it opens a database read-only and runs one query at a time."""

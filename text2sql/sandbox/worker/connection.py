@@ -1,0 +1,170 @@
+"""Read-only connections to untrusted databases, with everything denied that is not reading."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from time import monotonic, time_ns
+
+from text2sql.sandbox.limits import SQLITE_LIMITS
+from text2sql.sandbox.sql.statements import is_malformed, pragma_reads
+from text2sql.sandbox.worker.locks import is_in_use
+
+_READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_CHANGES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_DANGEROUS_FUNCTIONS = frozenset(
+    {"load_extension", "fts3_tokenizer", "fts5", "optimize", "readfile", "writefile", "edit"}
+)
+_PRIVATE_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "sqlite_memstat"})
+"""sqlite_stmt lists the statements that others, gold queries among them, ran here before."""
+
+_VIRTUAL_TABLES = """
+SELECT printf('%s', name), lower(printf('%s', sql)) FROM sqlite_master
+WHERE printf('%s', sql) LIKE '%virtual%'
+"""  # what SQLite reads of an entry of any type: text up to a NUL
+
+_STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
+_BUSY_SECONDS = 2.0  # how long to wait for a lock, a quarter of the query's time at most
+_CACHED_STATEMENTS = 32
+_CLOCK_TICK_NS = 50_000_000
+_SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
+
+
+Stamp = tuple[int, ...]
+
+
+def replacing(text: bytes) -> str:
+    """Decode text of a database, whatever is not UTF-8 replaced."""
+    return text.decode("utf-8", "replace")
+
+
+def stamp_of(path: str) -> Stamp:
+    """Return what changes when the file does.
+
+    A program can set back the time of the content's change, never that of the inode's.
+    """
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+class Database:
+    """One open database and the rules that hold while statements run on it.
+
+    ``deadline`` (monotonic clock) ends the running statement. ``explaining`` must be true only
+    for EXPLAIN: it then compiles changes too, which nothing carries out.
+    """
+
+    def __init__(self, path: str, seconds: float = 8.0) -> None:
+        self.path = path
+        self._busy_seconds = min(_BUSY_SECONDS, seconds / 4)
+        self.deadline = 0.0
+        self._real = os.path.realpath(path)
+        self.stamp = stamp_of(self._real)  # never of where a link may lead a moment later
+        self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
+        self._descriptor = os.open(self._real, os.O_RDONLY | os.O_NONBLOCK)
+        self.explaining = False
+        self._virtual: frozenset[str] = frozenset()
+        self._private = _PRIVATE_TABLES
+        try:
+            self.immutable = not self._is_in_use()
+            self.handle = self._open()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def is_current(self) -> bool:
+        """Whether what this connection sees is what the file holds now."""
+        return stamp_of(self.path) == self.stamp and not (self.immutable and self._is_in_use())
+
+    def is_reusable(self) -> bool:
+        """Whether the connection may serve another query.
+
+        A file that had just been changed when it was opened may have been changed once more
+        within the same tick of the file system's clock, so it is opened again.
+        """
+        return not self._recent and self.is_current()
+
+    def compile_error(self, statement: str) -> str:
+        """Return SQLite's complaint if a statement is not well formed, else nothing.
+
+        ``statement`` must start with EXPLAIN: it is compiled and never carried out.
+        """
+        self.explaining = True
+        try:
+            self.handle.execute(statement).close()
+        except sqlite3.Error as error:
+            text = str(error)
+            return text if is_malformed(text) else ""
+        except MemoryError:  # a statement is read to its end before it is compiled
+            return ""
+        return ""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.handle.close()
+        os.close(self._descriptor)
+
+    def _is_in_use(self) -> bool:
+        return is_in_use(self._real, self._descriptor)
+
+    def _open(self) -> sqlite3.Connection:
+        # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
+        mode = "immutable=1" if self.immutable else "readonly_shm=1"
+        uri = f"{Path(self._real).as_uri()}?mode=ro&{mode}"
+        return sqlite3.connect(
+            uri,
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            cached_statements=_CACHED_STATEMENTS,
+        )
+
+    def _prepare(self) -> None:
+        handle = self.handle
+        for limit, value in SQLITE_LIMITS.items():
+            handle.setlimit(limit, value)
+        for setting in _SETTINGS:
+            handle.execute(f"PRAGMA {setting}")
+        handle.text_factory = replacing
+        tables = list(handle.execute(_VIRTUAL_TABLES))
+        self._virtual = frozenset(name for name, _ in tables)
+        # A database may give a private table another name.
+        self._private |= {
+            name.lower() for name, sql in tables if any(p in sql for p in _PRIVATE_TABLES)
+        }
+        handle.set_authorizer(self._authorize)
+        handle.set_progress_handler(self._is_late, _STEPS)
+
+    def _is_late(self) -> bool:
+        return monotonic() > self.deadline
+
+    def _authorize(
+        self, action: int, first: str | None, second: str | None, schema: str | None, _: str | None
+    ) -> int:
+        if action in _READS:
+            private = action == sqlite3.SQLITE_READ and (first or "").lower() in self._private
+            return sqlite3.SQLITE_DENY if private else sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION:
+            allowed = (second or "").lower() not in _DANGEROUS_FUNCTIONS
+        elif action == sqlite3.SQLITE_PRAGMA:
+            allowed = pragma_reads(first or "", has_argument=second is not None)
+        elif action in _CHANGES:
+            allowed = self.explaining or self._is_virtual_housekeeping(first or "", schema)
+        else:
+            allowed = self.explaining and action != sqlite3.SQLITE_ATTACH
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    def _is_virtual_housekeeping(self, table: str, schema: str | None) -> bool:
+        """Whether SQLite itself prepares this change to read a virtual table.
+
+        json_each, FTS and r-tree report changes to sqlite_master or to their shadow tables
+        when they are only read. The connection is read-only, so that nothing is written.
+        """
+        known = table == "sqlite_master" or table.rpartition("_")[0] in self._virtual
+        return schema == "main" and known

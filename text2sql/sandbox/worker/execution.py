@@ -1,0 +1,241 @@
+"""Running one text on one database: refuse, or read and digest. Runs inside a worker."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import replace
+from time import monotonic
+from typing import Any, NamedTuple
+
+from text2sql.sandbox.channel import RUNNING, WRITING, Progress
+from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
+from text2sql.sandbox.results import (
+    QueryResult,
+    ResultDigest,
+    Status,
+    refused,
+    timeout_message,
+)
+from text2sql.sandbox.sql.statements import Statement, classify, goes_on, is_broken_off
+from text2sql.sandbox.worker.connection import Database, replacing
+from text2sql.sandbox.worker.databases import DAMAGED, DatabaseCache
+from text2sql.sandbox.worker.misspelt import doubts_about
+
+
+class Job(NamedTuple):
+    """One text to run; the fields are those of Limits and of Sandbox.execute."""
+
+    path: str
+    sql: str
+    strict_text: bool
+    seconds: float
+    keep_rows: int
+    max_rows: int
+    max_bytes: int
+    memory_mb: int
+    cut: bool
+
+
+def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResult:
+    """Run one job; raises UnusableDatabase when the database cannot be read at all."""
+    deadline = monotonic() + job.seconds
+    try:
+        statements = classify(job.sql)
+        if not statements:
+            return QueryResult(Status.NO_STATEMENT, error="there is no SQL statement to run")
+        try:
+            return _run_on_one_state(job, statements, databases, deadline, progress)
+        except MemoryError:  # other databases and statements that are kept may have left too little
+            databases.clear()
+        return _run_on_one_state(job, statements, databases, deadline, progress)
+    except MemoryError:
+        databases.clear()
+        error = f"the query needed more than {job.memory_mb} MB of memory and was stopped"
+        return QueryResult(Status.TOO_LARGE, error=error)
+    except OSError as error:
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {error.strerror or error}")
+    except sqlite3.Error as error:
+        return _failed(job, error)
+    except (UnicodeError, OverflowError) as error:
+        return QueryResult(Status.ERROR, error=_unicode_message(error))
+
+
+_ATTEMPTS = 3
+
+
+def _run_on_one_state(
+    job: Job,
+    statements: list[Statement],
+    databases: DatabaseCache,
+    deadline: float,
+    progress: Progress,
+) -> QueryResult:
+    """Run a text; again where the file changed under it, as what was read may be torn."""
+    for _ in range(_ATTEMPTS):
+        database = databases.get(job.path, job.seconds)
+        database.deadline = deadline
+        progress.note(RUNNING)
+        locked = not database.immutable
+        try:
+            result = _run(job, statements, database, progress)
+        finally:
+            databases.leave(job.path)
+        if locked or result.status is Status.TIMEOUT or database.is_current():
+            return result
+    return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file changes all the time")
+
+
+def _run(
+    job: Job, statements: list[Statement], database: Database, progress: Progress
+) -> QueryResult:
+    try:
+        refusal = _refusal(job.sql, statements, database, progress)
+        return refusal or _read(job, statements[0], database)
+    except sqlite3.Error as error:
+        return _failed(job, error)
+
+
+def _refusal(
+    sql: str, statements: list[Statement], database: Database, progress: Progress
+) -> QueryResult | None:
+    """Say why a text is not run: it writes, is no SQL, or is more than one statement."""
+    malformed = ""
+    for statement in statements:
+        if not statement.writes:
+            continue
+        explained = statement.verb == "EXPLAIN"
+        text = statement.text if explained else f"EXPLAIN {statement.text}"
+        progress.note(WRITING)
+        complaint = database.compile_error(text)
+        if not complaint or (statement.formed and not is_broken_off(complaint)):
+            return refused(statement.verb)
+        malformed = malformed or complaint
+    if malformed:
+        return QueryResult(Status.ERROR, error=malformed[:MESSAGE_CHARS])
+    if "\x00" in sql:
+        return QueryResult(Status.ERROR, error="the statement contains a NUL byte")
+    if len(statements) > 1:
+        count = len(statements)
+        error = f"one statement at a time: this text has {count}; send one SELECT"
+        return QueryResult(Status.ERROR, error=error)
+    if goes_on(sql, statements[0]):
+        error = "one statement at a time: leave out what follows its ';'"
+        return QueryResult(Status.ERROR, error=error)
+    return None
+
+
+def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
+    """Run one reading statement and take in its rows; never leaves it open."""
+    database.explaining = statement.verb == "EXPLAIN"
+    database.handle.text_factory = str if job.strict_text else replacing
+    cursor = database.handle.cursor()
+    try:
+        cursor.execute(statement.text)
+        result = _take_in(cursor, _names([column[0] for column in cursor.description or ()]), job)
+    finally:
+        cursor.close()
+    quoted = '"' in statement.text or "'" in statement.text
+    if result.status is not Status.OK or job.strict_text or not quoted:
+        return result
+    if monotonic() > database.deadline - job.seconds / 2:
+        return result  # to compile it once more might take until it is late
+    doubts = tuple(doubts_about(statement.text, database))
+    return replace(result, warnings=doubts) if doubts else result
+
+
+def _names(columns: list[str]) -> tuple[str, ...]:
+    """Return the columns' names, long ones cut where all of them would take too much room."""
+    longest = _NAMES_CHARS // max(1, len(columns))
+    return tuple(name[:longest] for name in columns)
+
+
+_NAMES_CHARS = 100_000  # one long name in 100 kB of SQL can be that of 2,000 columns
+
+
+def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
+    digest = ResultDigest()
+    kept: list[tuple[Any, ...]] = []
+    count = size = 0
+    for row in cursor:
+        if count >= job.max_rows or size > job.max_bytes:
+            return _over(job, columns, kept, count)
+        count += 1
+        size += _size(row, digest.add(row))
+        if count <= job.keep_rows and size <= job.max_bytes:
+            kept.append(row)
+    if size > job.max_bytes:
+        return _over(job, columns, kept, count)
+    as_set, as_multiset, as_list = digest.digests()
+    return QueryResult(Status.OK, columns, tuple(kept), count, True, as_set, as_multiset, as_list)
+
+
+def _size(row: tuple[Any, ...], written: int) -> int:
+    """Return a row's size in bytes, about; ``written`` is that of its text form.
+
+    A blob's text form may be four times as long, which matters for large ones only.
+    """
+    if written < _LARGE_ROW:
+        return written
+    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+
+
+_LARGE_ROW = 1_000_000
+
+
+def _over(
+    job: Job, columns: tuple[str, ...], kept: list[tuple[Any, ...]], count: int
+) -> QueryResult:
+    if job.cut:
+        return QueryResult(Status.OK, columns, tuple(kept), count, complete=False)
+    what = f"{job.max_rows:,} rows" if count >= job.max_rows else f"{job.max_bytes:,} bytes"
+    error = f"the result has more than {what}"
+    return QueryResult(Status.TOO_LARGE, columns, (), count, complete=False, error=error)
+
+
+_BROKEN_FILE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+
+
+def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
+    """Tell the model's mistakes from limits and from a database that fails."""
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    text = str(error)[:MESSAGE_CHARS]
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return QueryResult(Status.TIMEOUT, error=timeout_message(job.seconds))
+    if code == sqlite3.SQLITE_TOOBIG:
+        message = f"a text or blob grew over {MAX_VALUE_BYTES:,} bytes: {text}"
+        return QueryResult(Status.TOO_LARGE, error=message)
+    # Plain READONLY answers a statement; its extended forms tell of recovery and journals.
+    recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
+    if code & 0xFF == sqlite3.SQLITE_CORRUPT and not text.startswith(_NO_TABLE):
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
+    if code & 0xFF in _BROKEN_FILE or recovery:
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {_broken(code, text)}")
+    if "number of bindings" in text:  # no parameters are ever given
+        text = "the statement has a parameter (?, :name, @name or $name); write its value there"
+    return QueryResult(Status.ERROR, error=text)
+
+
+_NO_TABLE = "vtable constructor failed"
+"""What SQLite says of one virtual table whose own tables are gone; the rest can be read."""
+
+
+def _broken(code: int, text: str) -> str:
+    locked = code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return f"{text}: another program is writing it; try again when it is done" if locked else text
+
+
+def _unicode_message(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "a column name is not valid UTF-8; name the result columns with AS"
+    return f"the statement holds a character that SQLite cannot read: {error}"

@@ -1,0 +1,1 @@
+"""Pre-training of the pocket policy on synthetic traces."""

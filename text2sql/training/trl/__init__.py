@@ -1,0 +1,1 @@
+"""GRPO on one machine with TRL."""

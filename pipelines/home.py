@@ -15,7 +15,7 @@ from pipelines.pools import set_pools
 from pipelines.runs.orphans import end_orphaned_runs
 from pipelines.runs.records import hush_attempts, records_error
 from pipelines.runs.variables import check_variables
-from resources.paths import artifact_root
+from text2sql.common.artifacts import artifact_root
 from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 

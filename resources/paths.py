@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import dagster as dg
 from pydantic import Field
 
-from text2sql.common.checkout import CHECKOUT
+from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import ROOT_VARIABLE
-
-
-def artifact_root() -> Path:
-    """Return the folder named by ``TEXT2SQL_ROOT``, or ``artifacts`` in the checkout."""
-    return Path(os.environ.get(ROOT_VARIABLE) or CHECKOUT / "artifacts").expanduser().resolve()
 
 
 class ArtifactRoot(dg.ConfigurableResource):
     """Where corpora, rollouts, checkpoints, scores and the reporting database lie."""
 
     root: str = ""
-    """The folder; empty means ``TEXT2SQL_ROOT``, or ``artifacts`` in the checkout."""
+    """The folder; empty means the project's: ``TEXT2SQL_ROOT``, or ``artifacts``."""
 
     data_docs: bool = Field(
         default=False,

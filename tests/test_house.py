@@ -23,7 +23,7 @@ ROOMS = {
 """Each package and the packages of ours that it may import."""
 
 OURS = {*ROOMS, "benchmarks", "documentation", "examples", "tests"}
-BASE = {"click", "aiohttp", "packaging", "rich"}
+BASE = {"click", "aiohttp", "packaging", "rich", "jinja2", "psutil", "urllib3"}
 """What the base install brings."""
 
 CHILD_PROGRAMS = ("text2sql/training/",)

@@ -8,7 +8,7 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError
 
 from pipelines.runs.launch import disk_full
-from resources.paths import artifact_root
+from text2sql.common.artifacts import artifact_root
 from text2sql.errors import InfrastructureError, Text2SqlError
 
 AWAY = "DagsterPostgresException"

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from tests.support.agent_databases import damaged_inside, make_database
 from tests.support.scripted_server import ScriptedServer, calls, fails, says, submits
 from text2sql.cli.main import cli
+from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import local_root
 from text2sql.evaluation.promotion.choice import Choice, choose
 from text2sql.policy.open import policy_directory
 from text2sql.policy.revision import directory_revision
@@ -469,11 +469,11 @@ def test_who_answers_without_a_policy(tmp_path, monkeypatch):
 def test_where_a_project_keeps_its_champion(tmp_path, monkeypatch):
     monkeypatch.delenv("TEXT2SQL_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert local_root() == Path(__file__).resolve().parents[2] / "artifacts"
+    assert artifact_root() == Path(__file__).resolve().parents[2] / "artifacts"
     (tmp_path / "artifacts").mkdir()
-    assert local_root() == tmp_path / "artifacts"
+    assert artifact_root() == tmp_path / "artifacts"
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "other"))
-    assert local_root() == tmp_path / "other"
+    assert artifact_root() == tmp_path / "other"
 
 
 def test_the_pocket_policy_answers_without_a_server(shop, monkeypatch):

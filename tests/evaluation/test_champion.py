@@ -161,7 +161,7 @@ def test_a_place_that_was_edited_is_looked_at_where_the_file_says(root):
 
 def test_without_a_champion_there_is_nothing_to_show(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
-    with pytest.raises(Text2SqlError, match="There is no champion below"):
+    with pytest.raises(Text2SqlError, match="No champion below"):
         called("show")
     assert "(0 rows)" in called("history").stdout
     with pytest.raises(Text2SqlError, match="nothing to go back to"):

@@ -13,8 +13,9 @@ from tests.support.scripted_server import ScriptedServer
 from text2sql.agent.settings import AgentSettings
 from text2sql.cli.doctor.policy import check_policy
 from text2sql.cli.main import cli
+from text2sql.common.artifacts import ROOT_VARIABLE
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.evaluation.promotion.champion import ROOT_VARIABLE, champion_record, find_champion
+from text2sql.evaluation.promotion.champion import champion_record, find_champion
 from text2sql.evaluation.promotion.history import history
 from text2sql.policy.open import open_policy
 

@@ -14,8 +14,9 @@ from text2sql.cli.options.dagster_program import go_on_as
 from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.numbers import NumberIn, WholeNumber, WholeNumberIn
 from text2sql.cli.options.reporting_tables import require_questions, with_store, with_url
+from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import champion_record, local_root
+from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.reporting.tables.location import URL_VARIABLE
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
     from text2sql.reporting.tables.location import sqlite_url
     from text2sql.reporting.tables.urls import sqlite_file
 
-    if not champion_record(local_root()):
+    if not champion_record(artifact_root()):
         raise Text2SqlError(
-            f"There is no champion below {local_root()} that could answer: train one (make demo), "
-            "or make a served model champion with text2sql champion adopt."
+            f"No champion below {artifact_root()}: train one (make demo), or adopt a served model "
+            "with text2sql champion adopt."
         )
     require_questions(url)
     file = sqlite_file(url)

@@ -13,9 +13,10 @@ from text2sql.cli.options.dagster_record import record_champion
 from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.numbers import NumberIn, WholeNumber
 from text2sql.cli.output.answer_output import format_table
+from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import neutral
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import local_root, read_seat, run_of
+from text2sql.evaluation.promotion.champion import read_seat, run_of
 from text2sql.evaluation.promotion.gate import Finding, GateRules, by_hand
 from text2sql.evaluation.promotion.history import history, roll_back, weights_problem
 from text2sql.evaluation.promotion.promote import adopt, promote_by_hand
@@ -55,7 +56,7 @@ def command() -> None:
 @_json
 def show(as_json: bool) -> None:
     """Show who is champion, what its gate said, and whether its weights are still there."""
-    root = local_root()
+    root = artifact_root()
     read_seat(root)
     past = history(root)
     if not past:
@@ -78,7 +79,7 @@ def show(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def show_history(as_json: bool) -> None:
     """List every champion, the earliest first; the last one answers now."""
-    past = history(local_root())
+    past = history(artifact_root())
     if as_json:
         for record in past:
             click.echo(json.dumps(_plain(record)))
@@ -112,7 +113,7 @@ def promote(run: str, reason: str, as_json: bool, **bounds: Any) -> None:
     RUN must have been trained and evaluated. The next answers are the new champion's; those that
     were given stay. The bounds only shape what is recorded of the checks.
     """
-    root = local_root()
+    root = artifact_root()
     record = promote_by_hand(root, run, reason, GateRules(**bounds))
     findings = [Finding(**finding) for finding in record["findings"]]
     lines = [f"{_mark(one.passed)} {one.check}: {neutral(one.sentence)}" for one in findings]
@@ -146,7 +147,7 @@ def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
     \b
     text2sql champion adopt http://localhost:8000/v1 --reason "our first model"
     """
-    root, (place, revision) = local_root(), _opened(policy, model)
+    root, (place, revision) = artifact_root(), _opened(policy, model)
     record = adopt(root, place, revision, reason)
     said = f"{_who(record)} is champion now; nothing here has evaluated it."
     _changed(root, record, said, as_json)
@@ -176,7 +177,7 @@ def rollback(to: int | None, reason: str, as_json: bool) -> None:
 
     Its weights must be what they were. The next answers are its own; those that were given stay.
     """
-    root = local_root()
+    root = artifact_root()
     record = roll_back(root, reason, to)
     _changed(root, record, f"{_who(record)} is champion again.", as_json)
 

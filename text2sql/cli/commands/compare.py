@@ -6,10 +6,10 @@ import json
 
 import click
 
+from text2sql.common.artifacts import artifact_root
 from text2sql.common.counting import counted
 from text2sql.common.render import neutral
 from text2sql.evaluation.compare import Difference, compare_sides, read_side
-from text2sql.evaluation.promotion.champion import local_root
 from text2sql.evaluation.report.words import difference, percent
 
 _SHOWN = 20
@@ -34,7 +34,7 @@ def command(first: str, second: str, as_json: bool) -> None:
       1  something to mend: no such run or file, or not the same questions or databases
       2  wrong usage
     """
-    root = local_root()
+    root = artifact_root()
     one, two = read_side(first, root), read_side(second, root)
     found = compare_sides(one, two)
     if one.prompts != two.prompts:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import neutral
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import local_root
 
 if TYPE_CHECKING:
     from text2sql.cli.lineage.chain import Chain, Link
@@ -45,7 +45,7 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
     """
     from text2sql.cli.lineage.finding import find_chain
 
-    root = local_root()
+    root = artifact_root()
     found = find_chain(root, asked, lambda number: _answer(number, root, reporting))
     click.echo(_json(found) if as_json else _text(found))
     raise SystemExit(BROKEN if found.problems else 0)

@@ -200,11 +200,11 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
 
 def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
     """Return the path of a question's database; refuse what is none, and the reports' own."""
-    from text2sql.evaluation.promotion.champion import local_root
+    from text2sql.common.artifacts import artifact_root
     from text2sql.reporting.model.question import find_database
     from text2sql.sandbox import check_database
 
-    folders = [*searched, Path.cwd(), local_root() / "report_databases"]
+    folders = [*searched, Path.cwd(), artifact_root() / "report_databases"]
     database = check_database(find_database(name, folders)).resolve()
     store.refuse_database(database)
     with database.open("rb") as file:

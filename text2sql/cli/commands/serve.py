@@ -11,8 +11,8 @@ import click
 
 from text2sql.cli.ending import last_words
 from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.common.artifacts import artifact_root
 from text2sql.common.stopping import stop_on_signals
-from text2sql.evaluation.promotion.champion import local_root
 from text2sql.evaluation.promotion.choice import Choice, choose
 from text2sql.policy.open import POCKET
 from text2sql.policy.vllm.command import VllmOptions
@@ -100,7 +100,7 @@ def _serve(policy: str | None, port: int, options: VllmOptions) -> NoReturn:
 def _chosen(policy: str | None) -> tuple[Choice, str]:
     """Return the policy to serve, and the name to serve it under: a training run's is its own."""
     known = policy is None or policy == POCKET or Path(policy).exists()
-    record = {} if known else training_record(local_root(), str(policy))
+    record = {} if known else training_record(artifact_root(), str(policy))
     if record:
         return Choice(str(record["policy"]), f"the training run {policy}"), str(policy)
     choice = choose(policy)

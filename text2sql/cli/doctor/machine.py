@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from text2sql.cli.doctor.finding import Finding, State
+from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import ROOT_VARIABLE, local_root
 from text2sql.policy.open import served_models
 from text2sql.policy.served.connections import NoAnswer, fetch
 from text2sql.policy.vllm.gpu import Gpu, visible_gpus
@@ -100,7 +100,7 @@ def _shows_this_project(port: int) -> bool:
 
 def check_disk() -> Iterable[Finding]:
     """Look at the space below the artifact root, and whether it can be written."""
-    root = local_root()
+    root = artifact_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free
     found = f"{free / _GIB:.1f} GiB free for {root}"

@@ -8,10 +8,10 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
 from text2sql.common.checkout import CHECKOUT
 from text2sql.common.stopping import hold_signals
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import ROOT_VARIABLE, local_root
 
 
 def go_on_as(module: str, request: dict[str, Any], what: str) -> NoReturn:
@@ -28,7 +28,7 @@ def go_on_as(module: str, request: dict[str, Any], what: str) -> NoReturn:
         raise Text2SqlError(
             f"{what} need Dagster: install text2sql-lifecycle[pipelines,local], or run make setup."
         )
-    os.environ[ROOT_VARIABLE] = str(local_root())
+    os.environ[ROOT_VARIABLE] = str(artifact_root())
     os.chdir(CHECKOUT)
     hold_signals()  # the program takes them once it can tell them
     os.execv(sys.executable, [sys.executable, "-m", module, json.dumps(request)])

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from text2sql.common.artifacts import ROOT_VARIABLE
 from text2sql.common.checkout import CHECKOUT
-from text2sql.evaluation.promotion.champion import ROOT_VARIABLE
 
 
 def record_champion(root: Path) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.checkout import CHECKOUT
 from text2sql.common.json_files import parse_object
 from text2sql.errors import Text2SqlError
 from text2sql.policy.places import is_there
 
 CHAMPION = "champion.json"
 HISTORY = "champion_history.jsonl"
-ROOT_VARIABLE = "TEXT2SQL_ROOT"
 ADOPTED_RUN = "base"
 """The training run of a champion that was not trained here: no run can be called so."""
 
@@ -50,19 +47,6 @@ class Seat:
 
     record: dict[str, Any]
     version: str
-
-
-def local_root() -> Path:
-    """Return the artifact root of the project around: where everything that it makes lies.
-
-    ``TEXT2SQL_ROOT`` names it; without it, it is ``artifacts`` in the current directory, or,
-    where there is none, in the checkout that this package belongs to.
-    """
-    if named := os.environ.get(ROOT_VARIABLE):
-        return Path(named).expanduser().resolve()
-    here = Path.cwd()
-    inside = (CHECKOUT / "pyproject.toml").is_file()
-    return (CHECKOUT if inside and not (here / "artifacts").is_dir() else here) / "artifacts"
 
 
 def champion_record(root: Path) -> dict[str, Any]:

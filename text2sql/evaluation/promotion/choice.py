@@ -5,13 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, dataclass
 
-from text2sql.evaluation.promotion.champion import (
-    ADOPTED_RUN,
-    Champion,
-    find_champion,
-    local_root,
-    named,
-)
+from text2sql.common.artifacts import artifact_root
+from text2sql.evaluation.promotion.champion import ADOPTED_RUN, Champion, find_champion, named
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.policy.revision import directory_revision
 
@@ -40,8 +35,8 @@ def choose(spec: str | None) -> Choice:
         return Choice(POCKET, "the pocket policy", POCKET_USE)
     if spec is not None:
         return Choice(spec)
-    champion = find_champion(local_root())
-    _log.debug("champion of %s: %s", local_root(), champion.policy if champion else "none")
+    champion = find_champion(artifact_root())
+    _log.debug("champion of %s: %s", artifact_root(), champion.policy if champion else "none")
     if champion is None:
         return Choice(POCKET, "the pocket policy", POCKET_USE)
     return Choice(str(champion.policy), _title(champion), _use(champion), champion.revision)
@@ -49,7 +44,7 @@ def choose(spec: str | None) -> Choice:
 
 def _title(champion: Champion) -> str:
     name = named(asdict(champion)).removeprefix("the ")
-    return f"the champion of {local_root()}, {name}"
+    return f"the champion of {artifact_root()}, {name}"
 
 
 def _use(champion: Champion) -> str:

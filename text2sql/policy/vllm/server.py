@@ -11,9 +11,9 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from text2sql.common.artifacts import artifact_root
 from text2sql.common.processes import GuardedProcess
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.evaluation.promotion.champion import local_root
 from text2sql.policy.adapter import BASE_NAME, is_adapter, read_adapter
 from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
 from text2sql.policy.places import policy_name
@@ -229,4 +229,4 @@ def _bindable_port(port: int) -> int:
 
 def _new_log() -> Path:
     name = f"vllm-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.log"
-    return local_root() / "logs" / name
+    return artifact_root() / "logs" / name

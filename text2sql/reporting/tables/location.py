@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from text2sql.evaluation.promotion.champion import local_root
+from text2sql.common.artifacts import artifact_root
 
 URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
 
@@ -15,7 +15,7 @@ def reporting_url(root: Path | None = None) -> str:
 
     That is ``reporting.sqlite`` below the artifact root, the local project's without one given.
     """
-    file = (root or local_root()) / "reporting.sqlite"
+    file = (root or artifact_root()) / "reporting.sqlite"
     return os.environ.get(URL_VARIABLE) or sqlite_url(file)
 
 

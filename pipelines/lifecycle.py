@@ -26,7 +26,6 @@ from assets.evaluation.dev_rollouts import evaluation_folder
 from assets.evaluation.dev_scores import read_scores
 from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig
-from assets.training.grpo import read_training
 from assets.training.ready import require_ready
 from assets.training.run_check import read_forms
 from pipelines.home import open_instance
@@ -40,6 +39,7 @@ from text2sql.common.json_files import read_if_there, write_json
 from text2sql.evaluation.score_table import score_rows, text_table
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
+from text2sql.training.start import read_training
 
 CONFIG = Path(__file__).with_name("demo.yaml")
 
@@ -98,7 +98,7 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
     """Return what the run came to, for programs."""
     found = {stage.name: stage for stage in stages}
     prompts = read_if_there(root.path / "prompts" / "about.json")
-    training = read_training(root, run)
+    training = read_training(root.path, run)
     return {
         "training_run": run,
         "seconds": round(seconds, 1),

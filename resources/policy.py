@@ -113,8 +113,7 @@ class PolicyResource(dg.ConfigurableResource):
 
     def settings(self, spec: str | Path | None = None) -> AgentSettings:
         """Return the agent settings that the policy was trained with."""
-        from text2sql.agent.settings import AgentSettings
-        from text2sql.policy.open import trained_settings
+        from text2sql.agent.settings import AgentSettings, trained_settings
 
         wanted = str(spec or self.base)
         if self.starts_server(wanted):

@@ -15,7 +15,6 @@ from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
 from assets.evaluation.rivals import champion_set
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
 from assets.rollouts.sets import POINTER, RolloutSet, rollout_set
-from assets.training.grpo import read_training
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -24,6 +23,7 @@ from text2sql.evaluation.compare import EVALUATIONS
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
 from text2sql.questions import Question
 from text2sql.rollouts.draw import Rollout
+from text2sql.training.start import read_training
 
 
 @dg.op(
@@ -38,7 +38,7 @@ def plan_dev_rollouts(
     policy: PolicyResource,
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
     """Find out which rollouts of the two policies are missing; the base's are sampled once."""
-    trained = read_training(root, context.partition_key)["policy"]
+    trained = read_training(root.path, context.partition_key)["policy"]
     sets = wanted_sets(root, policy, "dev", trained, config)
     if config.ask_champion:
         sets |= champion_set(root, policy, sets, context.log.warning)

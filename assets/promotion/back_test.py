@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from assets.common.versions import fingerprint
 from assets.evaluation.dev_rollouts import evaluation_folder
-from assets.training.grpo import read_training
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
@@ -20,6 +19,7 @@ from text2sql.evaluation.promotion.promote import BACK_TEST_FILE
 from text2sql.policy.base import Sampling
 from text2sql.policy.places import is_there
 from text2sql.sandbox import check_database
+from text2sql.training.start import read_training
 
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import Answer
@@ -53,7 +53,7 @@ class BackTester:
 
         A candidate passes where there is nothing to compare, and the sentence says so.
         """
-        champion, training = champion_record(self.root.path), read_training(self.root, run)
+        champion, training = champion_record(self.root.path), read_training(self.root.path, run)
         if reason := _nothing_to_compare(champion, training):
             return BackTestVerdict(True, f"Skipped: {reason}.")
         with self.reporting.open(self.root.path) as store:

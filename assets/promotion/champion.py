@@ -17,7 +17,6 @@ from assets.common.versions import fingerprint
 from assets.evaluation.dev_rollouts import evaluation_folder
 from assets.evaluation.dev_scores import dev_scores, last_evaluated, read_scores
 from assets.promotion.back_test import BackTester
-from assets.training.grpo import read_training
 from resources.forms import Form
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -42,6 +41,7 @@ from text2sql.evaluation.promotion.history import PROMOTION, history, roll_back
 from text2sql.evaluation.promotion.promote import promote, promote_by_hand
 from text2sql.evaluation.score_table import markdown_table, score_rows
 from text2sql.policy.places import is_served
+from text2sql.training.start import read_training
 
 SHOWN = 20
 """Former champions that metadata shows at most."""
@@ -59,7 +59,7 @@ SHOWN = 20
 def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
     """What the trained policy is, how it was made and what it scored; also beside its weights."""
     run = context.partition_key
-    scores, training = read_scores(root, run), read_training(root, run)
+    scores, training = read_scores(root, run), read_training(root.path, run)
     text = render_card(f"text2sql-{run}", scores, training)
     card, weights = evaluation_folder(root, run) / "README.md", Path(training["policy"])
     for file in (card, *([weights / "README.md"] if weights.is_dir() else [])):

@@ -10,7 +10,6 @@ from assets.common.told import told
 from assets.evaluation.dev_scores import evaluated_run
 from assets.promotion.back_test import BackTester
 from assets.promotion.champion import model_card
-from assets.reporting.questions import report_questions
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -62,7 +61,7 @@ def promotion_gate(
     asset=model_card,
     name=BACK_TEST,
     blocking=True,
-    additional_deps=[report_questions],
+    additional_deps=["report_questions"],
     pool=SAMPLING_POOL,
     op_tags=sampling_pod(),
 )

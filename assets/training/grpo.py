@@ -23,28 +23,12 @@ from resources.step_pods import training_pod
 from resources.trainer import TrainerResource
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import read_record, sealed
-from text2sql.errors import Text2SqlError
-from text2sql.policy.places import is_there
-from text2sql.training.start import RECORD, TRAINING, find_start, training_record
+from text2sql.training.start import RECORD, TRAINING, find_start
 
 
 def training_folder(root: ArtifactRoot, run: str) -> Path:
     """Return the folder of a training run; each version of it has a folder of its own below."""
     return root.folder(TRAINING, run)
-
-
-def read_training(root: ArtifactRoot, run: str) -> dict[str, Any]:
-    """Return what ``grpo_policy`` recorded of a run: policy path, revisions, config, seconds."""
-    record = training_record(root.path, run)
-    if not record:
-        raise Text2SqlError(f"The training run {run} has no policy: materialize grpo_policy first.")
-    place = str(record.get("policy", ""))
-    if not is_there(place):
-        raise Text2SqlError(
-            f"The weights of the training run {run} are gone from {place}: materialize grpo_policy "
-            "for it again."
-        )
-    return record
 
 
 @dg.asset(

@@ -24,7 +24,6 @@ from assets.common.partitions import require_run_name
 from assets.data.stored import load_current
 from assets.evaluation.dev_rollouts import evaluation_folder
 from assets.evaluation.dev_scores import read_scores
-from assets.training.grpo import read_training
 from assets.training.ready import require_ready
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
@@ -44,7 +43,7 @@ from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.score_table import score_rows, text_table
-from text2sql.training.start import Start, find_start
+from text2sql.training.start import Start, find_start, read_training
 
 JOB = "training"
 
@@ -106,7 +105,7 @@ def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any
         screen = Screen(instance)
         log = logs / f"training-{name}.log"
         progress = run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
-    trained = read_training(root, name)
+    trained = read_training(root.path, name)
     return {
         "dagster_run": progress.run_id,
         "policy": trained["policy"],

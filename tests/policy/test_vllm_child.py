@@ -17,11 +17,11 @@ import pytest
 from resources.policy import PolicyResource, VllmConfig
 from tests.policy.fake_vllm import make_python
 from tests.support.waiting import alive
-from text2sql.agent.settings import AgentSettings
+from text2sql.agent.settings import AgentSettings, trained_settings
 from text2sql.common.provenance import sealed
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Sampling
-from text2sql.policy.open import policy_directory, trained_settings
+from text2sql.policy.open import policy_directory
 from text2sql.policy.revision import directory_revision
 from text2sql.policy.vllm import interpreter as vllm_python
 from text2sql.policy.vllm import log as vllm_log

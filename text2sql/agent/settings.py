@@ -92,3 +92,13 @@ def _read(path: Path, names: set[str]) -> dict[str, Any]:
     if unknown := sorted(set(values) - names):
         raise Text2SqlError(f"{path} has unknown settings: {', '.join(unknown)}.")
     return values
+
+
+def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
+    """Return the agent settings that a policy was trained with, else the defaults.
+
+    They lie beside its weights. Raises what ``weights_folder`` raises.
+    """
+    from text2sql.policy.open import weights_folder  # brings aiohttp, which most never need
+
+    return AgentSettings.for_policy(weights_folder(spec, model))

@@ -7,7 +7,6 @@ import logging
 import os
 from pathlib import Path
 
-from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.adapter import is_adapter
 from text2sql.policy.base import Policy
@@ -74,20 +73,20 @@ def policy_directory(spec: str) -> Path | None:
     return Path(spec).expanduser().resolve()
 
 
-def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
-    """Return the agent settings that a policy was trained with, else the defaults.
+def weights_folder(spec: str, model: str | None = None) -> Path | None:
+    """Return the folder with a policy's weights: its own, or the one a server here says it serves.
 
-    They lie beside its weights: in its directory, or in the one that a server on this machine
-    says it serves. Raises what ``open_policy`` raises where a server cannot be asked.
+    None where a server on another machine holds them, or one here names no folder. Raises what
+    ``open_policy`` raises where a server cannot be asked.
     """
     if (directory := policy_directory(spec)) is not None:
-        return AgentSettings.for_policy(directory)
+        return directory
     urls, wanted = server_parts(spec, model)
     if not is_loopback(urls[0]):
-        return AgentSettings()
+        return None
     offered = served_models(urls[0], os.environ.get(API_KEY_VARIABLE, ""))
-    root = Path(offered.get(wanted or next(iter(offered)), ""))
-    return AgentSettings.for_policy(root if root.is_absolute() else None)
+    folder = Path(offered.get(wanted or next(iter(offered)), ""))
+    return folder if folder.is_absolute() else None
 
 
 def _open_server(urls: list[str], model: str | None) -> Policy:

@@ -62,6 +62,20 @@ def training_record(root: Path, run: str) -> dict[str, Any]:
     return read_record(root / TRAINING / run / RECORD)
 
 
+def read_training(root: Path, run: str) -> dict[str, Any]:
+    """Return what ``grpo_policy`` recorded of a run: policy path, revisions, config, seconds."""
+    record = training_record(root, run)
+    if not record:
+        raise Text2SqlError(f"The training run {run} has no policy: materialize grpo_policy first.")
+    place = str(record.get("policy", ""))
+    if not is_there(place):
+        raise Text2SqlError(
+            f"The weights of the training run {run} are gone from {place}: materialize grpo_policy "
+            "for it again."
+        )
+    return record
+
+
 def find_start(root: Path, name: str) -> Start:
     """Return the policy that ``base``, ``champion`` or the name of a training run stands for.
 

@@ -1,8 +1,12 @@
-"""The look of the project's HTML pages: light and dark, and nothing from a network."""
+"""The project's HTML pages: jinja2 with autoescape, one look, light and dark, no network."""
 
 from __future__ import annotations
 
+from functools import cache
 from html import escape
+from typing import Any
+
+import jinja2
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882 }
@@ -16,6 +20,29 @@ pre { background: var(--soft); padding: .6rem; overflow-x: auto; white-space: pr
 .status { border-radius: 4px; padding: 0 .5rem; color: #fff; font-size: .85rem }
 .about { color: color-mix(in srgb, CanvasText 72%, Canvas); font-size: .9rem; margin: .3rem 0 }
 """
+
+
+def render(package: str, template: str, **values: Any) -> str:
+    """Render a template of the folder ``templates`` beside a package's modules.
+
+    ``package`` is dotted: ``text2sql.reporting.delivery``. Templates extend ``base.html``; every
+    value is escaped unless it is ``markupsafe.Markup``. A name that is not given is an error.
+    """
+    return _environment(package).get_template(template).render(**values)
+
+
+@cache
+def _environment(package: str) -> jinja2.Environment:
+    loaders = [jinja2.PackageLoader(name) for name in dict.fromkeys((package, "text2sql.common"))]
+    return jinja2.Environment(
+        loader=jinja2.ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
 # Nothing is loaded and nothing runs, even if something escaped were not.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

@@ -1,0 +1,58 @@
+"""Where everything lies below the artifact root: the one owner of its layout.
+
+Each stage's folders and files have a function here, which takes the root; nobody else joins names
+to the root.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from text2sql.common.checkout import CHECKOUT
+
+ROOT_VARIABLE = "TEXT2SQL_ROOT"
+
+
+def artifact_root() -> Path:
+    """Return the artifact root: the folder that holds everything the project makes.
+
+    ``TEXT2SQL_ROOT`` names it. Without it, it is ``artifacts`` in the current directory or, where
+    there is none, in the checkout that this package belongs to.
+    """
+    if named := os.environ.get(ROOT_VARIABLE):
+        return Path(named).expanduser().resolve()
+    here = Path.cwd()
+    in_checkout = (CHECKOUT / "pyproject.toml").is_file()
+    return (CHECKOUT if in_checkout and not (here / "artifacts").is_dir() else here) / "artifacts"
+
+
+# Data
+
+
+# Rollouts
+
+
+# Training
+
+
+# Evaluation
+
+
+# Promotion
+
+
+# Reporting
+
+
+# Dagster and logs
+
+
+def logs_folder(root: Path) -> Path:
+    """Return the folder of the logs of runs and servers."""
+    return root / "logs"
+
+
+def dagster_home(root: Path) -> Path:
+    """Return the folder of Dagster's instance."""
+    return root / "dagster_home"

@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from assets.common.told import told
+from assets.common.failures import fails_in_a_sentence
 from assets.evaluation.dev_scores import dev_scores, evaluated_run, read_previous, read_scores
 from assets.evaluation.view import partial_settings
 from resources.forms import Form
@@ -30,7 +30,7 @@ class WriteBound(Form):
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def scores_complete(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -48,7 +48,7 @@ def scores_complete(
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def little_infrastructure_lost(
     context: dg.AssetCheckExecutionContext, config: InfrastructureBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -65,7 +65,7 @@ def little_infrastructure_lost(
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def few_write_attempts(
     context: dg.AssetCheckExecutionContext, config: WriteBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -82,7 +82,7 @@ def few_write_attempts(
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def accuracy_as_before(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:

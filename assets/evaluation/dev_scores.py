@@ -5,9 +5,9 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import PARTITION_TAG, training_runs
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.data.known_issues import known_issues
 from assets.data.strength import reward_strength
 from assets.evaluation.dev_rollouts import dev_rollouts, evaluation_folder
@@ -42,7 +42,7 @@ def read_scores(root: ArtifactRoot, run: str) -> Scores:
     kinds={"json"},
     metadata=columns_of(Score),
 )
-@told
+@fails_in_a_sentence
 def dev_scores(
     context: dg.AssetExecutionContext,
     config: ScoresConfig,

@@ -9,9 +9,6 @@ from pydantic import Field
 
 from assets.common.sources import SAMPLING, SOURCES
 from assets.common.versions import code_version, fingerprint
-from assets.data.known_issues import list_version, load_corrections
-from assets.data.stored import load_golds, load_questions, load_rows
-from assets.data.strength import load_strength
 from assets.evaluation.rivals import before, write_rivals
 from assets.evaluation.sets import champion_rollouts, datasets_of, locate, policy_rollouts
 from assets.rollouts.sets import POINTER, RolloutSet
@@ -22,6 +19,8 @@ from text2sql.cli.lineage.scores import NOTE, noted_files
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, sealed
+from text2sql.datasets.stored import load_golds, load_questions, load_rows
+from text2sql.datasets.strength import load_strength
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction
@@ -34,6 +33,7 @@ from text2sql.evaluation.report.trace import Grounds
 from text2sql.evaluation.rule_scores import RuleResults, measure_rules
 from text2sql.evaluation.score import score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.stored_issues import list_version, load_corrections
 from text2sql.judge.timing import DEFINITIONS as TIMED
 from text2sql.questions import Question
 from text2sql.rollouts.origin import require_dataset

@@ -8,9 +8,8 @@ import dagster as dg
 from pydantic import Field
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.data.stored import load_current
 from assets.evaluation.config import EvaluationConfig
 from assets.evaluation.dev_rollouts import wanted_sets
 from assets.evaluation.evaluate import Evaluation, ScoresConfig, evaluate, scores_version
@@ -22,6 +21,7 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.sandbox import SandboxResource
 from text2sql.common.json_files import read_if_there, write_json
+from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.held_out import Use, metric, note_use, uses_of
@@ -45,7 +45,7 @@ class HeldOutConfig(EvaluationConfig):
     ins={"gold_results": dg.In(dg.Nothing), "champion_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_held_out(
     context: dg.OpExecutionContext,
     config: HeldOutConfig,
@@ -75,7 +75,7 @@ def plan_held_out(
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_held_out(
     context: dg.OpExecutionContext, plan: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
@@ -112,7 +112,7 @@ def held_out_rollouts(gold_results: Any, champion_policy: Any) -> Any:
     code_version=version_for("held_out_scores"),
     kinds={"json"},
 )
-@told
+@fails_in_a_sentence
 def held_out_scores(
     context: dg.AssetExecutionContext,
     config: ScoresConfig,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from assets.data.stored import load_current
 from assets.evaluation.rivals import CHAMPION
 from assets.rollouts.sets import RolloutSet
 from resources.paths import ArtifactRoot
+from text2sql.datasets.stored import load_current
 from text2sql.evaluation.outcomes import SAMPLED, PolicyRollouts
 from text2sql.evaluation.report.details import Evaluated
 from text2sql.evaluation.scores import SINGLE_TURN

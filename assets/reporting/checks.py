@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from assets.checks.expectations import Outcome, great_expectations, validate
+from assets.checks.expectations import SuiteResult, great_expectations, validate
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
 
 SHOWN = ("question", "status", "share", "error")
@@ -44,7 +44,7 @@ def answers_frame(
     )
 
 
-def check_published(frame: pd.DataFrame) -> Outcome:
+def check_published(frame: pd.DataFrame) -> SuiteResult:
     """Check that what is published has SQL and rows and was agreed on, and nothing else has."""
     e = great_expectations().expectations
     answered = frame["status"] == AnswerStatus.ANSWERED
@@ -67,7 +67,7 @@ def check_published(frame: pd.DataFrame) -> Outcome:
     return validate(frame.assign(**columns), expectations, SHOWN)
 
 
-def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
+def check_answered(frame: pd.DataFrame, least: float) -> SuiteResult:
     """Check that no question failed, and that at least the share ``least`` was answered."""
     e = great_expectations().expectations
     expectations = [
@@ -88,7 +88,7 @@ def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
     return validate(frame, expectations, SHOWN)
 
 
-def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
+def check_agreement(frame: pd.DataFrame, least: float) -> SuiteResult:
     """Check that the candidates of the questions agree, on average, to the share ``least``."""
     e = great_expectations().expectations
     asked = frame[frame["share"].notna()].astype({"share": float})
@@ -101,7 +101,7 @@ def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
     return validate(asked, [agreement] if len(asked) else [], SHOWN)
 
 
-def check_steady(frame: pd.DataFrame) -> Outcome:
+def check_steady(frame: pd.DataFrame) -> SuiteResult:
     """Check that no answer drifts: that none changed its SQL or result while the data did not."""
     e = great_expectations().expectations
     expectations = [
@@ -114,7 +114,7 @@ def check_steady(frame: pd.DataFrame) -> Outcome:
     return validate(frame, expectations, (*SHOWN, "warning"))
 
 
-def check_verified(frame: pd.DataFrame) -> Outcome:
+def check_verified(frame: pd.DataFrame) -> SuiteResult:
     """Check that every result that was agreed on equals its verified SQL's, where there is one."""
     e = great_expectations().expectations
     compared = frame[frame["verified"].notna()]
@@ -127,7 +127,7 @@ def check_verified(frame: pd.DataFrame) -> Outcome:
     return validate(compared, [holds] if len(compared) else [], (*SHOWN, "verified"))
 
 
-def check_databases_found(frame: pd.DataFrame) -> Outcome:
+def check_databases_found(frame: pd.DataFrame) -> SuiteResult:
     """Check that every question's database is there; ``problem`` says what is wrong."""
     e = great_expectations().expectations
     expectations = [

@@ -21,7 +21,6 @@ from typing import Any
 import yaml
 
 from assets.common.partitions import require_run_name
-from assets.data.stored import load_current
 from assets.evaluation.dev_rollouts import evaluation_folder
 from assets.evaluation.dev_scores import read_scores
 from assets.training.ready import require_ready
@@ -40,6 +39,7 @@ from pipelines.runs.launch import run_job
 from pipelines.runs.variables import check_variables
 from resources.paths import ArtifactRoot
 from text2sql.common.files import write_whole
+from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.score_table import score_rows, text_table

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from assets.data import bird, known_issues
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.reading.bird import read_records
+from text2sql.datasets import stored as data
+from text2sql.datasets.reading.questions import read_records
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import (
     Correction,

@@ -23,7 +23,7 @@ from text2sql.cli.output.evaluate_output import report_unusable
 from text2sql.cli.output.predict_output import as_object, as_text, telling_kept, warn
 from text2sql.common.files import require_writable, write_whole
 from text2sql.common.progress import show_progress
-from text2sql.datasets.reading.bird import read_records
+from text2sql.datasets.reading.questions import read_records
 from text2sql.evaluation.predictions.predict import Drawing, Predicted, predict, store_name
 from text2sql.evaluation.promotion.choice import choose
 from text2sql.policy.base import Policy, Sampling

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from text2sql.common.files import write_whole
-from text2sql.datasets.reading.bird import Reason, Record, file_key
+from text2sql.datasets.reading.questions import Reason, Record, file_key
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.evaluation.predictions.writing import bird_submission, spider_submission
 from text2sql.questions import Question

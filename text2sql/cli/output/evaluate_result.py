@@ -11,7 +11,7 @@ from typing import Any
 
 from text2sql import __version__
 from text2sql.common.files import file_digest
-from text2sql.datasets.reading.bird import Record
+from text2sql.datasets.reading.questions import Record
 from text2sql.evaluation.known_issues import Correction, Issue
 from text2sql.evaluation.predictions.reading import Predictions
 from text2sql.evaluation.predictions.score import PredictionScores

@@ -32,7 +32,7 @@ from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 
 STRENGTH, NEAR_MISSES, STATE = "strength.jsonl", "strength.parquet", "strength.json"
-STRENGTH_CODE = ("text2sql/strength", *JUDGE)
+STRENGTH_CODE = JUDGE
 RUN_CODE = ("text2sql/judge/known_results.py", "text2sql/sandbox")
 
 

@@ -8,12 +8,11 @@ import dagster as dg
 
 from assets.common.plots import plot, records
 from text2sql.common.charts import Chart
-from text2sql.evaluation.parts import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
 from text2sql.evaluation.report.charts import curve_chart, score_chart
 from text2sql.evaluation.report.files import PAGE
 from text2sql.evaluation.report.words import difference, interval
-from text2sql.evaluation.score_table import score_rows
-from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores
+from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores, score_rows
+from text2sql.evaluation.slices import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
 
 DRAWN = (ALL, CORRECTED, GOLD, SUBSET)
 MOST_DATABASES = 12

@@ -66,6 +66,7 @@ def judge_episode(
         seconds=round(episode.seconds, 6),
         stop_reason=episode.stop_reason,
         error=episode.error or (result.error if episode.sql is not None else ""),
+        submitted=episode.submitted,
     )
 
 

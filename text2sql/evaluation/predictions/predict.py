@@ -16,7 +16,7 @@ from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.draw import sample_rollouts
 from text2sql.rollouts.store import Rollout, RolloutStore
-from text2sql.sandbox import Sandbox, clean_sql
+from text2sql.sandbox import Sandbox
 
 _TRIES = 3
 
@@ -114,6 +114,6 @@ def _predicted(
 
 def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:
     if len(group) == 1:
-        return Predicted(question, clean_sql(group[0].sql), group)
+        return Predicted(question, group[0].sql or "", group)
     chosen = vote([rollout.submission for rollout in group])
-    return Predicted(question, clean_sql(chosen.sql), group, chosen)
+    return Predicted(question, chosen.sql, group, chosen)

@@ -129,8 +129,7 @@ class Attempt:
         limits = Limits(
             seconds=self.answerer.settings.query_seconds, keep_rows=self.answerer.keep_rows
         )
-        sql = clean_sql(ballot.sql)
-        result = await self.answerer.sandbox.aexecute(database, sql, limits)
+        result = await self.answerer.sandbox.aexecute(database, ballot.sql, limits)
         if problem := _problem(result, ballot):
             return self.failed(f"the query that was agreed on failed: {problem}")
         table = result_table(result.columns, result.rows, result.row_count)
@@ -142,7 +141,7 @@ class Attempt:
         return replace(
             self.answer,
             status=AnswerStatus.ANSWERED,
-            sql=sql,
+            sql=ballot.sql,
             table=table,
             digest=result.multiset_digest,
         )

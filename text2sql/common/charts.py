@@ -71,41 +71,47 @@ class Chart:
 
     def svg(self, title: str, description: str = "") -> Markup:
         """Return an ``svg`` element for a page whose style has ``CHART_STYLE``."""
-        with self._drawn() as figure:
-            out = io.StringIO()
-            about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        out = io.StringIO()
+        about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        with _drawn(self) as figure:
             figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.03, metadata=about)
         return _inline(out.getvalue(), title, description or self.description)
 
     def png(self) -> bytes:
         """Return a picture of 64 colours, a third of the size of one with all of them."""
-        from PIL import Image
+        out = io.BytesIO()
+        with _drawn(self) as figure:
+            figure.savefig(out, format="png", bbox_inches="tight", dpi=80, facecolor="white")
+        return _with_fewer_colours(out)
 
-        full, small = io.BytesIO(), io.BytesIO()
-        with self._drawn() as figure:
-            figure.savefig(full, format="png", bbox_inches="tight", dpi=80, facecolor="white")
-        Image.open(full).convert("RGB").quantize(64).save(small, format="png", optimize=True)
-        return small.getvalue()
 
-    @contextmanager
-    def _drawn(self) -> Iterator[Figure]:
-        try:
-            import matplotlib
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError as error:
-            raise Text2SqlError(
-                f"{error}: charts need text2sql-lifecycle[reporting]; install it."
-            ) from error
+@contextmanager
+def _drawn(chart: Chart) -> Iterator[Figure]:
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise Text2SqlError(
+            f"{error}: charts need text2sql-lifecycle[reporting]; install it."
+        ) from error
 
-        with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-            # The reader's fonts draw the text of an SVG, so matplotlib's own may lack letters.
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")
-            figure = Figure(figsize=(self.width / 72, self.height / 72), dpi=72)
-            axes = figure.add_axes((0, 0, 1, 1))
-            axes.spines[:].set_visible(False)
-            axes.tick_params(length=0)
-            self.draw(axes)
-            yield figure
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        # The reader's fonts draw the text of an SVG, so matplotlib's own may lack letters.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure = Figure(figsize=(chart.width / 72, chart.height / 72), dpi=72)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        chart.draw(axes)
+        yield figure
+
+
+def _with_fewer_colours(picture: io.BytesIO) -> bytes:
+    from PIL import Image
+
+    small = io.BytesIO()
+    Image.open(picture).convert("RGB").quantize(64).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
 @dataclass(frozen=True)

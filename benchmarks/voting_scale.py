@@ -16,10 +16,11 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.measuring import peak_mb
-from text2sql.evaluation.outcomes import PolicyRollouts, vote_of
+from text2sql.evaluation.outcomes import PolicyRollouts
 from text2sql.evaluation.score import score_policies
 from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.questions import Question
+from text2sql.rollouts.draw import vote_of
 from text2sql.rollouts.located import read_located
 from text2sql.rollouts.packed import by_question
 from text2sql.rollouts.store import Rollout

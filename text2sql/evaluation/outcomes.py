@@ -9,9 +9,9 @@ from statistics import fmean
 
 from text2sql.evaluation.scores import SINGLE_TURN, Outcomes
 from text2sql.judge.verdicts import Verdict
-from text2sql.judge.voting import Vote, vote
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.draw import vote_of
 from text2sql.rollouts.packed import by_question
+from text2sql.rollouts.store import Rollout
 
 SAMPLED = "sampled"
 _SAMPLED = ("vote", "pass", "mean")
@@ -64,11 +64,6 @@ def complete(sampled: Sequence[Rollout], k: int) -> Iterator[tuple[str, list[Rol
     for key, group in by_question(sampled):
         if len(group) >= k:
             yield key, group[:k]
-
-
-def vote_of(rollouts: Iterable[Rollout]) -> Vote:
-    """Vote among a question's rollouts; one that tried to write has no vote."""
-    return vote([rollout.submission for rollout in rollouts])
 
 
 def is_right(rollout: Rollout) -> float:

@@ -29,9 +29,9 @@ from text2sql.evaluation.scores import SINGLE_TURN, Comparison, Outcomes, Score,
 from text2sql.evaluation.statistics import Proportion, mean_interval
 from text2sql.evaluation.vote_curve import Ballots, Curve, ballots, curve
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
 from text2sql.rollouts.origin import require_dataset, require_modes, require_policy
 from text2sql.rollouts.packed import RolloutTable, by_question
+from text2sql.rollouts.store import Rollout
 
 
 def score_policies(

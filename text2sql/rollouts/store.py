@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from text2sql.common.files import settle
 from text2sql.common.locking import take_lock
@@ -84,6 +84,43 @@ def drawn_as(
     return policy_revision, prompt_revision, sys.intern(json.dumps(sampling, sort_keys=True))
 
 
+class Store(Protocol):
+    """Where rollouts are kept while they are drawn; ``path`` is None in memory."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if there is one."""
+
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts as they were added."""
+
+    def append(self, rollout: Rollout) -> None:
+        """Keep one more rollout."""
+
+    def close(self) -> None:
+        """Let others append."""
+
+
+class MemoryStore:
+    """Rollouts of one call that are not kept on disk."""
+
+    path = None
+
+    def __init__(self) -> None:
+        self._rollouts: list[Rollout] = []
+
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts as they were added, always whole."""
+        return iter(tuple(self._rollouts))
+
+    def append(self, rollout: Rollout) -> None:
+        """Keep one more rollout."""
+        self._rollouts.append(rollout)
+
+    def close(self) -> None:
+        """Do nothing: there is nobody else."""
+
+
 class RolloutStore:
     """An append-only file of rollouts; every appended one survives a crash.
 
@@ -113,10 +150,6 @@ class RolloutStore:
         One that was asked again comes again, and the later one holds.
         """
         return self._lines(transcripts)
-
-    def done(self) -> set[tuple[str, int]]:
-        """Return the (question key, sample) of every valid rollout."""
-        return {(rollout.key, rollout.sample) for rollout in self.read(False) if rollout.valid}
 
     def append(self, rollout: Rollout) -> None:
         """Write one rollout and wait until it is on the disk.

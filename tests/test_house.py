@@ -324,3 +324,25 @@ def test_only_the_sandbox_opens_databases_of_users():
         and not name_of(file).startswith("text2sql/sandbox/")
     }
     assert found <= set(own), found - set(own)
+
+
+def callers(function: str) -> set[str]:
+    """Return the modules of the product that call a function by this name."""
+    return {
+        name_of(file)
+        for file in PRODUCT
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Call)
+        and function in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))
+    }
+
+
+def test_a_models_sql_is_cleaned_once():
+    """The agent cleans what a model writes; everybody else cleans only what people write."""
+    people = {
+        "text2sql/cli/commands/sql.py": "the statement on the command line",
+        "text2sql/cli/options/question_fields.py": "verified SQL",
+        "text2sql/reporting/answering/attempt.py": "verified SQL",
+        "text2sql/reporting/answering/replay.py": "verified SQL",
+    }
+    assert callers("clean_sql") - set(people) == {"text2sql/agent/tools.py"}

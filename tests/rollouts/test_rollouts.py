@@ -223,6 +223,18 @@ def test_single_turn_rollouts(draw, questions):
     assert {(r.verdict, r.mode) for r in found} == {("match", "single_turn")}
 
 
+def test_a_submission_is_kept_as_written_and_as_it_was_run(draw, questions):
+    fenced, empty = f"```sql\n{GOLD}\n```", "```sql\n```"
+    replies = [submits(fenced), submits(empty), says("I do not know.")]
+    asked = [ask(questions[0].database, f"q {n}", key=f"t/{n}", sql=GOLD) for n in range(3)]
+    found, _ = draw(lambda body: replies[number_of(body)], asked=asked)
+    assert [(r.submitted, r.sql, r.verdict) for r in found] == [
+        (fenced, GOLD, "match"),
+        (empty, "", "no_submission"),
+        (None, None, "no_submission"),
+    ]
+
+
 def test_a_torn_last_line_is_dropped(draw, tmp_path):
     path = tmp_path / "r.jsonl"
     draw(lambda body: submits(GOLD))

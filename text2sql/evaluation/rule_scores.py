@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from text2sql.evaluation.parts import RULE
 from text2sql.evaluation.predictions.writing import submitted_sql
 from text2sql.evaluation.scores import Score
+from text2sql.evaluation.slices import RULE
 from text2sql.evaluation.statistics import Proportion, mean_interval
 from text2sql.judge import timing as efficiency
 from text2sql.judge.rules import DEFINITIONS as RULE_DEFINITIONS

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql, cut_suffix
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
 Rule = Literal["official", "multiset", "ordered"]
 """official: as sets. multiset: duplicates count. ordered: row order counts as well."""
@@ -131,20 +131,17 @@ def execute_submission(
     sandbox: Sandbox,
     limits: Limits = Limits(),  # noqa: B008 - immutable
     *,
-    as_written: bool = False,
     strict_text: bool = True,
 ) -> QueryResult:
-    """Run a submission; None is no submission.
+    """Run a submitted query, which was cleaned when it was taken; None is no submission.
 
-    Text that is not UTF-8 fails it, as in the official evaluator; without ``strict_text``, where
-    people are to read the result, it is read with replacement. One fenced block is unwrapped,
-    unless the submission is to be taken ``as_written``, as the official evaluator does. Raises
-    Text2SqlError when the database cannot be read at all.
+    ``strict_text`` fails it on text that is not UTF-8, as the official evaluator does; where people
+    read the result, such text is read with replacement. Raises Text2SqlError when the database
+    cannot be read at all.
     """
-    text = cut_suffix(sql) if as_written else clean_sql(sql)
-    if not text:
+    if not sql:
         return NOTHING_SUBMITTED
-    return sandbox.execute(database, text, limits, strict_text=strict_text)
+    return sandbox.execute(database, sql, limits, strict_text=strict_text)
 
 
 def verdict_of(result: QueryResult, gold: GoldResult, rule: Rule = "official") -> Verdict:

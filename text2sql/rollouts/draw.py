@@ -22,7 +22,7 @@ from text2sql.judge.voting import Vote, vote
 from text2sql.policy.base import Message, Policy, PolicyInfo, Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout, Store, drawn_as
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
 _FAILURES_IN_A_ROW = 2  # of this many rounds of concurrent rollouts: then the server is down
 
@@ -123,7 +123,7 @@ class RolloutPlan:
     async def run_winner(self, winner: Vote, database: Path, keep_rows: int) -> QueryResult:
         """Run the query that won a vote, with the limits it had when it was judged."""
         limits = Limits(keep_rows=keep_rows)
-        return await self.sandbox.aexecute(database, clean_sql(winner.sql), limits)
+        return await self.sandbox.aexecute(database, winner.sql, limits)
 
     def _require_golds(self, questions: Sequence[Question]) -> None:
         golds = self.golds
@@ -304,6 +304,7 @@ def judge_episode(
         seconds=round(episode.seconds, 6),
         stop_reason=episode.stop_reason,
         error=episode.error or (result.error if episode.sql is not None else ""),
+        submitted=episode.submitted,
     )
 
 

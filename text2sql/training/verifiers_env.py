@@ -110,6 +110,7 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
 _KEPT = (
     "key",
     "sql",
+    "submitted",
     "status",
     "verdict",
     "digest",

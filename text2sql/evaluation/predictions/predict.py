@@ -16,7 +16,7 @@ from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.draw import RolloutPlan, vote_of
 from text2sql.rollouts.store import Rollout, RolloutStore
-from text2sql.sandbox import Sandbox, clean_sql
+from text2sql.sandbox import Sandbox
 
 _RETRIES = 2
 
@@ -109,6 +109,6 @@ def _predicted(
 
 def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:
     if len(group) == 1:
-        return Predicted(question, clean_sql(group[0].sql), group)
+        return Predicted(question, group[0].sql or "", group)
     chosen = vote_of(group)
-    return Predicted(question, clean_sql(chosen.sql), group, chosen)
+    return Predicted(question, chosen.sql, group, chosen)

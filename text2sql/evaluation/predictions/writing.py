@@ -14,7 +14,6 @@ from pathlib import Path
 from text2sql.common.files import write_whole
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
-from text2sql.sandbox import clean_sql
 from text2sql.sandbox.sql.statements import BIRD_SEPARATOR
 
 NO_ANSWER = "NO ANSWER"
@@ -33,11 +32,8 @@ def write_submissions(
 
 
 def submitted_sql(rollouts: Iterable[Rollout]) -> dict[str, str]:
-    """Return what one rollout of each question submitted, by its key, without fences.
-
-    The judge takes them off, too; official evaluators do not.
-    """
-    return {rollout.key: clean_sql(rollout.sql) for rollout in rollouts}
+    """Return what one rollout of each question submitted, by its key; empty without a query."""
+    return {rollout.key: rollout.sql or "" for rollout in rollouts}
 
 
 def bird_submission(questions: Sequence[Question], sql: Mapping[str, str]) -> str:

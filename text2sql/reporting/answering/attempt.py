@@ -135,7 +135,7 @@ class Attempt:
         return replace(
             self.answer,
             status=AnswerStatus.ANSWERED,
-            sql=clean_sql(ballot.sql),
+            sql=ballot.sql,
             table=table,
             digest=result.multiset_digest,
         )

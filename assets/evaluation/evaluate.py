@@ -187,7 +187,8 @@ def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated)
     """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
     rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)]
     sql = submitted_sql(one.rollout for one in trained.greedy)
-    write_submissions(what.folder, what.split, rows, sql)
+    files = [what.folder / f"predict_{what.split}{end}" for end in (".json", ".sql")]
+    write_submissions(files, rows, sql)
 
 
 def _provenance(

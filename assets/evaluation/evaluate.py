@@ -34,7 +34,7 @@ from text2sql.evaluation.report.trace import Grounds
 from text2sql.evaluation.rule_scores import RuleResults, measure_rules
 from text2sql.evaluation.score import score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores
-from text2sql.judge.timing import DEFINITIONS as TIMED
+from text2sql.judge.rules import EFFICIENCY_DEFINITIONS
 from text2sql.questions import Question
 from text2sql.rollouts.origin import require_dataset
 
@@ -159,7 +159,11 @@ def _write_note(context: dg.AssetExecutionContext, what: Evaluation) -> None:
 
 def scores_version(scores: Scores) -> str:
     """Return a version of what scores say, without who measured them and without times."""
-    kept = [one for one in scores.scores if not (one.part == RULE and one.name in TIMED)]
+    kept = [
+        one
+        for one in scores.scores
+        if not (one.part == RULE and one.name in EFFICIENCY_DEFINITIONS)
+    ]
     return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
 
 

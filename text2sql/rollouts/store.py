@@ -26,11 +26,11 @@ class Rollout:
     """One rollout, judged.
 
     ``sql`` is the submitted query as it was run, ``submitted`` the text as the model wrote it; both
-    are None without a submission. ``verdict`` is the judge's, empty where there was no gold to judge by; ``status``,
-    ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is None where
-    the rollout says nothing: no gold, or a failure of the infrastructure. ``write_attempts``
-    counts writes in run_sql and in the submission. ``seconds`` is wall clock; the token counts
-    are sums over the turns.
+    are None without a submission. ``verdict`` is the judge's, empty where there was no gold to
+    judge by; ``status``, ``digest`` and ``row_count`` are those of the submission's result.
+    ``reward`` is None where the rollout says nothing: no gold, or a failure of the infrastructure.
+    ``write_attempts`` counts writes in run_sql and in the submission. ``seconds`` is wall clock;
+    the token counts are sums over the turns.
     """
 
     key: str

@@ -16,7 +16,7 @@ from text2sql.evaluation.predictions.reading import Predictions
 from text2sql.evaluation.predictions.score import PredictionScores, accuracy
 from text2sql.evaluation.rule_scores import RuleScore
 from text2sql.judge.verdicts import Verdict
-from text2sql.sandbox import Status, cut_suffix
+from text2sql.sandbox import cut_suffix
 
 _REASONS = {
     Reason.DB_MISSING: "the folder has no database of theirs",
@@ -100,9 +100,8 @@ def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
 
 def _report_golds(scores: PredictionScores) -> None:
     """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
-    ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
-    failing = [gold for gold in ran if gold.failing]
-    empty = [gold for gold in ran if gold.empty]
+    failing = [gold for gold in scores.golds if gold.failing]
+    empty = [gold for gold in scores.golds if gold.empty]
     if failing:
         sql = {item.question.key: item.question.sql for item in scores.scored}
         reason = told(failing[0], sql.get(failing[0].key, "")) or failing[0].status

@@ -23,10 +23,8 @@ from benchmarks.measuring import surroundings
 from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 from text2sql.datasets.reading.bird import load_split
-from text2sql.evaluation.outcomes import PolicyRollouts
-from text2sql.evaluation.score import score_policies
-from text2sql.evaluation.score_table import score_rows, text_table
-from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
+from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows, text_table
 from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Sampling
 from text2sql.policy.local.policy import LocalPolicy

@@ -16,8 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.measuring import peak_mb
-from text2sql.evaluation.outcomes import PolicyRollouts, vote_of
-from text2sql.evaluation.score import score_policies
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies, vote_of
 from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.questions import Question
 from text2sql.rollouts.located import read_located

@@ -25,15 +25,14 @@ from text2sql.common.provenance import code_state, sealed
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction
-from text2sql.evaluation.outcomes import PolicyRollouts, outcomes_of
-from text2sql.evaluation.parts import RULE, Strengths, parts_of
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.report.details import Evaluated, details_of
 from text2sql.evaluation.report.files import write_report
 from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.rollout_scores import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation.rule_scores import RuleResults, measure_rules
-from text2sql.evaluation.score import score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.slices import RULE, Strengths, slices_of
 from text2sql.judge.rules import EFFICIENCY_DEFINITIONS
 from text2sql.questions import Question
 from text2sql.rollouts.origin import require_dataset
@@ -137,7 +136,7 @@ class _Known:
 
     def grounds(self, questions: list[Question], rules: RuleResults | None) -> Grounds:
         """Return what a line of the report's trace says beside its rollout."""
-        parts = parts_of(questions, self.strengths, self.empty, self.failing)
+        parts = slices_of(questions, self.strengths, self.empty, self.failing)
         return Grounds(parts, self.corrections, rules)
 
 

@@ -6,8 +6,8 @@ from assets.data.stored import load_current
 from assets.evaluation.rivals import CHAMPION
 from assets.rollouts.sets import RolloutSet
 from resources.paths import ArtifactRoot
-from text2sql.evaluation.outcomes import SAMPLED, PolicyRollouts
 from text2sql.evaluation.report.details import Evaluated
+from text2sql.evaluation.rollout_scores import SAMPLED, PolicyRollouts
 from text2sql.evaluation.scores import SINGLE_TURN
 from text2sql.rollouts.located import LocatedRollouts, read_located
 

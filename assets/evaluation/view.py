@@ -7,11 +7,10 @@ from typing import Any
 import dagster as dg
 
 from assets.common.plots import MOST_FLAT, draw_curves, draw_scores, plot, records
-from text2sql.evaluation.parts import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
 from text2sql.evaluation.report.files import PAGE
 from text2sql.evaluation.report.words import difference, interval
-from text2sql.evaluation.score_table import score_rows
-from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores
+from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores, score_rows
+from text2sql.evaluation.slices import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
 
 DRAWN = (ALL, CORRECTED, GOLD, SUBSET)
 MOST_DATABASES = 12

@@ -20,7 +20,7 @@ from tests.support.scripted_server import ScriptedServer, calls, fails, says, su
 from text2sql.cli.main import cli
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import policy_directory
 from text2sql.policy.revision import directory_revision
 

@@ -18,16 +18,15 @@ from resources.sandbox import SandboxResource
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import Correction, Issue
-from text2sql.evaluation.outcomes import PolicyRollouts
-from text2sql.evaluation.parts import Strengths, parts_of
 from text2sql.evaluation.report.details import Before, Evaluated, details_of
 from text2sql.evaluation.report.files import PAGE, TABLE, TRACE, read_details, write_report
 from text2sql.evaluation.report.page import render_report
 from text2sql.evaluation.report.reference import BIRD_DEV, is_bird_dev
 from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.rule_scores import RuleResults
-from text2sql.evaluation.score import score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, compare
+from text2sql.evaluation.slices import Strengths, slices_of
 from text2sql.questions import Question
 from text2sql.rollouts.located import read_located
 from text2sql.rollouts.store import Rollout, RolloutStore
@@ -109,7 +108,7 @@ def made(tmp_path):
     details = details_of("july", asked, scores, [base, trained], tmp_path, before, rules)
     issue = Issue("2", "unclear", "us")
     grounds = Grounds(
-        parts_of(asked, Strengths({"dev/0": 0.9, "dev/1": 0.1}, 0.5), {"dev/3"}),
+        slices_of(asked, Strengths({"dev/0": 0.9, "dev/1": 0.1}, 0.5), {"dev/3"}),
         {"dev/2": Correction("dev/2", issue, ())},
         rules,
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import get_args
 
-from text2sql.evaluation.parts import RULE
 from text2sql.evaluation.predictions.writing import submitted_sql
 from text2sql.evaluation.scores import Score
+from text2sql.evaluation.slices import RULE
 from text2sql.evaluation.statistics import Proportion, mean_interval
 from text2sql.judge.equality import Rule
 from text2sql.judge.rules import DEFINITIONS as RULE_DEFINITIONS

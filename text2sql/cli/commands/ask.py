@@ -21,7 +21,7 @@ from text2sql.cli.options.quoted import quoted
 from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
 from text2sql.cli.output.live import Steps, Trace, steps_wanted
 from text2sql.errors import InfrastructureError
-from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import Policy
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox

@@ -16,10 +16,15 @@ from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import neutral
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import read_seat, run_of
-from text2sql.evaluation.promotion.gate import Finding, GateRules, by_hand
-from text2sql.evaluation.promotion.history import history, roll_back, weights_problem
-from text2sql.evaluation.promotion.promote import adopt, promote_by_hand
+from text2sql.evaluation.promotion.champion import read_incumbent, run_of
+from text2sql.evaluation.promotion.changes import (
+    adopt,
+    history,
+    promote_by_hand,
+    roll_back,
+    weights_problem,
+)
+from text2sql.evaluation.promotion.gate import Finding, GateRules, objections
 
 _COLUMNS = ("number", "promoted at", "act", "training run", "revision", "greedy", "by", "reason")
 _FIELDS = (
@@ -57,11 +62,11 @@ def command() -> None:
 def show(as_json: bool) -> None:
     """Show who is champion, what its gate said, and whether its weights are still there."""
     root = artifact_root()
-    read_seat(root)
+    read_incumbent(root)
     past = history(root)
     if not past:
         raise Text2SqlError(
-            f"There is no champion below {root} yet: train one (make demo), or make a served "
+            f"No champion below {root} yet: train one (make demo), or make a served "
             "model champion with text2sql champion adopt."
         )
     record, problem = past[-1], weights_problem(past[-1])
@@ -117,7 +122,7 @@ def promote(run: str, reason: str, as_json: bool, **bounds: Any) -> None:
     record = promote_by_hand(root, run, reason, GateRules(**bounds))
     findings = [Finding(**finding) for finding in record["findings"]]
     lines = [f"{_mark(one.passed)} {one.check}: {neutral(one.sentence)}" for one in findings]
-    lines.append(f"{_who(record)} is champion now, {by_hand(findings)}.")
+    lines.append(f"{_who(record)} is champion now, {objections(findings)}.")
     _changed(root, record, "\n".join(lines), as_json)
 
 
@@ -149,7 +154,7 @@ def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
     """
     root, (place, revision) = artifact_root(), _opened(policy, model)
     record = adopt(root, place, revision, reason)
-    said = f"{_who(record)} is champion now; nothing here has evaluated it."
+    said = f"{_who(record)} is champion now; it has not been evaluated here."
     _changed(root, record, said, as_json)
 
 
@@ -216,5 +221,5 @@ def _text(record: dict[str, Any]) -> str:
 
 def _mark(passed: bool | None) -> str:
     if passed is None:
-        return "not held"
+        return "not run "
     return "passed  " if passed else "FAILED  "

@@ -25,7 +25,7 @@ from text2sql.common.files import require_writable, write_whole
 from text2sql.common.progress import show_progress
 from text2sql.datasets.reading.bird import read_records
 from text2sql.evaluation.predictions.predict import Drawing, Predicted, predict, store_name
-from text2sql.evaluation.promotion.choice import choose
+from text2sql.evaluation.promotion.champion import choose
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.store import RolloutStore

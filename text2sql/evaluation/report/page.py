@@ -10,7 +10,6 @@ from typing import Any
 
 from text2sql.common.counting import counted
 from text2sql.common.html import document
-from text2sql.evaluation.parts import CORRECTED
 from text2sql.evaluation.report import charts, failed, html, rules, tables
 from text2sql.evaluation.report.reference import SOURCE
 from text2sql.evaluation.report.words import (
@@ -21,6 +20,7 @@ from text2sql.evaluation.report.words import (
     percent,
 )
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
+from text2sql.evaluation.slices import CORRECTED
 from text2sql.judge.verdicts import Verdict
 
 _STYLE = f"""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from text2sql.common.counting import counted
-from text2sql.evaluation.parts import RULE
 from text2sql.evaluation.report import html
 from text2sql.evaluation.rule_scores import DEFINITIONS
 from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.slices import RULE
 
 NAMES = {
     "official": "official (sets)",

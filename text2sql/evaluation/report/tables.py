@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from text2sql.evaluation.parts import CORRECTED, DATABASE, DIFFICULTY, GOLD, STRENGTH, SUBSET
 from text2sql.evaluation.report import html
 from text2sql.evaluation.report.charts import shown_ks
 from text2sql.evaluation.report.reference import PUBLISHED, published
 from text2sql.evaluation.report.words import interval
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
+from text2sql.evaluation.slices import CORRECTED, DATABASE, DIFFICULTY, GOLD, STRENGTH, SUBSET
 from text2sql.evaluation.statistics import p_text
 from text2sql.evaluation.vote_curve import Curve, CurvePoint
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from text2sql.evaluation.known_issues import Correction, judge_again
-from text2sql.evaluation.parts import GOLD, STRENGTH, Part
+from text2sql.evaluation.slices import GOLD, STRENGTH, Slice
 from text2sql.questions import Question
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class Grounds:
     ``rules`` are what the other rules give.
     """
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[Slice] = ()
     corrections: Mapping[str, Correction] = field(default_factory=dict)
     rules: RuleResults | None = None
 
     def names(self, kind: str) -> dict[str, str]:
         """Return by question key which part of a kind it belongs to."""
-        return {key: one.name for one in self.parts if one.part == kind for key in one.keys}
+        return {key: one.name for one in self.parts if one.kind == kind for key in one.keys}
 
 
 def trace(

@@ -16,9 +16,10 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.measuring import peak_mb
-from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies, vote_of
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.questions import Question
+from text2sql.rollouts.draw import vote_of
 from text2sql.rollouts.located import read_located
 from text2sql.rollouts.packed import by_question
 from text2sql.rollouts.store import Rollout

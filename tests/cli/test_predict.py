@@ -131,7 +131,7 @@ def test_what_a_server_spoils_is_no_prediction_and_is_asked_again(place):
         return submits(CITIES) if right else fails(400, "odd")
 
     result, _ = predict(place, half)
-    assert "1 of 2 rollouts were spoilt 3 times, one of dev/41 by: " in str(result.exception)
+    assert "1 of 2 rollouts failed 3 times, one of dev/41 with: " in str(result.exception)
     assert result.exception.exit_code == 6
     assert not (place / "out" / "predict_dev.json").exists()
 

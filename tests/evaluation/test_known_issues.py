@@ -29,7 +29,7 @@ from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows
 from text2sql.evaluation.slices import Strengths
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 ROWS = [
     ("Who is tallest?", "SELECT name FROM hero ORDER BY name DESC LIMIT 1"),

@@ -12,7 +12,7 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult, Verdict
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 
 class Kind(StrEnum):

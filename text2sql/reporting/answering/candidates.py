@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from text2sql.judge.equality import same
 from text2sql.judge.voting import Vote
 from text2sql.reporting.model.answer import AnswerCandidate
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Status
 
 

@@ -66,8 +66,8 @@ ROOMS = {
 """
 
 OURS = {*PACKAGES, "benchmarks", "documentation", "examples", "tests"}
-BASE = {"click", "aiohttp", "packaging", "rich", "jinja2", "psutil", "urllib3"}
-"""What the base install brings."""
+BASE = {"click", "aiohttp", "packaging", "rich", "jinja2", "markupsafe", "psutil", "urllib3"}
+"""What the base install brings; jinja2 is built on markupsafe."""
 
 CHILD_PROGRAMS = ("text2sql/training/",)
 """Programs that run below a Dagster step and report through ``dagster_pipes``."""

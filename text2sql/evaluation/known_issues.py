@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from text2sql.common.counting import counted
-from text2sql.common.files import file_digest
-from text2sql.common.text_files import read_text
+from text2sql.common.files import file_digest, read_text
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.equality import same
 from text2sql.judge.known_results import KnownResults, execute_known

@@ -32,10 +32,10 @@ from text2sql.evaluation.known_issues import Issue, issues_of, read_issues, run_
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.evaluation.predictions.score import PredictionScores, score_predictions
 from text2sql.evaluation.predictions.writing import export_predictions
+from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, database_digests
-from text2sql.judge.rules import Values, rule_values
-from text2sql.judge.timing import efficiency_values
-from text2sql.judge.verdicts import Rule, Verdict
+from text2sql.judge.rules import Values, efficiency_values, rule_values
+from text2sql.judge.verdicts import Verdict
 from text2sql.sandbox import Limits, Sandbox
 
 _FILE = click.Path(path_type=Path, readable=False)
@@ -51,7 +51,7 @@ _STDOUT = Path("-")
     type=click.Choice(get_args(Rule)),
     default="official",
     show_default=True,
-    help="How results are compared: as sets, with duplicates, or with the row order too.",
+    help="How results are compared: as sets, with duplicates, or in order where gold sorts.",
 )
 @click.option(
     "--timeout",

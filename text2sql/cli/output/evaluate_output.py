@@ -25,7 +25,7 @@ from text2sql.evaluation.rule_scores import DEFINITIONS, RuleScore, score_rules
 from text2sql.judge.rules import Values
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, Status, cut_suffix
+from text2sql.sandbox import Limits, cut_suffix
 
 _REASONS = {
     Reason.DB_MISSING: "the folder has no such database",
@@ -215,9 +215,8 @@ def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
 
 def _report_golds(scores: PredictionScores) -> None:
     """Warn of gold that makes verdicts less meaningful: it fails, or returns nothing."""
-    ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
-    failing = [gold for gold in ran if gold.failing]
-    empty = [gold for gold in ran if gold.empty]
+    failing = [gold for gold in scores.golds if gold.failing]
+    empty = [gold for gold in scores.golds if gold.empty]
     if failing:
         sql = {item.question.key: item.question.sql for item in scores.scored}
         reason = told(failing[0], sql.get(failing[0].key, "")) or failing[0].status

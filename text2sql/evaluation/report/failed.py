@@ -8,7 +8,7 @@ from typing import Any
 
 from text2sql.common.counting import counted
 from text2sql.evaluation.report import html
-from text2sql.evaluation.report.charts import bar_chart
+from text2sql.evaluation.report.charts import class_chart
 from text2sql.evaluation.report.words import champion_name
 from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.judge.verdicts import Verdict
@@ -60,7 +60,8 @@ def _classes(classes: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         rows.append([name, verdict, links, base, trained])
         bars.append((name if verdict != "error" else f"error: {name}", base, trained))
     head = ["class", "verdict", "for example", "base", "trained"]
-    chart = bar_chart("Questions by class of failure", bars[:_SHOWN_CLASSES])
+    shown = bars[:_SHOWN_CLASSES]
+    chart = class_chart(shown).svg("Questions by class of failure") if shown else ""
     return (
         f"{chart}{html.table(head, rows, 3)}"
         '<p class="about">Questions by class. An error has the class of SQLite\'s message; a wrong '

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from text2sql.common.charts import CHART_STYLE
 from text2sql.common.counting import counted
 from text2sql.common.html import document
 from text2sql.evaluation.report import charts, failed, html, rules, tables
@@ -32,7 +33,7 @@ th.number {{ text-align: right }} td.number {{ white-space: nowrap }}
 td, li {{ overflow-wrap: anywhere }} details {{ margin: .5rem 0 }} summary {{ cursor: pointer }}
 .note {{ border-left: 4px solid var(--first); padding-left: .6rem }}
 dt {{ font-weight: 600; margin-top: .4rem }} dd {{ margin-left: 1rem }}
-{charts.CHART_STYLE.strip()}
+{CHART_STYLE.strip()}
 """
 
 
@@ -155,12 +156,10 @@ def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(scores: Scores, details: Mapping[str, Any]) -> str:
-    rows = []
-    for setting in tables.settings_of(scores):
-        pair = [scores.find(policy, setting) for policy in (BASE, TRAINED)]
-        first, second = ((s.value, s.low, s.high) if s and s.n else None for s in pair)
-        rows.append((setting, first, second))
-    chart = charts.interval_chart("Execution accuracy in percent, with 95 % intervals", rows)
+    names = tables.settings_of(scores)
+    base, trained = ([scores.find(policy, name) for name in names] for policy in (BASE, TRAINED))
+    drawn = charts.score_chart(names, base, trained)
+    chart = drawn.svg("Execution accuracy in percent, with 95 % intervals")
     same = details["same_as_published"]
     source = f"<p class='about'>Published: {html.text(SOURCE)}.</p>" if same else ""
     return f"<h2>Settings</h2>{chart}{tables.settings_table(scores, same)}{source}"
@@ -168,20 +167,16 @@ def _settings(scores: Scores, details: Mapping[str, Any]) -> str:
 
 def _curves(scores: Scores) -> str:
     whole = {one.policy: one for one in scores.curves if one.part == "all" and one.points}
-    shown = {
-        colour: whole[policy]
-        for colour, policy in (("first", BASE), ("second", TRAINED))
-        if policy in whole
-    }
+    shown = [whole[policy] for policy in (BASE, TRAINED) if policy in whole]
     if not shown:
         return ""
-    chart = charts.curve_chart("Voting among k rollouts, and pass@k as its ceiling", shown)
+    chart = charts.curve_chart(shown).svg("Voting among k rollouts, and pass@k as its ceiling")
     return (
         f"<h2>Voting at every k</h2>{chart}"
         '<p class="about">Percent over k. Solid: the vote among k rollouts, averaged over every '
         "choice of k of a question's rollouts, with its 95 % band. Dashed: pass@k, which no way "
         "of choosing among the k can exceed. A tie is shared here; in the table of settings it "
         "goes to the lowest sample, so that at the last k the two may differ a little.</p>"
-        + tables.curve_table(list(shown.values()))
+        + tables.curve_table(shown)
         + tables.curve_parts(scores.curves)
     )

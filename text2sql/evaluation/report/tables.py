@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from text2sql.common.charts import shown_ks
 from text2sql.evaluation.report import html
-from text2sql.evaluation.report.charts import shown_ks
 from text2sql.evaluation.report.reference import PUBLISHED, published
 from text2sql.evaluation.report.words import interval
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores

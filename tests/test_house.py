@@ -346,3 +346,37 @@ def test_a_models_sql_is_cleaned_once():
         "text2sql/reporting/answering/replay.py": "verified SQL",
     }
     assert callers("clean_sql") - set(people) == {"text2sql/agent/tools.py"}
+
+
+def test_equality_of_results_has_one_owner():
+    """Nobody but ``judge.equality`` compares the digests of results."""
+    names = ("digest", "multiset_digest", "ordered_digest")
+    found = {
+        name_of(file)
+        for file in PRODUCT
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Attribute) and side.attr in names
+    }
+    assert found == set()
+    assert callers("same") >= {
+        "text2sql/judge/verdicts.py",
+        "text2sql/judge/rules.py",
+        "text2sql/evaluation/known_issues.py",
+        "text2sql/reporting/answering/replay.py",
+    }
+
+
+def test_what_gold_is_worth_has_one_owner():
+    """Whether gold is lost, failing, empty or usable is asked of ``GoldResult``."""
+    found = {
+        f"{name_of(file)}:{node.lineno}"
+        for file in PRODUCT
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Compare)
+        and "gold" in ast.unparse(node.left)
+        and re.search(r"\.(status|row_count)$", ast.unparse(node.left))
+    }
+    allowed = ("text2sql/datasets/gold/dialects.py:",)  # whose errors only it explains
+    assert {name for name in found if not name.startswith(allowed)} == set()

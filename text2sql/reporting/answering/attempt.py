@@ -13,6 +13,7 @@ from pathlib import Path
 from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError
+from text2sql.judge.equality import same
 from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
@@ -147,7 +148,7 @@ class Attempt:
         sql = clean_sql(self.question.verified_sql)
         limits = Limits(seconds=self.answerer.settings.query_seconds)
         result = await self.answerer.sandbox.aexecute(database, sql, limits)
-        verified = Verified.MATCH if result.digest == ballot.digest else Verified.DIFFERS
+        verified = Verified.MATCH if same(result, ballot.digest) else Verified.DIFFERS
         if result.status is not Status.OK:
             _log.warning("the verified SQL of question %s: %s", self.question.id, result.error)
             verified = Verified.ERROR
@@ -164,4 +165,4 @@ class Attempt:
 def _problem(result: QueryResult, ballot: Vote) -> str:
     if result.status is not Status.OK:
         return result.error or result.status.value
-    return "" if result.digest == ballot.digest else "it returned something else when run again"
+    return "" if same(result, ballot.digest) else "it returned something else when run again"

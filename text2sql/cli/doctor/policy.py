@@ -14,8 +14,7 @@ from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import ContextOverflow, Sampling, ToolCall
-from text2sql.policy.calls.thinking import split_thinking
-from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.calls import parse_calls, split_thinking
 from text2sql.policy.open import (
     API_KEY_VARIABLE,
     policy_directory,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import ContextOverflow, Message, PolicyInfo, Reply, Sampling
-from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.calls import parse_calls
 from text2sql.policy.local.loading import load_model, stop_tokens
 from text2sql.policy.local.worker import BatchWorker
 from text2sql.policy.places import policy_name

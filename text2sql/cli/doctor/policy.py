@@ -21,13 +21,12 @@ from text2sql.policy.open import (
     served_models,
     server_parts,
 )
-from text2sql.policy.revision import directory_revision
 from text2sql.policy.served.connections import Connections, NoAnswer
 from text2sql.policy.served.dialect import Dialect
 from text2sql.policy.served.failures import Retryable, completion_in, refusal
 from text2sql.policy.served.replies import calls_in, content_text
 from text2sql.policy.served.server import api_root
-from text2sql.policy.weights import require_whole
+from text2sql.policy.weights import directory_revision, require_whole
 
 FLAGS = (
     "start vLLM with --enable-auto-tool-choice --tool-call-parser qwen3_xml "

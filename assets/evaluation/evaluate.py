@@ -27,8 +27,7 @@ from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.report.details import Evaluated, details_of
-from text2sql.evaluation.report.files import write_report
-from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.rollout_scores import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation.rule_scores import RuleResults, measure_rules
 from text2sql.evaluation.scores import BASE, TRAINED, Scores

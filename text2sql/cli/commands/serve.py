@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from text2sql.cli.ending import last_words
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.stopping import stop_on_signals
 from text2sql.evaluation.promotion.champion import Choice, choose
@@ -30,9 +30,9 @@ def _option(name: str, kind: click.ParamType | None = None) -> Callable[[Any], A
     default, about = _SETTINGS[name].default, _SETTINGS[name].metadata
     least, most = about.get("ge", about.get("gt")), about.get("le")
     if isinstance(default, int):
-        kind = WholeNumberIn(least, most)
+        kind = IntegerRange(least, most)
     elif isinstance(default, float):
-        kind = NumberIn(least, most, min_open="gt" in about)
+        kind = NumberRange(least, most, min_open="gt" in about)
     return click.option(
         f"--{name.replace('_', '-')}",
         type=kind,
@@ -46,7 +46,7 @@ def _option(name: str, kind: click.ParamType | None = None) -> Callable[[Any], A
 @click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
     "--port",
-    type=WholeNumberIn(0, 65535),
+    type=IntegerRange(0, 65535),
     default=8000,
     show_default=True,
     help="The port on 127.0.0.1; 0 takes a free one.",

@@ -7,12 +7,12 @@ import os
 import struct
 from pathlib import Path
 
+from text2sql.common.files import GIT_LFS
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 
 INDEX = "model.safetensors.index.json"
 _MAX_HEADER = 100_000_000
-_POINTER = b"version https://git-lfs"
 
 
 def require_whole(directory: Path) -> None:
@@ -43,7 +43,7 @@ def tensors(file: Path) -> list[str]:
     try:
         with file.open("rb") as stream:
             first = stream.read(8)
-            if _POINTER.startswith(first) and first:
+            if GIT_LFS.startswith(first) and first:
                 raise ValueError("it is Git LFS's pointer to the file, which git lfs pull gets")
             (length,) = struct.unpack("<Q", first)
             if length > _MAX_HEADER:

@@ -387,3 +387,13 @@ def test_how_files_begin_has_one_owner():
     magic = re.compile(r"SQLite format 3|PK\\x0[13]|x1f\\x8b|7zXZ|git-lfs\"|Rar!")
     found = {name_of(file) for file in PRODUCT if magic.search(file.read_text())}
     assert found == {"text2sql/common/files.py"}
+
+
+def test_only_the_guard_reads_proc():
+    """Everybody else asks psutil, which works without Linux's /proc."""
+    found = {
+        name_of(file)
+        for file in modules("text2sql", "assets", "resources")
+        if "/proc" in file.read_text()
+    }
+    assert found == {"text2sql/common/guard.py"}

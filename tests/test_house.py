@@ -314,7 +314,7 @@ def test_only_the_sandbox_opens_databases_of_users():
     own = {
         "text2sql/judge/known_results.py": "results of earlier runs",
         "text2sql/datasets/pocket/world.py": "the pocket corpus, which it makes",
-        "text2sql/cli/doctor/services.py": "a database that it makes, and the reporting tables",
+        "text2sql/cli/doctor/machine.py": "a database that it makes, and the reporting tables",
         "text2sql/reporting/tables/database.py": "the reporting tables",
     }
     found = {

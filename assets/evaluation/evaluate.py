@@ -27,8 +27,7 @@ from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.report.details import Evaluated, details_of
-from text2sql.evaluation.report.files import write_report
-from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.rollout_scores import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation.rule_scores import RuleResults, measure_rules
 from text2sql.evaluation.scores import BASE, TRAINED, Scores
@@ -191,7 +190,8 @@ def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated)
     """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
     rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)]
     sql = submitted_sql(one.rollout for one in trained.greedy)
-    write_submissions(what.folder, what.split, rows, sql)
+    files = [what.folder / f"predict_{what.split}{end}" for end in (".json", ".sql")]
+    write_submissions(files, rows, sql)
 
 
 def _provenance(

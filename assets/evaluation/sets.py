@@ -21,13 +21,12 @@ def datasets_of(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> dict[str, st
 
 
 def locate(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Evaluated:
-    """Read a policy's rollouts of each setting, and where each lies; greedy ones with their SQL."""
+    """Read a policy's rollouts of each setting, and where each lies."""
     found = {
         setting: read_located(
             (root.path / "rollouts" / one.folder).glob("*.jsonl"),
             one.keys,
             one.samples,
-            sql=setting != "sampled",
         )
         for setting in SETTINGS
         if (one := sets.get(f"{name} {setting}"))

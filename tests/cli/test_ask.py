@@ -388,7 +388,7 @@ def test_broken_rules_of_the_schema_are_no_damage(tmp_path):
         (["  "], "error: The question is empty; ask something."),
         (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
         (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
-        (["Which?", "--votes", "0"], "give a whole number from 1 to 64, not '0'."),
+        (["Which?", "--votes", "0"], "0 is not in the range 1<=x<=64."),
     ],
 )
 def test_wrong_usage(shop, arguments, words):

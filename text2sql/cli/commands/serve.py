@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from text2sql.cli.ending import last_words
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.stopping import stop_on_signals
 from text2sql.evaluation.promotion.champion import Choice, choose
@@ -27,7 +27,7 @@ _WATCH_SECONDS = 0.5
 @click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
     "--port",
-    type=WholeNumberIn(0, 65535),
+    type=IntegerRange(0, 65535),
     default=8000,
     show_default=True,
     help="The port on 127.0.0.1; 0 takes a free one.",
@@ -40,21 +40,21 @@ _WATCH_SECONDS = 0.5
 )
 @click.option(
     "--data-parallel-size",
-    type=WholeNumberIn(1, 64),
+    type=IntegerRange(1, 64),
     default=1,
     show_default=True,
     help="Copies of the model, each on GPUs of its own.",
 )
 @click.option(
     "--gpu-memory",
-    type=NumberIn(0, 1, min_open=True),
+    type=NumberRange(0, 1, min_open=True),
     default=0.9,
     show_default=True,
     help="Share of each GPU's memory that vLLM takes.",
 )
 @click.option(
     "--ready-seconds",
-    type=NumberIn(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=900.0,
     show_default=True,
     help="How long starting may take.",

@@ -14,6 +14,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.common.files import GIT_LFS
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 
@@ -43,7 +44,6 @@ _REVISION_FILES = (
     ADAPTER_CONFIG,
 )
 _MAX_HEADER = 100_000_000
-_LFS_POINTER = b"version https://git-lfs"
 _VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the maximum ranks that vLLM accepts
 
 
@@ -138,7 +138,7 @@ def tensors(file: Path) -> list[str]:
     try:
         with file.open("rb") as stream:
             first = stream.read(8)
-            if _LFS_POINTER.startswith(first) and first:
+            if GIT_LFS.startswith(first) and first:
                 raise ValueError("it is a Git LFS pointer; git lfs pull downloads the file")
             (length,) = struct.unpack("<Q", first)
             if length > _MAX_HEADER:

@@ -15,7 +15,7 @@ from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.numbers import NumberRange
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
-from text2sql.common.render import neutral
+from text2sql.common.render import aligned, neutral
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import read_incumbent, run_of
 from text2sql.evaluation.promotion.changes import (
@@ -203,11 +203,8 @@ def _who(record: dict[str, Any]) -> str:
 
 def _text(record: dict[str, Any]) -> str:
     values = _shown(record)
-    shown = {name: str(values[name]) for name in _FIELDS if values.get(name)}
-    width = max(map(len, shown))
-    lines = [
-        f"{name.replace('_', ' '):<{width}}  {neutral(value)}" for name, value in shown.items()
-    ]
+    shown = [(name, str(values[name])) for name in _FIELDS if values.get(name)]
+    lines = aligned([(name.replace("_", " "), neutral(value)) for name, value in shown])
     for finding in record.get("findings", []):
         words = f"{_mark(finding.get('passed'))} {finding.get('check')}: {finding.get('sentence')}"
         lines.append(neutral(words))

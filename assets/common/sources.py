@@ -17,7 +17,6 @@ JUDGE = ("text2sql/judge", *SANDBOX)
 SCHEMA = ("text2sql/agent/schema",)
 GOLDS = ("text2sql/datasets/gold", *JUDGE)
 DATABASES = ("text2sql/datasets/reading", *SCHEMA)
-RESULTS = ("text2sql/judge/known_results.py", *SANDBOX)
 ROLLOUTS = ("text2sql/agent", "text2sql/policy", "text2sql/rollouts", *JUDGE)
 SAMPLING = ("assets/rollouts", "resources/policy.py", *ROLLOUTS)
 INGESTION = ("assets/data", "assets/checks", "text2sql/datasets", *SCHEMA, *SANDBOX)
@@ -45,7 +44,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
 
 ROLLOUT_BEHAVIOUR = (
     *("text2sql/agent", "text2sql/judge", "text2sql/rollouts", "text2sql/sandbox"),
-    *("text2sql/policy/calls", "text2sql/policy/served"),
+    *("text2sql/policy/calls.py", "text2sql/policy/served"),
 )
 """What shapes a rollout apart from its policy, prompts, data and sampling."""
 

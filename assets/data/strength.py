@@ -8,7 +8,7 @@ from pydantic import Field
 
 from assets.common.columns import DATA_TEAM, named_columns
 from assets.common.failures import fails_in_a_sentence
-from assets.common.sources import JUDGE, RESULTS, version_for
+from assets.common.sources import JUDGE, SANDBOX, version_for
 from assets.common.versions import code_version, fingerprint
 from assets.data.bird import gold_results
 from assets.data.own_dataset import own_current
@@ -70,7 +70,7 @@ def reward_strength(
     version = strength_version(root.path, dataset, config.seconds, code_version(*JUDGE))
     found = stored_strength(root.path, dataset, version)
     if found is None:
-        known = KnownResults(known_results_folder(root.path, code_version(*RESULTS)))
+        known = KnownResults(known_results_folder(root.path, code_version(*SANDBOX)))
         limits = Limits(seconds=config.seconds)
         with closing(known), sandbox.open() as box:
             found = measure_dataset(

@@ -19,7 +19,6 @@ from text2sql.datasets.reading.questions import Record
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
-from text2sql.sandbox import Status
 
 QUESTIONS = "questions.jsonl"
 DATABASES = "databases.parquet"
@@ -167,7 +166,7 @@ def store_golds(
     Results with infrastructure failures get no version, so that the next run computes them again.
     """
     write_by_split(root, dataset, GOLDS, [gold.to_dict() for gold in golds.values()])
-    failed = any(gold.status is Status.INFRASTRUCTURE for gold in golds.values())
+    failed = any(gold.lost for gold in golds.values())
     state = {"version": "" if failed else version, "accepted": accepted}
     write_json(dataset_folder(root, dataset) / GOLD_STATE, state)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from text2sql.common.counting import counted
-from text2sql.common.files import whole_folder
+from text2sql.common.files import HEAD_BYTES, ZIP, kind_of, whole_folder
 from text2sql.common.locking import Say, locked, quiet
 from text2sql.datasets.fetching.zip_rules import (
     Budget,
@@ -47,23 +47,6 @@ _DAMAGE = (
     RuntimeError,
 )
 """What Python's readers raise for damaged bytes and for archives of an unknown kind."""
-
-
-_UNPACK = "but packed as {}: unpack it yourself"
-_BEGINNINGS = {
-    b"\x1f\x8b": _UNPACK.format(".gz or .tar.gz"),
-    b"BZh": _UNPACK.format(".bz2"),
-    b"\xfd7zXZ": _UNPACK.format(".xz"),
-    b"\x28\xb5\x2f\xfd": _UNPACK.format(".zst"),
-    b"7z\xbc\xaf": _UNPACK.format(".7z"),
-    b"Rar!": _UNPACK.format(".rar"),
-    b"SQLite format 3": "but a database: give its folder",
-    b"version https://git-lfs": "but a Git LFS pointer: run git lfs pull",
-    b"<": "but a web page, perhaps a login: download the file with a browser",
-    b"{": "but JSON: give a questions file as 'questions', beside the source of its databases",
-    b"[": "but JSON: give a questions file as 'questions', beside the source of its databases",
-}
-"""The first bytes of files that people give instead of a .zip, and what such a file is."""
 
 
 class DamagedArchive(Text2SqlError):
@@ -106,15 +89,17 @@ def _unpack_anew(archive: Path, folder: Path, digests: Digests, say: Say) -> Non
 def no_archive(path: Path) -> str:
     """Return what a file that is not a .zip looks like, as the end of a sentence."""
     with open(path, "rb") as file:
-        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    looks = [words for begin, words in _BEGINNINGS.items() if head.startswith(begin)]
-    return f"is not a .zip, {looks[0] if looks else 'or a damaged one'}"
+        head = file.read(HEAD_BYTES)
+    kind = kind_of(head)
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+        kind = "it is JSON; name a questions file as 'questions', beside the databases' source"
+    return f"is not a .zip: {kind or 'it is damaged, or something else'}"
 
 
 def is_archive(path: Path) -> bool:
     """Whether a file begins like a .zip, whatever its name."""
     with open(path, "rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+        return file.read(len(ZIP)) == ZIP
 
 
 def _extract(

@@ -47,7 +47,7 @@ def flag_golds(
     aggregate, once for each; one whose window goes row by row three times. Raises Text2SqlError
     if a database cannot be read at all.
     """
-    ran = [q for q in questions if q.key in golds and golds[q.key].usable]
+    ran = [q for q in questions if q.key in golds and golds[q.key].ran]
     digests = {_query(question): golds[question.key].digest for question in ran}
     found = {query: _findings_in_text(query[1]) for query in digests}
     for query, findings in chain(

@@ -8,6 +8,7 @@ from typing import Any
 from text2sql.datasets.gold.flags import Finding, Flag, Row, show
 from text2sql.datasets.gold.limits import MORE, Cut, Key
 from text2sql.datasets.gold.sql import number_in
+from text2sql.judge.equality import same
 from text2sql.sandbox import QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
 
@@ -26,7 +27,7 @@ def limit_findings(
         return [(Flag.UNCHECKED, _where(cut, view.broken))]
     view.learn_collations(run)
     tie = _tie(view)
-    if tie is None and cut.outermost and _digest(view.taken) != digest:
+    if tie is None and cut.outermost and not same(_digest(view.taken), digest):
         return [(Flag.UNCHECKED, "the query with rows beyond the LIMIT returned different rows")]
     found = (tie, _null_first(view), _as_text(view, run) or _text_first(view))
     return list(filter(None, found))
@@ -162,7 +163,7 @@ def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
     if at is None or probe is None or len(view.rows) < 2:
         return None
     other = _View(view.cut, result := run(probe))
-    if result.status is not Status.OK or _digest(other.taken) == _digest(view.taken):
+    if result.status is not Status.OK or same(_digest(other.taken), _digest(view.taken)):
         return None
     column = view.columns[at]
     if column is None or not other.taken:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from text2sql.datasets.gold.flags import Finding, Flag, show
 from text2sql.datasets.gold.sql import PARSER_ERRORS, parsed, unknown_casts, written
+from text2sql.judge.equality import same
 from text2sql.sandbox import QueryResult, Status
 
 _ROW_BY_ROW = re.compile(r"\b(?:row_number|first_value|nth_value|lag|lead)\s*\(", re.IGNORECASE)
@@ -33,10 +34,10 @@ def tie_breaks(sql: str) -> list[str]:
 def window_findings(results: Sequence[QueryResult], digest: str) -> list[Finding]:
     """Compare the results of ``tie_breaks``; ``digest`` is that of the gold query's result."""
     failed = [result.error for result in results if result.status is not Status.OK]
-    if failed or results[0].digest != digest:
+    if failed or not same(results[0], digest):
         reason = failed[0] if failed else "the parser changed the query"
         return [(Flag.UNCHECKED, f"the rows that a window goes through: {reason}")]
-    if len({result.digest for result in results}) == 1:
+    if all(same(result, results[0]) for result in results):
         return []
     everywhere = set.intersection(*(set(result.rows) for result in results))
     seen = (row for result in results for row in result.rows if row not in everywhere)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.common.counting import counted
+from text2sql.common.files import read_text
 from text2sql.common.json_files import json_fault
-from text2sql.common.text_files import read_text
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import cut_suffix
 from text2sql.sandbox.sql.statements import BIRD_SEPARATOR

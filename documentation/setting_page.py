@@ -82,7 +82,9 @@ def _row(name: str, field: FieldInfo) -> str:
 def _type(field: FieldInfo) -> str:
     """Return a field's type and its bounds, as ``int ≥ 1 ≤ 64``."""
     kind = field.annotation
-    shown = kind.__name__ if isinstance(kind, type) and not get_args(kind) else _unqualified(str(kind))
+    shown = (
+        kind.__name__ if isinstance(kind, type) and not get_args(kind) else _unqualified(str(kind))
+    )
     bounds = [
         f"{sign} {getattr(bound, name):,}"
         for bound in field.metadata

@@ -143,7 +143,7 @@ def test_an_evaluation_that_was_spoilt_is_named(tmp_path, scores, outcomes):
     (folder / "outcomes.json").write_text(outcomes)
     found = run(tmp_path, "compare", "june", "july")
     assert found.returncode == 1
-    assert f"The evaluation in {folder} makes no sense" in found.stderr
+    assert f"The evaluation in {folder} is invalid" in found.stderr
 
 
 def test_training_runs(tmp_path):
@@ -161,7 +161,7 @@ def test_training_runs(tmp_path):
     refused = run(tmp_path, "compare", "july", "august").stderr
     assert "d1 (july), d2 (august)" in refused
     missing = run(tmp_path, "compare", "july", "may")
-    assert "no evaluation of a training run 'may'" in missing.stderr
+    assert "No evaluation of a training run 'may'" in missing.stderr
     assert "evaluated: august, july, june" in missing.stderr
     a = scored(tmp_path / "a.json", "mm")
     assert "compare two of one kind" in run(tmp_path, "compare", a, "july").stderr

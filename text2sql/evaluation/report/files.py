@@ -10,10 +10,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from text2sql.common.artifacts import held_out_folder
 from text2sql.common.files import whole_file, write_whole
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.report.page import render_report
 from text2sql.evaluation.report.trace import Grounds, trace
 from text2sql.evaluation.scores import Score
@@ -49,7 +49,9 @@ def write_report(
 def read_details(folder: Path) -> dict[str, Any]:
     """Read what a report shows; raises Text2SqlError where there is none."""
     file = folder / DETAILS
-    asset = "held_out_scores" if folder.parent.name == HELD_OUT else "dev_scores"
+    asset = (
+        "held_out_scores" if folder.parent.name == held_out_folder(Path()).name else "dev_scores"
+    )
     mend = f"Materialize {asset} for {folder.name} again."
     if not file.exists():
         raise Text2SqlError(f"There is no report of {folder.name}: materialize {asset} for it.")

@@ -25,6 +25,7 @@ from text2sql.evaluation.evaluate import (
     SplitData,
     evaluate,
     previous_greedy,
+    read_sets,
     scores_version,
 )
 from text2sql.evaluation.scores import DEVELOPMENT, Score
@@ -70,9 +71,9 @@ def evaluate_split(
     more: Mapping[str, Any] | None = None,
 ) -> dg.MaterializeResult:
     """Evaluate stored rollouts on a split of the current dataset; ``more`` is added metadata."""
+    sets = read_sets(root.path, what.folder, load_current(root.path).fingerprint)
     strength, golds = load_strength(root.path, what.split), load_golds(root.path, what.split)
     data = SplitData(
-        dataset=load_current(root.path).fingerprint,
         questions=load_questions(root.path, what.split),
         rows=[Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)],
         strengths=Strengths(strength, config.strong) if strength else None,
@@ -83,9 +84,9 @@ def evaluate_split(
     )
     if config.other_rules:
         with sandbox.open() as box:
-            scores = evaluate(root.path, what, data, box, config.timed_runs)
+            scores = evaluate(root.path, what, sets, data, box, config.timed_runs)
     else:
-        scores = evaluate(root.path, what, data, None)
+        scores = evaluate(root.path, what, sets, data, None)
     return dg.MaterializeResult(
         metadata={**describe_scores(what.folder, scores), **(more or {})},
         data_version=dg.DataVersion(scores_version(scores)),

@@ -90,7 +90,7 @@ def test_results_on_other_databases_are_refused(tmp_path):
         (tmp_path / name).write_text(json.dumps(content | {"databases_sha256": digests}))
     found = run(tmp_path, "compare", *names[:2])
     assert found.returncode == 1
-    assert "different contents of 1 of 2 databases, such as y" in found.stderr
+    assert "different contents of 1 of 2 databases, for example y" in found.stderr
     assert run(tmp_path, "compare", names[0], names[2]).returncode == 0
 
 
@@ -173,7 +173,7 @@ def test_report_of_a_run_without_one(tmp_path):
     assert found.returncode == 1 and "materialize dev_scores" in found.stderr
     (tmp_path / "evaluation" / "june" / "report.json").write_text('{"scores": {}}')
     assert "report.json is no report of this version" in run(tmp_path, "report", "june").stderr
-    assert "no evaluation" in run(tmp_path, "report", "../june").stderr
+    assert "No evaluation" in run(tmp_path, "report", "../june").stderr
 
 
 def test_report_finds_an_evaluation_on_a_held_out_split_by_its_folder(tmp_path):

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from tests.documentation.docs_blocks import blocks
 from text2sql.cli.lineage.answers import run_note
 from text2sql.cli.main import cli
+from text2sql.common.artifacts import champion_file
 from text2sql.common.provenance import code_state, file_version, read_record, sealed
 from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
-from text2sql.evaluation.promotion.champion import CHAMPION
 from text2sql.evaluation.scores import Score, Scores
 from text2sql.evaluation.stored import NOTE, file_versions
 from text2sql.policy.revision import directory_revision
@@ -117,7 +117,7 @@ def answered(root: Path, policy: dict, run: str = "july") -> None:
     question = ReportQuestion("shops", "how many shops are there", str(database))
     champion = {"policy": policy["policy"], "revision": policy["policy_revision"]}
     champion |= {"training_run": run, "act": "by hand", "reason": "we like it"}
-    write(root / CHAMPION, champion | {"promoted_at": "2026-03-01", "number": 1})
+    write(champion_file(root), champion | {"promoted_at": "2026-03-01", "number": 1})
     write(run_note(root, "asked-1"), sealed({"code": COMMIT}))
     with ReportingStore(f"sqlite:///{root}/reporting.sqlite") as store:
         QuestionTable(store).add(question)

@@ -75,5 +75,5 @@ def test_a_damaged_log_stops_the_evaluation(tmp_path, line):
 
 def test_a_use_that_cannot_be_logged_is_not_evaluated(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(Text2SqlError, match="so it is not evaluated"):
+    with pytest.raises(Text2SqlError, match="so the split is not evaluated"):
         note_use(tmp_path / "file" / "root", use())

@@ -67,12 +67,11 @@ class Evaluation:
 class SplitData:
     """A split's questions, and what is known of them.
 
-    ``rows`` are the questions of every row of the file, usable or not, ``dataset`` is the
-    fingerprint. ``empty`` and ``failing`` are the keys of questions whose gold returns no row or
-    does not run. ``issues_version`` names the list of known issues, empty without one.
+    ``rows`` are the questions of every row of the file, usable or not. ``empty`` and ``failing``
+    are the keys of questions whose gold returns no row or does not run. ``issues_version`` names
+    the list of known issues, empty without one.
     """
 
-    dataset: str
     questions: Sequence[Question]
     rows: Sequence[Question]
     strengths: Strengths | None
@@ -82,17 +81,35 @@ class SplitData:
     failing: set[str]
 
 
+def read_sets(root: Path, folder: Path, dataset: str) -> dict[str, RolloutSet]:
+    """Return the sets of rollouts that an evaluation's folder names.
+
+    Raises Text2SqlError without any, and where one is not of the ``dataset`` (a fingerprint).
+    """
+    rows = read_if_there(folder / ROLLOUTS)
+    if not rows:
+        held_out = folder.parent == held_out_folder(root)
+        asset = "held_out_rollouts" if held_out else "dev_rollouts"
+        raise Text2SqlError(f"There is no {folder / ROLLOUTS}: materialize {asset} first.")
+    sets = {name: RolloutSet.from_dict(row) for name, row in rows.items()}
+    datasets = {f"{name} rollouts": one.dataset for name, one in sets.items()}
+    require_dataset(datasets | {"the current dataset": dataset})
+    return sets
+
+
 def evaluate(
-    root: Path, what: Evaluation, data: SplitData, sandbox: Sandbox | None, timed_runs: int = 0
+    root: Path,
+    what: Evaluation,
+    sets: Mapping[str, RolloutSet],
+    data: SplitData,
+    sandbox: Sandbox | None,
+    timed_runs: int = 0,
 ) -> Scores:
-    """Score the rollouts that the evaluation's folder names, and write everything beside them.
+    """Score the rollouts of the ``sets``, and write everything into the evaluation's folder.
 
     With a ``sandbox`` the greedy queries are also judged by the other rules, timed ``timed_runs``
-    times each. Raises Text2SqlError where rollouts are missing or of another dataset.
+    times each. Raises Text2SqlError where rollouts are of another policy revision.
     """
-    sets = _read_sets(root, what.folder)
-    datasets = {f"{name} rollouts": one.dataset for name, one in sets.items()}
-    require_dataset(datasets | {"the current dataset": data.dataset})
     located = [_locate(root, sets, name) for name in (BASE, TRAINED)]
     base, trained = policies = [_policy_rollouts(sets, found) for found in located]
     k = sets[f"{TRAINED} sampled"].samples
@@ -160,15 +177,6 @@ def scores_version(scores: Scores) -> str:
         if not (one.part == RULE and one.name in EFFICIENCY_DEFINITIONS)
     ]
     return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
-
-
-def _read_sets(root: Path, folder: Path) -> dict[str, RolloutSet]:
-    rows = read_if_there(folder / ROLLOUTS)
-    if not rows:
-        held_out = folder.parent == held_out_folder(root)
-        asset = "held_out_rollouts" if held_out else "dev_rollouts"
-        raise Text2SqlError(f"There is no {folder / ROLLOUTS}: materialize {asset} first.")
-    return {name: RolloutSet.from_dict(row) for name, row in rows.items()}
 
 
 def _locate(root: Path, sets: Mapping[str, RolloutSet], name: str) -> Evaluated:

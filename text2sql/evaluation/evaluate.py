@@ -16,8 +16,7 @@ from text2sql.evaluation.known_issues import Correction
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.report.details import Before, Evaluated, details_of
-from text2sql.evaluation.report.files import write_report
-from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.report.words import champion_name
 from text2sql.evaluation.rollout_scores import (
     SAMPLED,
@@ -180,9 +179,9 @@ def scores_version(scores: Scores) -> str:
 
 
 def _locate(root: Path, sets: Mapping[str, RolloutSet], name: str) -> Evaluated:
-    """Read a policy's rollouts by setting, with the place of each; sampled ones without SQL."""
+    """Read a policy's rollouts by setting, with the place of each."""
     found = {
-        setting: read_located(one.files(root), one.keys, one.samples, sql=setting != SAMPLED)
+        setting: read_located(one.files(root), one.keys, one.samples)
         for setting in _SETTINGS
         if (one := sets.get(f"{name} {setting}"))
     }

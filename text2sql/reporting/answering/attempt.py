@@ -17,9 +17,8 @@ from text2sql.judge.voting import Vote, vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
 from text2sql.reporting.answering.candidates import candidate_of, why_none
-from text2sql.reporting.answering.fingerprint import database_fingerprint
-from text2sql.reporting.model.answer import Answer, AnswerStatus, Verified
-from text2sql.reporting.model.question import ReportQuestion
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, Verified
+from text2sql.reporting.model.question import ReportQuestion, database_fingerprint
 from text2sql.reporting.model.values import result_table
 from text2sql.rollouts.draw import Rollout, RolloutStore, sample_rollouts
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
@@ -58,7 +57,7 @@ class Attempt:
         self.answerer = answerer
         self.question = question
         info = answerer.policy.info
-        self.answer = Answer(
+        self.answer = NewAnswer(
             question,
             scheduled_at,
             AnswerStatus.ERROR,
@@ -71,7 +70,7 @@ class Attempt:
             code_version=answerer.code_version,
         )
 
-    async def run(self, attempt: int, check: Callable[[Path], None]) -> Answer:
+    async def run(self, attempt: int, check: Callable[[Path], None]) -> NewAnswer:
         """Draw candidates, let them vote, run the winner once, hold it against what is known."""
         database = check_database(self.question.database)
         check(database)
@@ -82,7 +81,7 @@ class Attempt:
         candidates = tuple(candidate_of(rollout, ballot) for rollout in rollouts)
         self.answer = replace(
             self.answer,
-            candidates=candidates,
+            queries=candidates,
             share=ballot.share,
             votes=ballot.votes,
             tie=ballot.tie,
@@ -125,7 +124,7 @@ class Attempt:
         version = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:12]
         return f"{q.id}-{self.answer.scheduled_at:%Y%m%dT%H%MZ}-{attempt}-{version}.jsonl"
 
-    async def _publish(self, database: Path, ballot: Vote) -> Answer:
+    async def _publish(self, database: Path, ballot: Vote) -> NewAnswer:
         limits = Limits(
             seconds=self.answerer.settings.query_seconds, keep_rows=self.answerer.keep_rows
         )
@@ -160,10 +159,10 @@ class Attempt:
             verified = Verified.ERROR
         self.answer = replace(self.answer, verified=verified)
 
-    def _without_result(self, status: AnswerStatus, reason: str) -> Answer:
+    def _without_result(self, status: AnswerStatus, reason: str) -> NewAnswer:
         return replace(self.answer, status=status, error=reason)
 
-    def failed(self, reason: str) -> Answer:
+    def failed(self, reason: str) -> NewAnswer:
         """Return what is known with the status error."""
         return self._without_result(AnswerStatus.ERROR, reason)
 

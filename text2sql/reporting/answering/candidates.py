@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from text2sql.judge.voting import Vote
-from text2sql.reporting.model.answer import AnswerCandidate
+from text2sql.reporting.model.answer import SampledQuery
 from text2sql.rollouts.draw import Rollout
 from text2sql.sandbox import Status
 
 
-def candidate_of(rollout: Rollout, ballot: Vote) -> AnswerCandidate:
+def candidate_of(rollout: Rollout, ballot: Vote) -> SampledQuery:
     """Return what is stored of a rollout after the vote."""
     voted = rollout.submission.has_vote
-    return AnswerCandidate(
+    return SampledQuery(
         sql=rollout.sql,
         status=_status(rollout),
         digest=rollout.digest,
@@ -38,7 +38,7 @@ def _status(rollout: Rollout) -> str:
     return rollout.status or rollout.stop_reason
 
 
-def why_none(candidates: Sequence[AnswerCandidate]) -> str:
+def why_none(candidates: Sequence[SampledQuery]) -> str:
     """Say what became of the candidates where none could vote: ``5 error, 3 empty``."""
     ends = Counter("empty" if c.status == Status.OK else c.status for c in candidates)
     counted = ", ".join(f"{count} {name}" for name, count in ends.most_common())

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and the digest of a file.
+"""Files: written whole or not at all, digested, and read as the text that people save.
 
 What is written lies beside its place, under a name of its own, until it is complete: a reader
 sees the old one or the new one, and a failure leaves the old one and nothing beside it. Only a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,6 +20,19 @@ from stat import S_IMODE, S_IRUSR, S_IWUSR
 from text2sql.errors import Text2SqlError
 
 _NAME_CHARS = 40
+_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
+"""How compressed files begin."""
+
+_OTHERS = {
+    b"version https://git-lfs": "it is Git LFS's pointer to the file; get that with git lfs pull",
+    **dict.fromkeys(
+        (b"<!doctype html", b"<html"),
+        "it is a web page, as a download without its login leaves one; download it again",
+    ),
+}
+"""How other files begin that people have in a text's place, in small letters."""
+
+_HEAD = 200  # bytes
 
 
 def file_digest(file: Path | str) -> str:
@@ -125,3 +139,28 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def read_text(file: Path, what: str) -> str:
+    """Return a file's text with plain line ends, be it in UTF-8, UTF-16 or UTF-32.
+
+    ``what`` names the file's part in messages. A byte order mark decides, without one the zero
+    bytes at the beginning, which must be ASCII. Raises Text2SqlError for any other encoding,
+    for a compressed file, and for what else a download may leave.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise Text2SqlError(f"Cannot read {what} {file}: {error.strerror}.") from error
+    if form := next((form for start, form in _PACKED.items() if data.startswith(start)), ""):
+        raise Text2SqlError(f"Cannot read {what} {file}: it is compressed ({form}); unpack it.")
+    head = data[:_HEAD].lstrip().lower()
+    if other := next((words for start, words in _OTHERS.items() if head.startswith(start)), ""):
+        raise Text2SqlError(f"Cannot read {what} {file}: {other}.")
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as error:
+        raise Text2SqlError(
+            f"Cannot read {what} {file}: it is not UTF-8 ({error}); save it in UTF-8."
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")

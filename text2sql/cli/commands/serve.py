@@ -13,7 +13,7 @@ from text2sql.cli.ending import last_words
 from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.stopping import stop_on_signals
-from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import POCKET
 from text2sql.policy.vllm.command import VllmOptions
 from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE

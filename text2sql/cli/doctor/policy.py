@@ -12,7 +12,7 @@ from text2sql.agent.prompts import AGENT_INSTRUCTIONS
 from text2sql.agent.tools import TOOL_NAMES, TOOL_SCHEMAS
 from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import ContextOverflow, Sampling, ToolCall
 from text2sql.policy.calls.thinking import split_thinking
 from text2sql.policy.calls.xml import parse_calls

@@ -72,5 +72,5 @@ def _bounds(kind: click.ParamType) -> str:
     if kind.max is None:
         return f" above {kind.min}" if kind.min_open else f" of {kind.min} or more"
     if kind.min_open:
-        return f" above {kind.min}, at most {kind.max}"
+        return f" above {kind.min}, {'below' if kind.max_open else 'at most'} {kind.max}"
     return f" from {kind.min} to {kind.max}"

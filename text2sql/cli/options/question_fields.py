@@ -43,11 +43,11 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
 def require_running(sql: str | None, database: str) -> None:
     """Refuse verified SQL that does not run as a reading query."""
     from text2sql.judge.verdicts import execute_submission
-    from text2sql.sandbox import Limits, Sandbox, Status
+    from text2sql.sandbox import Limits, Sandbox, Status, clean_sql
 
     if sql:
         with Sandbox(workers=1) as sandbox:
-            result = execute_submission(sql, Path(database), sandbox, Limits())
+            result = execute_submission(clean_sql(sql), Path(database), sandbox, Limits())
         if result.status is not Status.OK:
             reason = (result.error or result.status).rstrip(".")
             raise Text2SqlError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-
 from text2sql.common.counting import counted
 from text2sql.common.html import render
 from text2sql.reporting.delivery.chart import CHART_STYLE, chart

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from text2sql.common.render import quoted
 from text2sql.errors import Text2SqlError
+from text2sql.judge.equality import same
 from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer, SampledQuery
 from text2sql.reporting.model.values import Column, free_name, safe_name
 from text2sql.reporting.tables import schema as tables
@@ -174,7 +175,7 @@ def _mark_changes(connection: Connection, answer: NewAnswer) -> None:
 def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
     if old is None:
         return Change.FIRST
-    if old.digest == new.digest:
+    if same(old.digest, new.digest, "multiset"):
         return Change.SAME if old.sql == new.sql else Change.SQL_CHANGED
     return Change.DATA_CHANGED if old.sql == new.sql else Change.BOTH
 

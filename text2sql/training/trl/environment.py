@@ -20,8 +20,8 @@ from text2sql.judge.verdicts import GoldResult
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.local.policy import ModelPolicy
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
-from text2sql.rollouts.judged import judge_episode, origin_of
+from text2sql.rollouts.draw import judge_episode, origin_of
+from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Sandbox
 
 _SAMPLING = Sampling(temperature=1.0)

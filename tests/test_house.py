@@ -29,7 +29,7 @@ ROOMS = {
         "errors": set(),
         "questions": set(),
         "common": set(),
-        "sandbox": set(),
+        "sandbox": {"common"},
         "judge": {"sandbox", "common"},
         "policy": {"common"},
         "agent": {"judge", "policy", "sandbox", "common"},
@@ -314,7 +314,7 @@ def test_only_the_sandbox_opens_databases_of_users():
     own = {
         "text2sql/judge/known_results.py": "results of earlier runs",
         "text2sql/datasets/pocket/world.py": "the pocket corpus, which it makes",
-        "text2sql/cli/doctor/services.py": "a database that it makes, and the reporting tables",
+        "text2sql/cli/doctor/machine.py": "a database that it makes, and the reporting tables",
         "text2sql/reporting/tables/database.py": "the reporting tables",
     }
     found = {
@@ -380,3 +380,20 @@ def test_what_gold_is_worth_has_one_owner():
     }
     allowed = ("text2sql/datasets/gold/dialects.py:",)  # whose errors only it explains
     assert {name for name in found if not name.startswith(allowed)} == set()
+
+
+def test_how_files_begin_has_one_owner():
+    """Compressed files, databases and web pages are told apart in ``common.files``."""
+    magic = re.compile(r"SQLite format 3|PK\\x0[13]|x1f\\x8b|7zXZ|git-lfs\"|Rar!")
+    found = {name_of(file) for file in PRODUCT if magic.search(file.read_text())}
+    assert found == {"text2sql/common/files.py"}
+
+
+def test_only_the_guard_reads_proc():
+    """Everybody else asks psutil, which works without Linux's /proc."""
+    found = {
+        name_of(file)
+        for file in modules("text2sql", "assets", "resources")
+        if "/proc" in file.read_text()
+    }
+    assert found == {"text2sql/common/guard.py"}

@@ -149,7 +149,7 @@ def test_a_compressed_file_is_called_so(folder):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is Git LFS's pointer"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is a Git LFS pointer"),
         (b"\n<!DOCTYPE html>\n<html>", "it is a web page"),
     ],
 )

@@ -183,9 +183,7 @@ def test_tables_of_a_newer_release_are_refused_and_stay(reporting_url):
     with ReportingStore(reporting_url) as store, store.writing() as connection:
         connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0999'")
     for work in (ReportingStore, upgrade_tables):
-        with pytest.raises(
-            Text2SqlError, match=r"0999.* no version above .*install a newer"
-        ):
+        with pytest.raises(Text2SqlError, match=r"0999.* no version above .*install a newer"):
             work(reporting_url)
     assert version(reporting_url) == "0999"
 

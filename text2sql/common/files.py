@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,19 +21,23 @@ from stat import S_IMODE, S_IRUSR, S_IWUSR
 from text2sql.errors import Text2SqlError
 
 _NAME_CHARS = 40
-_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd"}
-"""How compressed files begin."""
+SQLITE = b"SQLite format 3\0"
+ZIP = b"PK\x03\x04"
+GIT_LFS = b"version https://git-lfs"
+HEAD_BYTES = 200
+"""How much of a file's beginning ``kind_of`` needs."""
 
-_OTHERS = {
-    b"version https://git-lfs": "it is Git LFS's pointer to the file; get that with git lfs pull",
-    **dict.fromkeys(
-        (b"<!doctype html", b"<html"),
-        "it is a web page, as a download without its login leaves one; download it again",
-    ),
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    ZIP: "zip",
+    b"7z\xbc\xaf": "7z",
+    b"Rar!": "rar",
 }
-"""How other files begin that people have in a text's place, in small letters."""
-
-_HEAD = 200  # bytes
+_WEB_PAGE = re.compile(rb"<(?:!doctype|html|head|\?xml|!--)", re.IGNORECASE)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def file_digest(file: Path | str) -> str:
@@ -152,11 +157,8 @@ def read_text(file: Path, what: str) -> str:
         data = file.read_bytes()
     except OSError as error:
         raise Text2SqlError(f"Cannot read {what} {file}: {error.strerror}.") from error
-    if form := next((form for start, form in _PACKED.items() if data.startswith(start)), ""):
-        raise Text2SqlError(f"Cannot read {what} {file}: it is compressed ({form}); unpack it.")
-    head = data[:_HEAD].lstrip().lower()
-    if other := next((words for start, words in _OTHERS.items() if head.startswith(start)), ""):
-        raise Text2SqlError(f"Cannot read {what} {file}: {other}.")
+    if kind := kind_of(data[:HEAD_BYTES]):
+        raise Text2SqlError(f"Cannot read {what} {file}: {kind}.")
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
@@ -164,3 +166,20 @@ def read_text(file: Path, what: str) -> str:
             f"Cannot read {what} {file}: it is not UTF-8 ({error}); save it in UTF-8."
         ) from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def kind_of(head: bytes) -> str:
+    """Say what a file is that begins with these bytes, and what to do; empty where it is unknown.
+
+    For a file that should be something else: "it is compressed (gzip); unpack it".
+    """
+    if form := next((form for start, form in _COMPRESSED.items() if head.startswith(start)), ""):
+        return f"it is compressed ({form}); unpack it"
+    if head.startswith(SQLITE[:-1]):
+        return "it is a SQLite database"
+    if head.startswith(GIT_LFS):
+        return "it is a Git LFS pointer; run git lfs pull"
+    # A download without a login, or past a quota, often leaves the page that says so.
+    if _WEB_PAGE.match(head.removeprefix(_BYTE_ORDER_MARK).lstrip()):
+        return "it is a web page instead of the file; download it again"
+    return ""

@@ -12,10 +12,10 @@ import click
 
 from text2sql.cli.options.dagster_record import record_champion
 from text2sql.cli.options.groups import NamingGroup
-from text2sql.cli.options.numbers import NumberIn, WholeNumber
+from text2sql.cli.options.numbers import NumberRange
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
-from text2sql.common.render import neutral
+from text2sql.common.render import aligned, neutral
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import read_incumbent, run_of
 from text2sql.evaluation.promotion.changes import (
@@ -95,7 +95,7 @@ def _limits(function: Callable[..., None]) -> Callable[..., None]:
         bounds = rule.metadata
         if isinstance(rule.default, float):
             low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
-            kind = NumberIn(low, high, min_open="gt" in bounds, max_open="lt" in bounds)
+            kind = NumberRange(low, high, min_open="gt" in bounds, max_open="lt" in bounds)
             function = click.option(
                 f"--{rule.name.replace('_', '-')}",
                 type=kind,
@@ -173,7 +173,7 @@ def _opened(policy: str, model: str | None) -> tuple[str, str]:
 
 
 @command.command()
-@click.option("--to", type=WholeNumber(), metavar="NUMBER", help="A number from the history.")
+@click.option("--to", type=int, metavar="NUMBER", help="A number from the history.")
 @_reason
 @_json_flag
 def rollback(to: int | None, reason: str, as_json: bool) -> None:
@@ -203,11 +203,8 @@ def _who(record: dict[str, Any]) -> str:
 
 def _text(record: dict[str, Any]) -> str:
     values = _shown(record)
-    shown = {name: str(values[name]) for name in _FIELDS if values.get(name)}
-    width = max(map(len, shown))
-    lines = [
-        f"{name.replace('_', ' '):<{width}}  {neutral(value)}" for name, value in shown.items()
-    ]
+    shown = [(name, str(values[name])) for name in _FIELDS if values.get(name)]
+    lines = aligned([(name.replace("_", " "), neutral(value)) for name, value in shown])
     for finding in record.get("findings", []):
         words = f"{_mark(finding.get('passed'))} {finding.get('check')}: {finding.get('sentence')}"
         lines.append(neutral(words))

@@ -12,7 +12,7 @@ from typing import get_args
 import click
 
 from text2sql.cli.options.asked import usable
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.cli.options.places import require_apart
 from text2sql.cli.output.evaluate_output import (
     as_object,
@@ -55,12 +55,12 @@ _STDOUT = Path("-")
 )
 @click.option(
     "--timeout",
-    type=NumberIn(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds one query may take.",
 )
-@click.option("--jobs", type=WholeNumberIn(min=1), help="Worker processes; default: the cores.")
+@click.option("--jobs", type=IntegerRange(min=1), help="Worker processes; default: the cores.")
 @click.option(
     "--cache/--no-cache",
     default=True,
@@ -72,7 +72,7 @@ _STDOUT = Path("-")
 )
 @click.option(
     "--efficiency",
-    type=WholeNumberIn(min=1, max=1000),
+    type=IntegerRange(min=1, max=1000),
     metavar="RUNS",
     help="Also time each match and its gold RUNS times, in turns: VES and R-VES. Takes long.",
 )

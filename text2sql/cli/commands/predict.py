@@ -16,7 +16,7 @@ from text2sql.cli.options.chosen_policy import (
     policy_option,
     wrong_usage,
 )
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.cli.options.places import require_apart
 from text2sql.cli.output.evaluate_output import report_unusable, require_forms
 from text2sql.cli.output.predict_output import announcing_stored, as_object, as_text, warn
@@ -51,20 +51,20 @@ _STDOUT = Path("-")
 @model_option
 @click.option(
     "--votes",
-    type=WholeNumberIn(1, 128),
+    type=IntegerRange(1, 128),
     default=1,
     show_default=True,
     help="Rollouts per question that vote; a single one is greedy.",
 )
 @click.option(
     "--temperature",
-    type=NumberIn(0, 2, min_open=True),
+    type=NumberRange(0, 2, min_open=True),
     help="Temperature of rollouts that vote; default: 1.",
 )
 @click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
 @click.option(
     "--concurrency",
-    type=WholeNumberIn(1, 4096),
+    type=IntegerRange(1, 4096),
     default=16,
     show_default=True,
     help="Rollouts at the same time.",

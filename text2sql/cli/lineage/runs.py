@@ -13,7 +13,7 @@ from text2sql.common.provenance import file_version
 from text2sql.evaluation.compare import EVALUATIONS
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.policy.places import is_served
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 from text2sql.training.start import RECORD, TRAINING
 
 _HASHED_BYTES = 2_000_000_000

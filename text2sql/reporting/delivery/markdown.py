@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from text2sql.common.counting import counted
-from text2sql.common.render import neutral, render_cell
+from text2sql.common.render import aligned, neutral, render_cell
 from text2sql.reporting.delivery.entries import Entry, by_trust, summary
 from text2sql.reporting.model.answer import Change
 
@@ -58,12 +58,8 @@ def _table(entry: Entry) -> list[str]:
     columns = entry.answer.columns[:_MOST_COLUMNS]
     shown = [[column.label for column in columns]]
     shown += [[row[column.name] for column in columns] for row in entry.rows[:SHOWN_ROWS]]
-    lines = [[render_cell(value, _CELL_CHARS) for value in line] for line in shown]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    cells = [[render_cell(value, _CELL_CHARS) for value in line] for line in shown]
+    text = aligned(cells, " | ")
     total = entry.answer.row_count or 0
     if total > SHOWN_ROWS or len(entry.answer.columns) > _MOST_COLUMNS:
         wide = counted(len(entry.answer.columns), "column")

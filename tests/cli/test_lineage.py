@@ -10,14 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.documentation.docs_blocks import blocks
-from text2sql.cli.lineage.scores import NOTE, noted_files
 from text2sql.cli.main import cli
-from text2sql.common.artifacts import answering_run_note
+from text2sql.common.artifacts import answering_run_note, champion_file
 from text2sql.common.provenance import code_state, file_version, read_record, sealed
 from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
-from text2sql.evaluation.promotion.champion import CHAMPION
 from text2sql.evaluation.scores import Score, Scores
+from text2sql.evaluation.stored import NOTE, file_versions
 from text2sql.policy.weights import directory_revision
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer
 from text2sql.reporting.model.question import ReportQuestion, database_fingerprint
@@ -105,7 +104,7 @@ def evaluated(
     write(folder / "scores.json", found.to_dict())
     write(folder / "outcomes.json", {"greedy": {}})
     write(folder / "rollouts.json", {})
-    write(folder / NOTE, sealed({"code": COMMIT, "files": noted_files(folder)}))
+    write(folder / NOTE, sealed({"code": COMMIT, "files": file_versions(folder)}))
 
 
 def answered(root: Path, policy: dict, run: str = "july") -> None:
@@ -116,7 +115,7 @@ def answered(root: Path, policy: dict, run: str = "july") -> None:
     question = ReportQuestion("shops", "how many shops are there", str(database))
     champion = {"policy": policy["policy"], "revision": policy["policy_revision"]}
     champion |= {"training_run": run, "act": "by hand", "reason": "we like it"}
-    write(root / CHAMPION, champion | {"promoted_at": "2026-03-01", "number": 1})
+    write(champion_file(root), champion | {"promoted_at": "2026-03-01", "number": 1})
     write(answering_run_note(root, "asked-1"), sealed({"code": COMMIT}))
     with ReportingStore(f"sqlite:///{root}/reporting.sqlite") as store:
         QuestionTable(store).add(question)
@@ -240,7 +239,7 @@ def test_a_figure_on_a_held_out_split_and_parts_that_read_alike(root):
     scores = json.loads((folder / "scores.json").read_text())
     scores["scores"][1]["value"] = 0.5
     write(folder / "scores.json", scores)
-    note = {"training_run": "july", "code": COMMIT, "files": noted_files(folder)}
+    note = {"training_run": "july", "code": COMMIT, "files": file_versions(folder)}
     write(folder / NOTE, sealed(note))
     links, problems = chain("50.0")
     assert problems == []

@@ -22,7 +22,7 @@ from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import policy_directory
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 QUERY = "SELECT name FROM city ORDER BY name"
 

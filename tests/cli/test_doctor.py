@@ -19,7 +19,7 @@ from text2sql.cli.doctor.machine import check_disk, check_gpu
 from text2sql.cli.doctor.policy import check_policy
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
+from text2sql.policy.vllm.options import PYTHON_VARIABLE
 from text2sql.training.prime_rl.schema import MIRRORED
 
 XML = "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>"

@@ -22,8 +22,9 @@ from packaging.specifiers import SpecifierSet
 from text2sql.cli.doctor.finding import Finding, State
 from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
+from text2sql.policy.vllm.command import INSTALL, find_vllm
 from text2sql.policy.vllm.gpu import visible_gpus
-from text2sql.policy.vllm.interpreter import INSTALL, PYTHON_VARIABLE, find_vllm
+from text2sql.policy.vllm.options import PYTHON_VARIABLE
 from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE, prime_rl_directory
 
 PROJECT = "text2sql-lifecycle"

@@ -14,21 +14,19 @@ from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import ContextOverflow, Sampling, ToolCall
-from text2sql.policy.calls.thinking import split_thinking
-from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.calls import parse_calls, split_thinking
 from text2sql.policy.open import (
     API_KEY_VARIABLE,
     policy_directory,
     served_models,
     server_parts,
 )
-from text2sql.policy.revision import directory_revision
 from text2sql.policy.served.connections import Connections, NoAnswer
 from text2sql.policy.served.dialect import Dialect
 from text2sql.policy.served.failures import Retryable, completion_in, refusal
 from text2sql.policy.served.replies import calls_in, content_text
 from text2sql.policy.served.server import api_root
-from text2sql.policy.weights import require_whole
+from text2sql.policy.weights import directory_revision, require_whole
 
 FLAGS = (
     "start vLLM with --enable-auto-tool-choice --tool-call-parser qwen3_xml "

@@ -36,7 +36,7 @@ from text2sql.evaluation.promotion.champion import (
 )
 from text2sql.evaluation.promotion.gate import Finding, GateRules, recorded_back_test, run_checks
 from text2sql.policy.places import is_served, is_there
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 PROMOTION, BY_HAND, ROLLBACK, ADOPTED = "promotion", "by hand", "rollback", "adopted"
 _REASON_CHARS = 1000

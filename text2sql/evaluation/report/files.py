@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jinja2 import UndefinedError
 
+from text2sql.common.artifacts import held_out_folder
 from text2sql.common.files import whole_file, write_whole
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction, judge_again
 from text2sql.evaluation.report.page import render_report
 from text2sql.evaluation.scores import Score
@@ -87,7 +87,8 @@ def write_report(
 def read_details(folder: Path) -> dict[str, Any]:
     """Read what a report shows; raises Text2SqlError where there is none."""
     file = folder / DETAILS
-    asset = "held_out_scores" if folder.parent.name == HELD_OUT else "dev_scores"
+    held_out = folder.parent.name == held_out_folder(Path()).name
+    asset = "held_out_scores" if held_out else "dev_scores"
     if not file.exists():
         raise Text2SqlError(f"No report of {folder.name} yet: materialize {asset} for it.")
     return read_object(file, f"Materialize {asset} for {folder.name} again.")

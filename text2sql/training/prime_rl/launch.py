@@ -18,7 +18,7 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.common.json_files import read_if_there
 from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import RECORD
+from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.prime_rl import group
 from text2sql.training.prime_rl.assemble import assemble
 from text2sql.training.prime_rl.facts import keep_facts, read_facts
@@ -145,7 +145,7 @@ def _finish(
 
 
 def _policy_step(policy: Path) -> int | None:
-    return read_if_there(policy / RECORD).get("step")
+    return read_if_there(policy / ADAPTER_RECORD).get("step")
 
 
 def _say(sentence: str) -> None:

@@ -13,7 +13,6 @@ import pytest
 from assets.promotion.back_test import BackTester, BackTestVerdict
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
-from assets.reporting.questions import shipped_questions
 from pipelines.runs.notify import reason_of
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -25,6 +24,7 @@ from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, Step, fails, submits
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
+from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
@@ -227,7 +227,7 @@ def test_other_weights_than_those_recorded_are_refused(place):
 
 def test_the_verified_sql_of_the_shipped_questions_runs(tmp_path):
     database = next(generate_business_databases(tmp_path).rglob("*.sqlite"))
-    verified = verified_questions(read_questions(shipped_questions()))
+    verified = verified_questions(read_questions(SHIPPED_QUESTIONS))
     assert len(verified) >= 4
     with Sandbox(workers=1) as sandbox:
         for question in verified:

@@ -24,7 +24,7 @@ def locate(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Evalua
     """Read a policy's rollouts of each setting, and where each lies."""
     found = {
         setting: read_located(
-            (root.path / "rollouts" / one.folder).glob("*.jsonl"),
+            one.stores(root.path),
             one.keys,
             one.samples,
         )

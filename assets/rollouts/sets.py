@@ -1,7 +1,7 @@
-"""Sets of rollouts: what one policy did on one split with one way of sampling.
+"""Sets of rollouts: what one policy does on one split with one way of sampling.
 
-A set's folder is named by all that it depends on, so equal work is found and never done twice.
-In the folder each shard that sampled has a store of its own.
+A set's folder is named after all that it depends on, so equal work is found and never repeated.
+Each shard has a store of its own there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from assets.common.sources import rollout_version
 from assets.common.versions import fingerprint
 from resources.policy import PolicyResource
+from text2sql.common.artifacts import rollouts_folder
 from text2sql.policy.base import Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.cost import Estimate, estimate
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from text2sql.agent.settings import AgentSettings, Mode
 
 POINTER = "rollouts.json"
-"""The sets of rollouts that an evaluation is of, in its folder."""
+"""The file of an evaluation that names its sets of rollouts."""
 
 
 @dataclass(frozen=True)
 class RolloutSet:
-    """One set of rollouts: what it depends on, how many there are, and where they lie.
+    """One set of rollouts: what it depends on, how many it has, and where they are stored.
 
-    ``mode`` is the agent's where it is not the one that the policy was trained with.
+    ``mode`` is the agent's if it is not the one that the policy was trained with. ``code`` is the
+    version of the code that shapes rollouts.
     """
 
     policy: str
@@ -44,11 +46,10 @@ class RolloutSet:
     keys: tuple[str, ...]
     mode: Mode | None = None
     code: str = ""
-    """The version of the code that shapes rollouts; empty in records of before it was noted."""
 
     @property
     def folder(self) -> str:
-        """The folder's name under ``rollouts``, which says what the rollouts depend on."""
+        """The name of the set's folder, which says what the rollouts depend on."""
         parts = {"prompt": self.prompt_revision, "dataset": self.dataset}
         parts |= {"code": self.code} if self.code else {}
         version = fingerprint(**parts, sampling=asdict(self.sampling))
@@ -59,6 +60,10 @@ class RolloutSet:
     def settings(self, policy: PolicyResource) -> AgentSettings:
         """Return the agent settings that the set is drawn with."""
         return settings_of(policy, self.policy, self.mode)
+
+    def stores(self, root: Path) -> list[Path]:
+        """Return the stores of the set's shards."""
+        return sorted(rollouts_folder(root, self.folder).glob("*.jsonl"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the set as plain JSON values."""
@@ -106,20 +111,20 @@ def settings_of(
     return settings if mode is None else replace(settings, mode=mode)
 
 
-def tally_rollouts(root: Path, wanted: RolloutSet) -> Tally:
-    """Count what became of the set's rollouts; they are read one by one and not kept."""
-    tally, keys = Tally(), set(wanted.keys)
-    for path in sorted((root / "rollouts" / wanted.folder).glob("*.jsonl")):
+def tally_rollouts(root: Path, rollouts: RolloutSet) -> Tally:
+    """Count the outcomes of a set; its rollouts are read one by one and not kept."""
+    tally, keys = Tally(), set(rollouts.keys)
+    for path in rollouts.stores(root):
         for rollout in RolloutStore(path).scan():
-            if rollout.key in keys and rollout.sample < wanted.samples:
+            if rollout.key in keys and rollout.sample < rollouts.samples:
                 tally.take(rollout)
     return tally
 
 
-def estimate_cost(root: Path, wanted: RolloutSet) -> Estimate:
-    """Estimate what the missing rollouts cost, from what this policy's rollouts have cost."""
-    tally = tally_rollouts(root, wanted)
-    missing = len(wanted.keys) * wanted.samples - (len(tally) - tally.invalid)
-    mark = f"-{wanted.policy_revision}-"
-    folders = [folder for folder in sorted(root.glob("rollouts/*")) if mark in folder.name]
+def estimate_cost(root: Path, rollouts: RolloutSet) -> Estimate:
+    """Estimate the cost of the missing rollouts from the cost of this policy's earlier ones."""
+    tally = tally_rollouts(root, rollouts)
+    missing = len(rollouts.keys) * rollouts.samples - (len(tally) - tally.invalid)
+    mark = f"-{rollouts.policy_revision}-"
+    folders = [f for f in sorted(rollouts_folder(root).glob("*")) if mark in f.name]
     return estimate(missing, folders)

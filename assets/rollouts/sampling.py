@@ -14,7 +14,7 @@ from assets.common.pools import SAMPLING_POOL
 from assets.common.told import told
 from assets.common.versions import fingerprint
 from assets.data.stored import load_golds, load_questions
-from assets.rollouts.sets import RolloutSet, tally_rollouts
+from assets.rollouts.sets import settings_of, tally_rollouts
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -28,6 +28,7 @@ from text2sql.policy.base import Sampling
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.rollouts.cost import PaceKeeper
 from text2sql.rollouts.draw import Drawn, RolloutPlan
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
@@ -139,7 +140,7 @@ async def _sample_all(
                 plan = RolloutPlan(
                     opened,
                     box,
-                    one.settings(policy),
+                    settings_of(policy, one.policy, one.mode),
                     one.sampling,
                     one.samples,
                     load_golds(root, one.split),

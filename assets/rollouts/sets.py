@@ -1,79 +1,24 @@
-"""Sets of rollouts: what one policy does on one split with one way of sampling.
-
-A set's folder is named after all that it depends on, so equal work is found and never repeated.
-Each shard has a store of its own there.
-"""
+"""The sets of rollouts that assets need, and what they have and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assets.common.sources import rollout_version
-from assets.common.versions import fingerprint
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import rollouts_folder
 from text2sql.policy.base import Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.cost import Estimate, estimate
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
 if TYPE_CHECKING:
     from text2sql.agent.settings import AgentSettings, Mode
-
-POINTER = "rollouts.json"
-"""The file of an evaluation that names its sets of rollouts."""
-
-
-@dataclass(frozen=True)
-class RolloutSet:
-    """One set of rollouts: what it depends on, how many it has, and where they are stored.
-
-    ``mode`` is the agent's if it is not the one that the policy was trained with. ``code`` is the
-    version of the code that shapes rollouts.
-    """
-
-    policy: str
-    policy_revision: str
-    prompt_revision: str
-    split: str
-    dataset: str
-    sampling: Sampling
-    samples: int
-    keys: tuple[str, ...]
-    mode: Mode | None = None
-    code: str = ""
-
-    @property
-    def folder(self) -> str:
-        """The name of the set's folder, which says what the rollouts depend on."""
-        parts = {"prompt": self.prompt_revision, "dataset": self.dataset}
-        parts |= {"code": self.code} if self.code else {}
-        version = fingerprint(**parts, sampling=asdict(self.sampling))
-        kind = "sampled" if self.sampling.temperature else "greedy"
-        kind = kind if self.mode is None else f"{self.mode.replace('_', '-')}-{kind}"
-        return f"{self.split}-{kind}-{self.policy_revision}-{version}"
-
-    def settings(self, policy: PolicyResource) -> AgentSettings:
-        """Return the agent settings that the set is drawn with."""
-        return settings_of(policy, self.policy, self.mode)
-
-    def stores(self, root: Path) -> list[Path]:
-        """Return the stores of the set's shards."""
-        return sorted(rollouts_folder(root, self.folder).glob("*.jsonl"))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the set as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> RolloutSet:
-        """Read what ``to_dict`` wrote."""
-        sampling = Sampling(**row["sampling"])
-        return cls(**{**row, "sampling": sampling, "keys": tuple(row["keys"])})
 
 
 def rollout_set(
@@ -114,7 +59,7 @@ def settings_of(
 def tally_rollouts(root: Path, rollouts: RolloutSet) -> Tally:
     """Count the outcomes of a set; its rollouts are read one by one and not kept."""
     tally, keys = Tally(), set(rollouts.keys)
-    for path in rollouts.stores(root):
+    for path in rollouts.files(root):
         for rollout in RolloutStore(path).scan():
             if rollout.key in keys and rollout.sample < rollouts.samples:
                 tally.take(rollout)

@@ -43,7 +43,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
 
 ROLLOUT_BEHAVIOUR = (
     *("text2sql/agent", "text2sql/judge", "text2sql/rollouts", "text2sql/sandbox"),
-    *("text2sql/policy/calls", "text2sql/policy/served"),
+    *("text2sql/policy/calls.py", "text2sql/policy/served"),
 )
 """What shapes a rollout beside its policy, prompts, data and sampling."""
 

@@ -253,7 +253,7 @@ def test_text_for_people(root):
     assert done.exit_code == 0
     assert "training run july\n" in done.output
     assert re.search(r"^  set: learning_rate +0\.0003$", done.output, re.MULTILINE)
-    assert "Not as it was recorded" not in done.output
+    assert "Not as recorded" not in done.output
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -340,7 +340,7 @@ def test_what_is_missing_or_edited_is_named_and_the_rest_is_shown(root, spoil, n
     kinds = {link["kind"] for link in links}
     assert {"evaluation", "training run"} <= kinds
     done = ask("july")
-    assert done.exit_code == 3 and "Not as it was recorded:" in done.output
+    assert done.exit_code == 3 and "Not as recorded:" in done.output
 
 
 def test_a_run_that_was_trained_again_keeps_the_chain_of_what_was_evaluated(root):

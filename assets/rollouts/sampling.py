@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
-from assets.common.told import told
 from assets.common.versions import fingerprint
-from assets.data.stored import load_golds, load_questions
 from assets.rollouts.sets import settings_of, tally_rollouts
 from resources.forms import Form
 from resources.paths import ArtifactRoot
@@ -22,6 +21,7 @@ from resources.processes import end_with_parent
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.common.counting import counted
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
 from text2sql.policy.vllm.gpu import visible_gpus
@@ -108,7 +108,7 @@ LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
 
 
 @dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
-@told
+@fails_in_a_sentence
 def sample_shard(
     context: dg.OpExecutionContext,
     work: dict,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.cli.lineage.chain import Link
-from text2sql.common.artifacts import dataset_file, file_digests
+from text2sql.common.artifacts import dataset_file, file_digests, rollouts_folder
 from text2sql.datasets.pocket.corpus import MANIFEST
 from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
@@ -24,9 +24,9 @@ def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
         "prompt revision": about.get("prompt_revision"),
         "samples": about.get("samples"),
         "temperature": about.get("temperature"),
-        "Dagster runs": _sampling_runs(link, root / "rollouts" / name),
+        "Dagster runs": _sampling_runs(link, rollouts_folder(root, name)),
     }
-    if name and not any((root / "rollouts" / name).glob("*.jsonl")):
+    if name and not any(rollouts_folder(root, name).glob("*.jsonl")):
         link.problems.append(f"{root / 'rollouts' / name} is missing or empty.")
     return link
 

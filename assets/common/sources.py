@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from assets.common.versions import behaviour_version, code_version
+from text2sql.common.provenance import behaviour_version, code_version
 
 SANDBOX = ("text2sql/sandbox",)
 JUDGE = ("text2sql/judge", *SANDBOX)

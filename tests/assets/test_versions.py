@@ -7,7 +7,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.common import versions
 from assets.common.sources import (
     ROLLOUT_BEHAVIOUR,
     SAMPLING,
@@ -15,10 +14,11 @@ from assets.common.sources import (
     TRAINING_BEHAVIOUR,
     version_for,
 )
-from assets.common.versions import behaviour_version, code_version
 from assets.reporting.questions import report_questions
 from pipelines.definitions import defs
 from pipelines.runs.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
+from text2sql.common import provenance
+from text2sql.common.provenance import behaviour_version, code_version
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parents[2]
@@ -120,7 +120,7 @@ def copied(tmp_path, monkeypatch):
     for package in ("assets", "resources", "text2sql"):
         modules_only = shutil.ignore_patterns("*.[!p]*", "__pycache__")
         shutil.copytree(REPO / package, tmp_path / package, ignore=modules_only)
-    monkeypatch.setattr(versions, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
     return tmp_path
 
 
@@ -173,7 +173,7 @@ def double(number: int) -> int:
     ],
 )
 def test_what_code_does_has_a_version_without_its_words(tmp_path, monkeypatch, old, new, same):
-    monkeypatch.setattr(versions, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
     file = tmp_path / "module.py"
     file.write_text(SOURCE)
     before = behaviour_version("module.py"), code_version("module.py")

@@ -66,10 +66,8 @@ def _open_database(path: str, seconds: float, pauses: tuple[float, ...] = _PAUSE
         return Database(path, seconds)
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0)
-        if (
-            pauses and _UNUSABLE.get(code & 0xFF) == _READ_ONLY_WAL
-        ):  # closing a database removes its log
-            sleep(pauses[0])
+        if pauses and _UNUSABLE.get(code & 0xFF) == _READ_ONLY_WAL:
+            sleep(pauses[0])  # the program that closes it is removing its log
             return _open_database(path, seconds, pauses[1:])
         known = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
         reason = unreadable_part(real) or _wrong_kind(path, error) or known

@@ -6,10 +6,9 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_runs
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.data.stored import load_current, load_questions
 from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
 from assets.rollouts.sets import rollout_set
@@ -18,6 +17,7 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
+from text2sql.datasets.stored import load_current, load_questions
 from text2sql.evaluation.evaluate import champion_set, first_of_subsets
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
 from text2sql.evaluation.stored import ROLLOUTS
@@ -30,7 +30,7 @@ from text2sql.training.start import read_training
     ins={"gold_results": dg.In(dg.Nothing), "grpo_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "sets": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_dev_rollouts(
     context: dg.OpExecutionContext,
     config: DevRolloutsConfig,
@@ -72,7 +72,7 @@ def required_sets(
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_dev_rollouts(
     context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:

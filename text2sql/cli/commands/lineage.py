@@ -58,7 +58,7 @@ def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
         raise Text2SqlError(
             f"{error}: the lineage of answers needs text2sql-lifecycle[reporting]; install it."
         ) from error
-    from text2sql.cli.options.reporting_tables import require_file
+    from text2sql.cli.options.reporting import require_file
     from text2sql.reporting.tables.location import reporting_url
 
     place = url or reporting_url(root)

@@ -40,7 +40,7 @@ from assets.training.run_check import read_forms, require_questions
 from resources.forms import Form, config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.common.artifacts import dataset_folder
+from text2sql.common.artifacts import base_rollouts_file, dataset_folder
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state
 from text2sql.datasets.stored import load_golds, load_questions
@@ -52,8 +52,6 @@ from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
 from text2sql.training.difficulty import leave_out_weak, rate, select, usable
 from text2sql.training.start import find_start
-
-POINTER = "base_rollouts.json"
 
 
 @dg.op(
@@ -112,7 +110,7 @@ def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Ou
     wanted = RolloutSet.from_dict(plan["set"])
     tally = tally_rollouts(root.path, wanted)
     require_valid(tally)
-    write_json(root.folder("rollouts") / POINTER, wanted.to_dict())
+    write_json(base_rollouts_file(root.path), wanted.to_dict())
     return describe_rollouts(root.path, {"base": (wanted, tally)}, shards, plan["estimate"])
 
 
@@ -171,7 +169,7 @@ def training_prompts(
 
 
 def _pointer(root: ArtifactRoot) -> dict[str, Any]:
-    file = root.folder("rollouts") / POINTER
+    file = base_rollouts_file(root.path)
     pointer = read_if_there(file)
     if not pointer:
         raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")

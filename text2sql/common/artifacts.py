@@ -93,6 +93,16 @@ def split_folder(root: Path, fingerprint: str, split: str) -> Path:
 # Rollouts
 
 
+def rollouts_folder(root: Path, name: str = "") -> Path:
+    """Return the folder of one set of rollouts, a store for each shard in it, or of all sets."""
+    return root / "rollouts" / name
+
+
+def base_rollouts_file(root: Path) -> Path:
+    """Return the record of the base policy's rollouts that the difficulty filter reads."""
+    return rollouts_folder(root) / "base_rollouts.json"
+
+
 # Training
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.cli.lineage.chain import Link
-from text2sql.common.artifacts import dataset_file, evaluations_folder, file_digests
+from text2sql.common.artifacts import (
+    dataset_file,
+    evaluations_folder,
+    file_digests,
+    rollouts_folder,
+)
 from text2sql.common.provenance import file_version
 from text2sql.datasets.pocket.corpus import MANIFEST
 from text2sql.datasets.reading.digests import Digests, combine_digests
@@ -174,6 +179,7 @@ def known_runs(root: Path) -> list[str]:
 def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
     """Return the rollouts of the difficulty filter, from the record of the prompts."""
     name = str(about.get("rollouts", ""))
+    folder = rollouts_folder(root, name)
     link = Link("filter's rollouts", name)
     link.facts = {
         "policy": about.get("policy"),
@@ -181,10 +187,10 @@ def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
         "prompt revision": about.get("prompt_revision"),
         "samples": about.get("samples"),
         "temperature": about.get("temperature"),
-        "Dagster runs": _sampling_runs(link, root / "rollouts" / name),
+        "Dagster runs": _sampling_runs(link, folder),
     }
-    if name and not any((root / "rollouts" / name).glob("*.jsonl")):
-        link.problems.append(f"{root / 'rollouts' / name} is missing or empty.")
+    if name and not any(folder.glob("*.jsonl")):
+        link.problems.append(f"{folder} is missing or empty.")
     return link
 
 

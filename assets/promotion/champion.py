@@ -9,10 +9,10 @@ import dagster as dg
 from pydantic import Field
 
 from assets.common.columns import MODEL_TEAM
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.common.versions import fingerprint
 from assets.evaluation.dev_scores import dev_scores
 from assets.promotion.back_test import BackTester
@@ -61,7 +61,7 @@ SHOWN = 20
     code_version=version_for("model_card"),
     kinds={"markdown"},
 )
-@told
+@fails_in_a_sentence
 def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
     """What the trained policy is, how it was made, and its scores; also beside its weights."""
     run = context.partition_key
@@ -109,7 +109,7 @@ class ChampionConfig(Form):
     code_version=version_for("champion_policy"),
     kinds={"json"},
 )
-@told
+@fails_in_a_sentence
 def champion_policy(
     context: dg.AssetExecutionContext,
     config: ChampionConfig,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
-from assets.common.told import told
 from assets.evaluation.dev_scores import evaluated_run
 from assets.promotion.back_test import BackTester
 from assets.promotion.champion import model_card
@@ -38,7 +38,7 @@ DESCRIPTIONS = {
         for name, words in DESCRIPTIONS.items()
     ],
 )
-@told
+@fails_in_a_sentence
 def promotion_gate(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot, gate: PromotionGate
 ) -> Iterator[dg.AssetCheckResult]:
@@ -65,7 +65,7 @@ def promotion_gate(
     pool=SAMPLING_POOL,
     op_tags=sampling_pod(),
 )
-@told
+@fails_in_a_sentence
 def back_test(
     context: dg.AssetCheckExecutionContext,
     root: ArtifactRoot,

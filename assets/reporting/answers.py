@@ -9,10 +9,10 @@ import dagster as dg
 
 from assets.common.check_specs import check_specs
 from assets.common.columns import REPORTING_TEAM, columns_of_table
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import days
 from assets.common.pools import SAMPLING_POOL
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.promotion.champion import champion_policy, read_champion
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import GROUP, report_questions
@@ -74,7 +74,7 @@ CODE_VERSION = version_for("report_answers")
     kinds={"sql"},
     metadata=columns_of_table(answers_table),
 )
-@told
+@fails_in_a_sentence
 def report_answers(
     context: dg.AssetExecutionContext,
     config: ReportAnswersConfig,

@@ -9,13 +9,12 @@ import dagster as dg
 from assets.checks.expectations import merge
 from assets.checks.page import report_checks
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import assets_of, require_training_run, training_run_of
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.common.versions import fingerprint
 from assets.data.own_dataset import own_current
-from assets.data.stored import load_golds, load_questions
-from assets.data.strength import require_strength, reward_strength
+from assets.data.strength import reward_strength
 from assets.rollouts.sampling import (
     describe_rollouts,
     plan_shards,
@@ -41,9 +40,11 @@ from assets.training.run_check import read_forms, require_questions
 from resources.forms import Form, config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.cli.lineage.data import BIRD
+from text2sql.common.artifacts import base_rollouts_file, dataset_folder
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state
+from text2sql.datasets.stored import load_golds, load_questions
+from text2sql.datasets.strength import require_strength
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
@@ -52,14 +53,12 @@ from text2sql.rollouts.store import Rollout
 from text2sql.training.difficulty import leave_out_weak, rate, select, usable
 from text2sql.training.start import find_start
 
-POINTER = "base_rollouts.json"
-
 
 @dg.op(
     ins={"gold_results": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_base_rollouts(
     context: dg.OpExecutionContext,
     config: BaseRolloutsConfig,
@@ -105,13 +104,13 @@ def _require_trainable(context: dg.OpExecutionContext, root: ArtifactRoot) -> di
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
     """Say what was sampled, and point at it."""
     wanted = RolloutSet.from_dict(plan["set"])
     tally = tally_rollouts(root.path, wanted)
     require_valid(tally)
-    write_json(root.folder("rollouts") / POINTER, wanted.to_dict())
+    write_json(base_rollouts_file(root.path), wanted.to_dict())
     return describe_rollouts(root.path, {"base": (wanted, tally)}, shards, plan["estimate"])
 
 
@@ -140,7 +139,7 @@ def base_rollouts(gold_results: Any) -> Any:
     kinds={"jsonl"},
     metadata=columns_of(Question),
 )
-@told
+@fails_in_a_sentence
 def training_prompts(
     context: dg.AssetExecutionContext, config: TrainingPromptsConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
@@ -170,7 +169,7 @@ def training_prompts(
 
 
 def _pointer(root: ArtifactRoot) -> dict[str, Any]:
-    file = root.folder("rollouts") / POINTER
+    file = base_rollouts_file(root.path)
     pointer = read_if_there(file)
     if not pointer:
         raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
@@ -201,7 +200,7 @@ def _about(
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)
-@told
+@fails_in_a_sentence
 def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     """There are enough prompts, each once, with a gold result, and solved neither never nor always.
 
@@ -221,6 +220,6 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
             check_ratings(ratings),
         ]
     )
-    dataset = root.folder(BIRD, about["dataset"])
+    dataset = dataset_folder(root.path, about["dataset"])
     (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
     return result

@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import require_run_name, training_runs
 from assets.common.passed import require_passed
 from assets.common.pools import GPU_POOL
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.training.config import GrpoConfig
 from assets.training.difficulty import training_prompts
 from assets.training.plan import PLAN, is_reusable, keep_prompts, plan_training
@@ -41,7 +41,7 @@ def training_folder(root: ArtifactRoot, run: str) -> Path:
     op_tags=training_pod(),
     kinds={"pytorch"},
 )
-@told
+@fails_in_a_sentence
 def grpo_policy(
     context: dg.AssetExecutionContext,
     config: GrpoConfig,

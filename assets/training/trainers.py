@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from assets.data.stored import load_golds, load_questions
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.trainer import Program
 from text2sql.common.checkout import CHECKOUT
 from text2sql.common.json_files import write_json, write_rows
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import is_adapter
 from text2sql.training.difficulty import usable

@@ -21,7 +21,6 @@ from typing import Any
 import yaml
 
 from assets.common.partitions import require_run_name
-from assets.data.stored import load_current
 from assets.training.ready import require_ready
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
@@ -39,6 +38,7 @@ from pipelines.runs.variables import check_variables
 from resources.paths import ArtifactRoot
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
+from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.scores import score_rows, text_table

@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assets.data import bird, strength
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.gold.checks import run_golds
-from text2sql.datasets.reading.bird import load_split, read_records
+from tests.support.splits import load_split
+from text2sql.datasets import stored as data
+from text2sql.datasets.gold.run import run_golds
+from text2sql.datasets.reading.questions import read_records
+from text2sql.datasets.strength import load_strength, require_strength
 from text2sql.errors import Text2SqlError
 from text2sql.judge.strength.keys import read_keys
 from text2sql.judge.strength.measure import (
@@ -409,7 +411,7 @@ def test_asset_measures_once_and_shows_the_weakest(dataset, tmp_path):
     assert [row["key"] for row in weakest] == ["dev/0", "dev/3"]
     (unscored,) = [record.data for record in shown["questions without a score"].records]
     assert (unscored["first"], unscored["questions"]) == ("dev/2", "1")
-    found = strength.load_strength(tmp_path, "dev")
+    found = load_strength(tmp_path, "dev")
     assert set(found) == {f"dev/{n}" for n in range(4)} and found["dev/2"] is None
     folder = data.dataset_folder(tmp_path, data.load_current(tmp_path))
     assert (folder / "strength.parquet").is_file() and (folder / "strength.png").is_file()
@@ -427,9 +429,9 @@ def test_strength_is_required_only_where_it_is_asked_for(dataset, tmp_path):
     ops = {"bird_archive": {"config": {"source": str(dataset), "splits": ["dev"]}}}
     resources = {"root": root, "sandbox": SandboxResource(workers=1)}
     assert dg.materialize(assets, resources=resources, run_config={"ops": ops}).success
-    assert strength.load_strength(tmp_path, "dev") == {}
+    assert load_strength(tmp_path, "dev") == {}
     with pytest.raises(Text2SqlError, match="materialize reward_strength first"):
-        strength.require_strength(tmp_path, "dev")
+        require_strength(tmp_path, "dev")
 
 
 def test_weak_and_unscored_questions_leave_training_only():

@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.data.stored import load_golds, load_questions
 from assets.training.trainers import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig, chosen, lasting
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run
@@ -20,6 +19,7 @@ from tests.support.lifecycle_tools import CORPUS
 from tests.support.prime_rl_place import FULL, Place
 from text2sql.common.json_files import write_rows
 from text2sql.common.processes import descendants
+from text2sql.datasets.stored import load_golds, load_questions
 
 SHOWN: list = []
 """What the last run showed while it ran."""

@@ -1,7 +1,7 @@
 """Read question files: BIRD's of every release, Spider's, the pocket corpus's, a team's own.
 
-A row that cannot be used keeps its place and is given a reason; nothing is dropped silently and
-no database is guessed.
+A row that cannot be used keeps its place and gets a reason; nothing is dropped silently and no
+database is guessed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.reading.databases import (
+from text2sql.datasets.reading.files import (
     SUFFIXES,
     database_files,
     is_path,
     resolve,
     unused_files,
 )
-from text2sql.datasets.reading.gold_file import read_gold_file
-from text2sql.datasets.reading.json_rows import kind_of
-from text2sql.datasets.reading.layout import SplitLayout, find_split, fingerprint
-from text2sql.datasets.reading.rows import Field, Row, read_rows
+from text2sql.datasets.reading.layout import SplitLayout
+from text2sql.datasets.reading.rows import Field, Row, kind_of, read_gold_file, read_rows
 from text2sql.questions import Question
 
 
@@ -36,11 +34,11 @@ class Reason(StrEnum):
     EMPTY_FIELD = "empty_field"
     """The question, the db_id or the gold SQL is null or blank."""
     DUPLICATE_ROW = "duplicate_row"
-    """An earlier row has the same id and says the same (BIRD mini-dev has two of these)."""
+    """An earlier row has the same id and content (BIRD mini-dev has two of these)."""
     DUPLICATE_ID = "duplicate_id"
-    """An earlier row has the same id and says something else."""
+    """An earlier row has the same id and different content."""
     BROKEN_TEXT = "broken_text"
-    """A text has half a character (a lone surrogate), which nothing can store or show."""
+    """A text has half a character (a lone surrogate), which cannot be stored or shown."""
 
 
 @dataclass(frozen=True)
@@ -53,48 +51,9 @@ class Record:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """One split as read from disk.
-
-    ``fingerprint`` names the bytes of the questions file and the databases: results of two
-    fingerprints must not be compared.
-    """
-
-    name: str
-    split: str
-    fingerprint: str
-    records: tuple[Record, ...]
-
-    @property
-    def questions(self) -> list[Question]:
-        """The questions that can be used, in file order."""
-        return [record.question for record in self.records if record.reason is None]
-
-    @property
-    def problems(self) -> list[Record]:
-        """The rows that are left out, each with its reason and detail."""
-        return [record for record in self.records if record.reason is not None]
-
-    @property
-    def file_keys(self) -> list[str]:
-        """The key of every row of the file in order; empty for repeated ids."""
-        return [file_key(record.question.key, record.reason) for record in self.records]
-
-
 def file_key(key: str, reason: str | None) -> str:
-    """Return a row's key as pairing by position needs it: empty where the id is a repetition."""
+    """Return a row's key for pairing by position: empty if its id repeats an earlier one."""
     return "" if reason in (Reason.DUPLICATE_ID, Reason.DUPLICATE_ROW) else key
-
-
-def load_split(root: Path, split: str) -> Dataset:
-    """Read split ``train`` or ``dev`` of the dataset whose folder is, or lies below, ``root``.
-
-    Raises Text2SqlError when files are missing, unreadable, or their rows lack a needed key.
-    """
-    layout = find_split(root, split)
-    records = load_records(layout)
-    return Dataset(root.resolve().name, split, fingerprint(layout), tuple(records))
 
 
 def load_records(layout: SplitLayout) -> list[Record]:
@@ -119,7 +78,7 @@ def read_records(
     """Read every row of a questions file, usable or not; keys are ``<split>/<question_id>``.
 
     ``databases`` is their folder, or their files by db_id; ``gold`` a .sql file with the gold
-    queries where the questions have none; without ``needs_gold`` rows are of use without one. A
+    queries of questions that have none; without ``needs_gold`` rows are usable without one. A
     file without ids (BIRD's first train release, Spider) is numbered by position.
     """
     rows = read_rows(file)
@@ -131,9 +90,17 @@ def read_records(
     records = []
     for row, sql in zip(rows, golds, strict=True):
         _require_fields(row, needs_gold and gold is None)
-        identity = str(row.position) if numbered else _identity(row)
         db_id = _db_id(row, known, by_file)
-        question = _question(row, f"{split}/{identity}", db_id, known.get(db_id, Path()), sql)
+        question = Question(
+            key=f"{split}/{row.position if numbered else _identity(row)}",
+            db_id=db_id,
+            database=known.get(db_id, Path()),
+            question=row.text(Field.QUESTION),
+            evidence=row.text(Field.EVIDENCE),
+            sql=sql,
+            difficulty=row.text(Field.DIFFICULTY),
+            subset=row.text(Field.SUBSET),
+        )
         reason, detail = _broken(row) or _reason(question, seen, known, needs_gold)
         seen.setdefault(question.key, question)
         records.append(Record(row.position, question, reason, detail))
@@ -141,7 +108,7 @@ def read_records(
 
 
 def _require_fields(row: Row, needs_gold: bool) -> None:
-    """Raise where a row lacks a key, or has something else than text for it."""
+    """Raise if a row lacks a key, or has a value that is not text."""
     for field in (Field.DATABASE, Field.QUESTION):
         if not row.has(field):
             raise row.missing(field)
@@ -149,7 +116,7 @@ def _require_fields(row: Row, needs_gold: bool) -> None:
         if not isinstance(value, str | None):
             raise row.error(f"'{field}' must be text, not {kind_of(value)}")
     for field in (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET):
-        row.require_plain(field)
+        row.require_scalar(field)
     if needs_gold and not row.has(Field.SQL):
         raise row.missing(Field.SQL)
     row.require_text(Field.SQL)
@@ -161,9 +128,9 @@ def _identity(row: Row) -> str:
     if isinstance(identity, float) and identity.is_integer():
         identity = int(identity)
     if not row.text(Field.ID):
-        found = "it is empty" if row.has(Field.ID) else f"found: {', '.join(row.found)}"
+        found = "it is empty" if row.has(Field.ID) else f"found: {', '.join(row.keys)}"
         raise row.error(
-            f"has no '{Field.ID}' ({found}), as other rows have; give one to all or to none"
+            f"has no '{Field.ID}' ({found}), but other rows have one; give one to all or to none"
         )
     if isinstance(identity, bool) or not isinstance(identity, int | str):
         raise row.error(f"'{Field.ID}' must be text or a whole number, not {identity!r:.80}")
@@ -171,24 +138,11 @@ def _identity(row: Row) -> str:
 
 
 def _db_id(row: Row, known: Mapping[str, Path], by_file: Mapping[Path, str]) -> str:
-    """Return the db_id that a row means; one that it gives as a path is that of the file."""
+    """Return a row's db_id; if the row gives a path, that of the file."""
     name = row.text(Field.DATABASE)
     if name in known or not is_path(name) or "\0" in name:
         return name
     return by_file.get(resolve(name, row.file.parent), name)
-
-
-def _question(row: Row, key: str, db_id: str, database: Path, sql: str) -> Question:
-    return Question(
-        key=key,
-        db_id=db_id,
-        database=database,
-        question=row.text(Field.QUESTION),
-        evidence=row.text(Field.EVIDENCE),
-        sql=sql,
-        difficulty=row.text(Field.DIFFICULTY),
-        subset=row.text(Field.SUBSET),
-    )
 
 
 def _broken(row: Row) -> tuple[Reason, str] | None:
@@ -199,31 +153,31 @@ def _broken(row: Row) -> tuple[Reason, str] | None:
 def _reason(
     question: Question, seen: Mapping[str, Question], known: Mapping[str, Path], needs_gold: bool
 ) -> tuple[Reason | None, str]:
-    """Say why a row cannot be used, in a code and in words; (None, "") when it can."""
+    """Return why a row cannot be used, as a code and in words; (None, "") if it can."""
     if question.key in seen:
         if question == seen[question.key]:
             return Reason.DUPLICATE_ROW, "the row repeats an earlier one"
-        return Reason.DUPLICATE_ID, f"the id of {question.key} belongs to an earlier, other row"
+        return Reason.DUPLICATE_ID, f"an earlier, different row has the id of {question.key}"
     needed = ("db_id", "question", "sql") if needs_gold else ("db_id", "question")
     empty = [name for name in needed if not getattr(question, name)]
     if empty:
         return Reason.EMPTY_FIELD, f"{' and '.join(empty)} is empty"
     if question.db_id not in known:
-        near = suggestion(question.db_id, known) or _unused(question.db_id, known)
+        near = _suggestion(question.db_id, known) or _unused(question.db_id, known)
         return Reason.DB_MISSING, f"db_id '{question.db_id}' has no database{near}"
     return None, ""
 
 
 def _unused(db_id: str, known: Mapping[str, Path]) -> str:
-    """Say what is in the database's folder, where that is there."""
+    """Say what the database's folder holds, if it exists."""
     found = unused_files(db_id, known.values())
-    wanted = f"not {db_id} with the ending {', '.join(SUFFIXES)}"
-    return f"; its folder has {', '.join(found[:3])}, {wanted}" if found else ""
+    expected = f"not {db_id} with the ending {', '.join(SUFFIXES)}"
+    return f"; its folder has {', '.join(found[:3])}, {expected}" if found else ""
 
 
-def suggestion(name: str, known: Mapping[str, Any]) -> str:
+def _suggestion(name: str, known: Mapping[str, Any]) -> str:
     """Return ``; did you mean 'x'?`` for the known name nearest to ``name``, or nothing."""
-    folded = {_folded(candidate): candidate for candidate in known}
+    folded = {_folded(one): one for one in known}
     near = difflib.get_close_matches(_folded(name), folded, n=1, cutoff=0.8)
     if not near:
         return ""

@@ -1,55 +1,22 @@
-"""What lies beyond a LIMIT, and whether that leaves a gold query's answer undetermined."""
+"""Whether the rows beyond a LIMIT leave a gold query's answer undetermined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from typing import Any
 
+from text2sql.datasets.gold.flags import Finding, Flag, Row, show
 from text2sql.datasets.gold.limits import MORE, Cut, Key
-from text2sql.datasets.gold.text_keys import numeric_text, text_before_number
-from text2sql.datasets.gold.text_numbers import number_in
+from text2sql.datasets.gold.sql import number_in
 from text2sql.judge.equality import same
 from text2sql.sandbox import QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
 
-Row = tuple[Any, ...]
 
-
-class Flag(StrEnum):
-    """What may be wrong with a gold query."""
-
-    LIMIT_CUTS_TIE = "limit_cuts_tie"
-    """Rows that sort alike stand on both sides of the LIMIT, or a window takes them, and they
-    differ."""
-    LIMIT_WITHOUT_ORDER = "limit_without_order"
-    """There are more rows than the LIMIT takes, and nothing says which."""
-    NULL_SORTS_FIRST = "null_sorts_first"
-    """A row that the LIMIT takes is there because its sort key is NULL."""
-    TEXT_SORTED_AS_NUMBER = "text_sorted_as_number"
-    """What is sorted, or MIN or MAX look at, is text that reads as numbers, and as numbers other
-    rows come first; or a text stands before the numbers of its column."""
-    UNKNOWN_CAST_TYPE = "unknown_cast_type"
-    """A cast names a type that SQLite does not know and takes for another."""
-    BARE_COLUMN = "bare_column"
-    """A column is neither grouped nor aggregated, and has several values to choose from."""
-    CONCAT_WITHOUT_ORDER = "concat_without_order"
-    """GROUP_CONCAT or JSON_GROUP_ARRAY puts several values together, and nothing says in which
-    order."""
-    ASKS_OUTSIDE = "asks_outside"
-    """The query asks the clock, the time zone or chance: its answer changes by itself."""
-    UNCHECKED = "unchecked"
-    """The query's LIMIT or window could not be looked into; the detail says why."""
-
-
-Finding = tuple[Flag, str]
-"""A flag, and what was found, in words."""
-
-
-def findings_of(
+def limit_findings(
     cut: Cut, result: QueryResult, digest: str, run: Callable[[str], QueryResult]
 ) -> list[Finding]:
-    """Return what a probe's result says of its LIMIT.
+    """Return the problems of a LIMIT that its probe's result shows.
 
     ``digest`` is that of the gold query's result; ``run`` runs another probe on its database.
     """
@@ -61,19 +28,9 @@ def findings_of(
     view.learn_collations(run)
     tie = _tie(view)
     if tie is None and cut.outermost and not same(_digest(view.taken), digest):
-        return [(Flag.UNCHECKED, "the query that looks beyond the LIMIT gave other rows")]
+        return [(Flag.UNCHECKED, "the query with rows beyond the LIMIT returned different rows")]
     found = (tie, _null_first(view), _as_text(view, run) or _text_first(view))
     return list(filter(None, found))
-
-
-def as_text_of(result: QueryResult) -> list[Finding]:
-    """Return what the probe of a MIN or MAX says: whether it compared numbers as text."""
-    for row in result.rows if result.status is Status.OK and not result.warnings else ():
-        text, number, others = row
-        if not others and number_in(text) not in (None, number):
-            detail = f"'{text}' is the extreme as text, {number:g} as a number"
-            return [(Flag.TEXT_SORTED_AS_NUMBER, detail)]
-    return []
 
 
 class _View:
@@ -85,14 +42,14 @@ class _View:
         width = len(result.columns)
         self.broken = ""
         if any(column is None or not -width <= column < width for column in self.columns):
-            self.broken = "a sort key is no column of the result"
+            self.broken = "a sort key is not a column of the result"
         self.rows = result.rows
         self.own = [row[: len(row) - cut.extra] for row in result.rows]
         self.collations = [key.collation for key in cut.keys]
 
     @property
     def taken(self) -> list[Row]:
-        """The rows that the LIMIT lets through."""
+        """The rows that the LIMIT takes."""
         return self.own[self.cut.skip : self.cut.skip + self.cut.take]
 
     def keys(self, at: int) -> Row:
@@ -105,7 +62,7 @@ class _View:
         return tuple(_collated(value, collation) for value, collation in keys)
 
     def learn_collations(self, run: Callable[[str], QueryResult]) -> None:
-        """Find out which collation a table declares, where neighbours differ in that alone."""
+        """Ask for the table's collation if the rows around an edge differ only by a collation."""
         for edge in self.edges:
             for at, (one, other) in enumerate(
                 zip(self.keys(edge - 1), self.keys(edge), strict=True)
@@ -127,7 +84,7 @@ class _View:
 
     @property
     def edges(self) -> list[int]:
-        """The rows at which the LIMIT begins or ends, where there is a row on both sides."""
+        """The rows at which the LIMIT begins or ends, with a row on both sides."""
         return [
             edge
             for edge in {self.cut.skip, self.cut.skip + self.cut.take}
@@ -135,7 +92,7 @@ class _View:
         ]
 
     def taken_keys(self) -> list[Row]:
-        """The sort keys of the rows that the LIMIT lets through."""
+        """The sort keys of the rows that the LIMIT takes."""
         end = min(len(self.rows), self.cut.skip + self.cut.take)
         return [self.keys(at) for at in range(self.cut.skip, end)]
 
@@ -148,14 +105,14 @@ def _column(key: Key, names: Sequence[str]) -> int | None:
 
 
 def _collated(value: Any, collation: str) -> Any:
-    """Return what a collation of SQLite's own compares; NOCASE folds the letters of ASCII alone."""
+    """Return what one of SQLite's own collations compares; NOCASE folds ASCII letters only."""
     if isinstance(value, str) and collation == "NOCASE":
         return "".join(letter.lower() if letter.isascii() else letter for letter in value)
     return value.rstrip(" ") if isinstance(value, str) and collation == "RTRIM" else value
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two texts differ, but only as one of SQLite's own collations overlooks."""
+    """Whether two different texts are equal in one of SQLite's own collations."""
     if not (isinstance(one, str) and isinstance(other, str)) or one == other:
         return False
     names = ("NOCASE", "RTRIM")
@@ -170,7 +127,7 @@ def _digest(rows: Iterable[Row]) -> str:
 
 
 def _tie(view: _View) -> Finding | None:
-    """Find rows that sort alike on both sides of where the LIMIT begins or ends."""
+    """Find different rows that sort alike on both sides of the LIMIT's beginning or end."""
     for edge in view.edges:
         if view.order(edge - 1) != view.order(edge):
             continue
@@ -200,43 +157,57 @@ def _null_first(view: _View) -> Finding | None:
 
 
 def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
-    """Sort by number what was sorted as text, and see whether other rows come first."""
-    at = numeric_text([view.keys(at) for at in range(len(view.rows))])
-    text = view.cut.numeric_probe(at) if at is not None else None
-    if at is None or text is None or len(view.rows) < 2:
+    """Sort by number what was sorted as text, and see if other rows come first."""
+    at = _numeric_text_key([view.keys(row) for row in range(len(view.rows))])
+    probe = view.cut.numeric_probe(at) if at is not None else None
+    if at is None or probe is None or len(view.rows) < 2:
         return None
-    other = _View(view.cut, result := run(text))
+    other = _View(view.cut, result := run(probe))
     if result.status is not Status.OK or same(_digest(other.taken), _digest(view.taken)):
         return None
-    sorted_as_text, as_number = view.taken_keys()[0][at], _first_number(view, at, other)
-    if as_number is None:
-        return None
-    detail = f"'{sorted_as_text}' comes first as text, {as_number:g} as a number"
-    return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
-
-
-def _first_number(view: _View, at: int, other: _View) -> float | None:
-    """Return the number that comes first; None where it is a text that only counts as 0."""
     column = view.columns[at]
     if column is None or not other.taken:
         return None
-    return number_in(str(other.rows[view.cut.skip][column]))
+    as_number = number_in(str(other.rows[view.cut.skip][column]))
+    if as_number is None:  # a text that only counts as 0
+        return None
+    detail = f"'{view.taken_keys()[0][at]}' comes first as text, {as_number:g} as a number"
+    return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
+
+
+def _numeric_text_key(keys: Sequence[Row]) -> int | None:
+    """Return the first sort key with numbers in text only; NULL and blanks do not count."""
+    for at in range(len(keys[0]) if keys else 0):
+        column = (row[at] for row in keys if row[at] is not None)
+        values = [value for value in column if not isinstance(value, str) or value.strip()]
+        if values and all(number_in(value) is not None for value in values):
+            return at
+    return None
 
 
 def _text_first(view: _View) -> Finding | None:
-    """Find a text that comes before numbers, as it is more than any number to SQLite."""
+    """Find a text that the LIMIT takes and that sorts before a number.
+
+    To SQLite any text is more than any number. The same happens to ``n/a`` beside numbers that
+    are texts themselves, if it is the only word among several of them.
+    """
     if not view.cut.keys:
         return None
     keys = [view.keys(at)[0] for at in range(len(view.rows))]
-    detail = text_before_number(keys, view.cut.skip, view.cut.take)
-    return (Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)) if detail else None
+    read = [number_in(key) for key in keys]
+    pairs = list(zip(keys, read, strict=True))
+    words = {key for key, number in pairs if isinstance(key, str) and number is None}
+    if len(words) == 1 and len(set(read) - {None}) > 1:
+        keys = [key if number is None else number for key, number in pairs]
+    skip, take = view.cut.skip, view.cut.take
+    texts = [at for at, key in enumerate(keys[: skip + take]) if isinstance(key, str)]
+    numbers = [at for at, key in enumerate(keys) if isinstance(key, int | float)]
+    if not (texts and numbers) or texts[0] > numbers[-1] or texts[-1] < skip:
+        return None
+    text, number = keys[texts[0]][:40], keys[numbers[-1]]
+    detail = f"{text!r}, a text, comes before {number:g}, a number"
+    return Flag.TEXT_SORTED_AS_NUMBER, _where(view.cut, detail)
 
 
 def _where(cut: Cut, detail: str) -> str:
-    return detail if cut.outermost else f"in a query inside: {detail}"
-
-
-def show(row: Row) -> str:
-    """Return a row as it is shown to people, shortened."""
-    text = ", ".join("NULL" if value is None else repr(value) for value in row)
-    return f"({text[:80]}…)" if len(text) > 80 else f"({text})"
+    return detail if cut.outermost else f"in an inner query: {detail}"

@@ -1,4 +1,4 @@
-"""How a stage fails: with one sentence, which Dagster shows before its stack of frames."""
+"""How a stage fails: with one sentence, which Dagster shows before the stack trace."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ Stage = TypeVar("Stage", bound=Callable[..., Any])
 
 
 class StageFailed(dg.Failure, Text2SqlError):
-    """What a person can mend; Dagster shows its sentence as it is."""
+    """An error that a person can fix; Dagster shows its sentence unchanged."""
 
 
-def told(stage: Stage) -> Stage:
-    """Let a stage, a step or a check fail with the sentence of its Text2SqlError.
+def fails_in_a_sentence(stage: Stage) -> Stage:
+    """Make a stage, step or check fail with the sentence of its Text2SqlError.
 
-    Other exceptions are mistakes in the code: they pass as they are.
+    Other exceptions are bugs in the code and pass through unchanged.
     """
     if inspect.isgeneratorfunction(stage):
 
         @wraps(stage)
         def generate(*arguments: Any, **named: Any) -> Iterator[Any]:
-            with _told():
+            with _one_sentence():
                 yield from stage(*arguments, **named)
 
         return generate  # type: ignore[return-value]
 
     @wraps(stage)
     def run(*arguments: Any, **named: Any) -> Any:
-        with _told():
+        with _one_sentence():
             return stage(*arguments, **named)
 
     return run  # type: ignore[return-value]
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _one_sentence() -> Iterator[None]:
     try:
         yield
     except Text2SqlError as error:

@@ -305,7 +305,7 @@ def test_an_archives_rows_cannot_name_databases_outside_of_it(tmp_path: Path) ->
         ({"source": "{here}/good.zip", "splits": []}, "No split to ingest"),
         (
             {"source": "{here}/good.zip", "dev": {"questions": "{here}/no.json"}},
-            "no questions file",
+            "no.json does not exist",
         ),
         ({"source": "{here}/good.zip", "splits": ["train"]}, "No train questions"),
         ({"source": "s3://bucket/dev.zip"}, "not an http or https address"),

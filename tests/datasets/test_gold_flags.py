@@ -265,7 +265,7 @@ def test_a_query_inside_is_looked_into(flags_of) -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT name FROM player ORDER BY score LIMIT 1 + 1", "no plain number"),
+        ("SELECT name FROM player ORDER BY score LIMIT 1 + 1", "not a plain number"),
         ("SELECT name FROM player ORDER BY score LIMIT 5000", "beyond 1,000 rows"),
         ("SELECT CAST(id AS REL) FROM player ORDER BY id LIMIT 1", "would change a cast"),
         (

@@ -18,10 +18,11 @@ __all__ = ["behaviour_version", "code_version", "file_version", "fingerprint"]
 def code_version(*paths: str) -> str:
     """Return a version of source files and folders, named relative to the checkout.
 
-    Every byte counts, comments too: it is cheap enough to compute whenever Dagster loads.
+    Every byte counts, comments and HTML templates too: it is cheap enough to compute whenever
+    Dagster loads.
     """
     digest = hashlib.sha256()
-    for file in _sources(paths):
+    for file in _sources(paths, ".py", ".html"):
         digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:LENGTH]
@@ -33,16 +34,19 @@ def behaviour_version(*paths: str) -> str:
     For work that is too expensive to repeat because of a word in a comment.
     """
     digest = hashlib.sha256()
-    for file in _sources(paths):
+    for file in _sources(paths, ".py"):
         digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
         digest.update(_without_words(file.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()[:LENGTH]
 
 
-def _sources(paths: tuple[str, ...]) -> Iterator[Path]:
+def _sources(paths: tuple[str, ...], *suffixes: str) -> Iterator[Path]:
     for path in paths:
         place = CHECKOUT / path
-        yield from sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        if place.is_dir():
+            yield from (file for file in sorted(place.rglob("*")) if file.suffix in suffixes)
+        else:
+            yield place
 
 
 _STATEMENT_ENDS = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)

@@ -29,7 +29,10 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "reward_strength": ("assets/data", *JUDGE),
     "known_issues": ("assets/data", "text2sql/evaluation", *JUDGE),
     "base_rollouts": ("assets/training", "text2sql/training/difficulty.py", *SAMPLING),
-    "training_prompts": ("assets/training", "assets/checks", "text2sql/training/difficulty.py"),
+    "training_prompts": (
+        *("assets/training", "assets/checks"),
+        *("text2sql/training/difficulty.py", "text2sql/training/prompts.py"),
+    ),
     "grpo_policy": ("assets/training", "text2sql/training", *ROLLOUTS),
     "dev_rollouts": ("assets/evaluation", *SAMPLING),
     "dev_scores": SCORING,

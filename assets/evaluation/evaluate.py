@@ -19,6 +19,7 @@ from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.cli.lineage.scores import NOTE, noted_files
+from text2sql.common.artifacts import training_record_file
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, sealed
@@ -209,7 +210,7 @@ def _provenance(
 def _base(root: ArtifactRoot, what: Evaluation, sets: dict[str, RolloutSet]) -> dict[str, str]:
     """Note where the base is not what the run was trained from, or was asked otherwise."""
     base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
-    record = read_if_there(root.path / "training" / what.run / "training.json")
+    record = read_if_there(training_record_file(root.path, what.run))
     begun = str(record.get("base_revision", base.policy_revision))
     found = {"trained_from": begun} if begun != base.policy_revision else {}
     if base.prompt_revision != trained.prompt_revision:

@@ -19,7 +19,7 @@ from text2sql.evaluation.promotion.promote import BACK_TEST_FILE
 from text2sql.policy.base import Sampling
 from text2sql.policy.places import is_there
 from text2sql.sandbox import check_database
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import Answer

@@ -41,7 +41,7 @@ from text2sql.evaluation.promotion.history import PROMOTION, history, roll_back
 from text2sql.evaluation.promotion.promote import promote, promote_by_hand
 from text2sql.evaluation.score_table import markdown_table, score_rows
 from text2sql.policy.places import is_served
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 SHOWN = 20
 """Former champions that metadata shows at most."""

@@ -23,7 +23,7 @@ from assets.reporting.view import describe_day, outcome_sentence
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
@@ -89,7 +89,7 @@ def report_answers(
     Each answer is committed by itself: a run that is repeated asks only what is not answered. Of
     two runs of a day the second waits for the first.
     """
-    end_with_parent()
+    end_step_with_run()
     day = _day(context)
     champion = read_champion(root)
     with reporting.open(root.path) as store, sandbox.open() as box:

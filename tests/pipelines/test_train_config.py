@@ -9,10 +9,8 @@ import yaml
 
 from assets.rollouts.sampling import plan_shards
 from assets.rollouts.sets import RolloutSet
-from assets.training.difficulty_config import BaseRolloutsConfig
-from assets.training.grpo import GrpoConfig
-from assets.training.ready import require_ready
-from assets.training.run_check import read_forms, require_questions
+from assets.training.config import BaseRolloutsConfig, GrpoConfig
+from assets.training.run_check import read_forms, require_questions, require_trainable
 from pipelines.programs.train_config import Request, describe, trainer_of, training_config
 from resources.policy import PolicyResource
 from tests.support.prime_rl_place import Place
@@ -182,7 +180,7 @@ def test_a_large_model_may_take_longer_to_start():
 def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
     def ready(backend: str, **resources) -> None:
         config = {"ops": {"grpo_policy": {"config": {"trainer": {backend: {}}}}}} | resources
-        require_ready(tmp_path, "july", config, trainer_of(config))
+        require_trainable(tmp_path, "july", config, trainer_of(config))
 
     monkeypatch.delenv("PRIME_RL_DIR", raising=False)
     ready("trl")

@@ -9,7 +9,7 @@ import pytest
 from tests.support.prime_rl_place import FULL, Place
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import policy_directory
-from text2sql.training.prime_rl import installed
+from text2sql.training.prime_rl import checkout
 from text2sql.training.prime_rl.plan import LaunchPlan
 from text2sql.training.prime_rl.preflight import disk_bytes, preflight
 from text2sql.training.prime_rl.settings import read_settings
@@ -26,11 +26,11 @@ def check(place: Place, monkeypatch, **changes) -> list[str]:
     """Do the preflight in this process; return what it found."""
     for name in ("PRIME_RL_DIR", "PATH"):
         monkeypatch.setenv(name, place.environment[name])
-    preset = changes.pop("preset", "2gpu-lora")
+    backend = changes.pop("backend", "prime_rl_lora")
     model = changes.pop("model", str(policy_directory("pocket")))
-    plan = LaunchPlan(preset, {}, {}, model, str(place.prompts), str(place.golds),
+    plan = LaunchPlan(backend, {}, {}, model, str(place.prompts), str(place.golds),
                       str(place.output))  # fmt: skip
-    settings = read_settings(preset, place.settings(**changes))
+    settings = read_settings(backend, place.settings(**changes))
     said = []
     preflight(settings, plan.files(), rl_config(settings, plan.files()), said.append)
     return said
@@ -73,8 +73,8 @@ def test_an_environment_that_is_not_installed(place, monkeypatch):
 
 
 def test_an_environment_with_other_code_is_refused(place, monkeypatch):
-    here = installed.package() | {"code": "0123456789abcdef"}
-    monkeypatch.setattr(installed, "package", lambda: here)
+    here = checkout.package() | {"code": "0123456789abcdef"}
+    monkeypatch.setattr(checkout, "package", lambda: here)
     with pytest.raises(
         Text2SqlError, match=r"other code of text2sql .*this project \(0123456789ab"
     ):
@@ -99,7 +99,7 @@ def test_no_prime_rl(place, monkeypatch):
 
 
 def test_the_disk_that_a_9b_model_needs_is_below_what_is_planned():
-    needed = disk_bytes(read_settings("8gpu", {}), 18_000_000_000)
+    needed = disk_bytes(read_settings("prime_rl", {}), 18_000_000_000)
     assert 350e9 < needed < 600e9
 
 

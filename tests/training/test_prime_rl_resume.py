@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.prime_rl_place import Place
+from text2sql.training.prime_rl.checkpoints import complete_checkpoint, incomplete_checkpoints
 from text2sql.training.prime_rl.failures import failure
-from text2sql.training.prime_rl.resume import complete_checkpoint, torn_checkpoints
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_checkpoint_with_a_file_that_a_disk_lost_is_none(tmp_path, name, conte
     assert complete_checkpoint(tmp_path) == 4
     (tmp_path / "checkpoints" / "step_4" / name).write_bytes(content)
     assert complete_checkpoint(tmp_path) == 2
-    assert torn_checkpoints(tmp_path, 2) == [tmp_path / "checkpoints" / "step_4"]
+    assert incomplete_checkpoints(tmp_path, 2) == [tmp_path / "checkpoints" / "step_4"]
 
 
 def test_a_checkpoint_that_prime_rl_cannot_read_is_named(tmp_path):

@@ -18,6 +18,7 @@ pytest.importorskip("trl")
 
 import torch
 from safetensors.torch import load_file
+from text2sql.training.trl.checkpoints import last_checkpoint, mark_complete
 
 from tests.support.tiny_policy import make_policy
 from text2sql.agent.settings import AgentSettings
@@ -30,10 +31,9 @@ from text2sql.policy.base import PolicyInfo
 from text2sql.policy.local.policy import LocalPolicy, ModelPolicy
 from text2sql.policy.revision import directory_revision
 from text2sql.sandbox import Sandbox
-from text2sql.training.progress import MetricsFile
-from text2sql.training.trl.checkpoints import last_checkpoint, mark_complete
+from text2sql.training.metrics import MetricsFile
 from text2sql.training.trl.config import GrpoRun, read_prompts, read_run
-from text2sql.training.trl.environment import Environment, Recorder
+from text2sql.training.trl.rollouts import Environment, Recorder
 from text2sql.training.trl.train import _Steps, main, require_finite, train
 
 SETTINGS = {"max_turns": 3, "max_tokens": 12, "output_chars": 500, "output_rows": 2}

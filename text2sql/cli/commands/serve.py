@@ -18,7 +18,7 @@ from text2sql.policy.open import POCKET
 from text2sql.policy.vllm.command import VllmOptions
 from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
 from text2sql.policy.vllm.server import VllmServer
-from text2sql.training.start import training_record
+from text2sql.training.runs import training_record
 
 _WATCH_SECONDS = 0.5
 

@@ -12,7 +12,7 @@ from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.policy.vllm.interpreter import INSTALL, PYTHON_VARIABLE, find_vllm
-from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE, prime_rl_directory
+from text2sql.training.prime_rl.checkout import PRIME_RL_VARIABLE, prime_rl_directory
 
 
 def check_vllm() -> Iterable[Finding]:
@@ -64,21 +64,21 @@ def check_prime_rl() -> Iterable[Finding]:
 
 def _commit(directory: Path) -> Finding:
     """Compare prime-rl's commit with the one that the settings are written for."""
-    from text2sql.training.prime_rl.installed import prime_rl_commit
-    from text2sql.training.prime_rl.schema import MIRRORED
+    from text2sql.training.prime_rl.checkout import prime_rl_commit
+    from text2sql.training.prime_rl.toml import WRITTEN_FOR
 
     commit = prime_rl_commit(directory)
     found = f"{directory} at {commit[:8]}"
-    if commit == MIRRORED:
+    if commit == WRITTEN_FOR:
         return Finding("prime-rl", State.OK, found)
-    mend = f"git checkout {MIRRORED} in it, then uv sync as docs/training.md says"
-    told = f"{found}; the settings are written for {MIRRORED[:8]}"
+    mend = f"git checkout {WRITTEN_FOR} in it, then uv sync as docs/training.md says"
+    told = f"{found}; the settings are written for {WRITTEN_FOR[:8]}"
     return Finding("prime-rl", State.WARN, told, mend)
 
 
 def _environment(directory: Path) -> Finding:
     """Import the environment that prime-rl trains on, with prime-rl's own Python."""
-    from text2sql.training.prime_rl.installed import check_environment
+    from text2sql.training.prime_rl.checkout import check_environment
 
     name = "prime-rl environment"
     try:

@@ -9,12 +9,12 @@ from typing import Any
 
 from text2sql.cli.lineage.chain import Link
 from text2sql.cli.lineage.data import dataset_link, filter_link
+from text2sql.common.artifacts import training_folder, training_record_file
 from text2sql.common.provenance import file_version
 from text2sql.evaluation.compare import EVALUATIONS
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.policy.places import is_served
 from text2sql.policy.revision import directory_revision
-from text2sql.training.start import RECORD, TRAINING
 
 _HASHED_BYTES = 2_000_000_000
 _STEP = re.compile(r"(?:checkpoint-|step_)(\d+)")
@@ -49,11 +49,11 @@ def run_links(
 
 def _record_of(link: Link, root: Path, run: str, revision: str) -> Record:
     """Return the record of the run; the one of a former version where the revision says so."""
-    folder = root / TRAINING / run
+    folder = training_folder(root, run)
     if not folder.is_dir():
         link.problems.append(f"{folder} is missing: nothing is known of this training run.")
         return {}
-    record = link.record(folder / RECORD)
+    record = link.record(training_record_file(root, run))
     if not revision or record.get("policy_revision") == revision:
         return record
     for file in sorted(folder.glob("*/record.json")):
@@ -163,6 +163,6 @@ def _data_links(root: Path, record: Record) -> list[Link]:
 
 def known_runs(root: Path) -> list[str]:
     """Return the training runs that have a folder of any kind below an artifact root."""
-    trained = {path.name for path in (root / TRAINING).glob("*") if path.is_dir()}
+    trained = {path.name for path in training_folder(root).glob("*") if path.is_dir()}
     scored = {path.parent.name for path in (root / EVALUATIONS).glob("*/scores.json")}
     return sorted(trained | scored)

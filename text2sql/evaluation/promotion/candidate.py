@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.artifacts import training_record_file
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import run_folder
@@ -69,7 +70,7 @@ def read_candidate(root: Path, run: str) -> Candidate:
     a split that is held out.
     """
     folder = run_folder(root, run)
-    training = _read(root / "training" / run / "training.json", "grpo_policy")
+    training = _read(training_record_file(root, run), "grpo_policy")
     try:
         scores = Scores.from_dict(_read(folder / "scores.json"))
         outcomes = _read(folder / "outcomes.json")[SETTING]

@@ -58,7 +58,8 @@ STEP = """
 import sys
 from pathlib import Path
 import dagster as dg
-from resources.trainer import TrainerResource, TrainingMonitor
+from resources.trainer import TrainerResource
+from text2sql.training.backends import Program
 
 FOLDER = Path(__file__).parent
 
@@ -142,7 +143,7 @@ def test_missing_program_is_one_failure(tmp_path):
 
 
 def test_a_killed_child_is_told_as_one(tmp_path):
-    with pytest.raises(Text2SqlError, match=r"status 137 \(killed: somebody did, or the kernel"):
+    with pytest.raises(Text2SqlError, match=r"status 137 \(killed, by somebody or by the kernel"):
         train(tmp_path, "import os; os.kill(os.getpid(), 9)")
 
 

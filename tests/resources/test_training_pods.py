@@ -95,8 +95,8 @@ def test_a_pod_has_the_gpus_and_the_time_that_its_run_needs():
 
 
 BROKEN = [
-    ("kind: Pod\nspec:\n  contain: []\n", "is no manifest of a pod"),
-    ("kind: [", "is no manifest of a pod"),
+    ("kind: Pod\nspec:\n  contain: []\n", "is not a manifest of a pod"),
+    ("kind: [", "is not a manifest of a pod"),
     ("spec:\n  containers: [{name: a}, {name: b}]\n", "exactly one container"),
     ("spec:\n  containers: [{name: a}]\n", "is not below any volumeMount of"),
 ]
@@ -205,7 +205,7 @@ def test_a_pod_that_somebody_removes_ends_the_step(place, api):
     place.behave(step_seconds=0.3)
     removing = threading.Timer(0.0, lambda: api.delete(api.names()[0]))
     said = failure_of(train(place, api, on_metrics=lambda _: once(removing), steps=100))
-    assert "Somebody removed the training pod; run it again to go on." in said
+    assert "Somebody removed the training pod; run it again to resume." in said
     assert place.is_clear()
 
 
@@ -248,7 +248,7 @@ def test_a_cancelled_step_ends_its_pod_and_a_killed_one_leaves_it_to_the_next(pl
 def test_a_cluster_that_is_not_there_is_named(place, api):
     api.away = True
     said = failure_of(train(place, api))
-    assert "refuses (503 Service Unavailable): the API is being updated" in said
+    assert "rejects the request (503 Service Unavailable): the API is being updated" in said
     (place.folder / "kubeconfig").write_text("{}")
     with pytest.raises(Text2SqlError, match="No Kubernetes cluster is known"), explained():
         KubernetesConfig(kubeconfig=str(place.folder / "kubeconfig")).load()

@@ -95,7 +95,7 @@ def test_an_image_of_other_code_than_the_steps_refuses_to_train(tmp_path):
     plan = json.loads(Path(command[-1]).read_text())
     Path(command[-1]).write_text(json.dumps(plan | {"code": "0123456789abcdef"}))
     done = subprocess.run(command, env=place.environment, capture_output=True, text=True, cwd=REPO)
-    assert done.returncode == 1 and "build the training image anew" in done.stderr
+    assert done.returncode == 1 and "rebuild the training image" in done.stderr
     assert not place.run_dir.exists()
 
 

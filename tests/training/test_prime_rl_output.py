@@ -137,7 +137,7 @@ def test_the_highest_checkpoint_with_both_halves_counts(tmp_path):
     assert complete_checkpoint(tmp_path) == 100
     assert start_arguments(tmp_path, 200, fresh=False) == ["--resume.step", "100"]
     assert start_arguments(tmp_path, 200, fresh=True) == ["--clean"]
-    with pytest.raises(Text2SqlError, match="trained to step 100 and 90 steps are asked for"):
+    with pytest.raises(Text2SqlError, match="trained to step 100, but 90 steps are asked for"):
         start_arguments(tmp_path, 90, fresh=False)
 
 

@@ -38,11 +38,15 @@ def check(place: Place, monkeypatch, **changes) -> list[str]:
 
 def test_preflight_says_what_it_found(place, monkeypatch):
     said = " ".join(check(place, monkeypatch))
-    assert "4 prompts" in said and "NVIDIA H200" in said and "not 559b4477" in said
+    assert (
+        "4 prompts" in said
+        and "NVIDIA H200" in said
+        and "but the settings are for 559b4477" in said
+    )
 
 
 def test_too_few_gpus_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(Text2SqlError, match="2 GPUs are asked for and 1 can be seen: set train_"):
+    with pytest.raises(Text2SqlError, match="needs 2 GPUs, but 1 can be seen: set train_"):
         check(Place(tmp_path, gpus=1), monkeypatch)
 
 
@@ -82,7 +86,7 @@ def test_an_environment_with_other_code_is_refused(place, monkeypatch):
 
 
 def test_a_model_that_is_not_here(place, monkeypatch):
-    with pytest.raises(Text2SqlError, match=r"fetch it first, with hf download Qwen/Qwen3\.5-9B"):
+    with pytest.raises(Text2SqlError, match=r"download it with hf download Qwen/Qwen3\.5-9B"):
         check(place, monkeypatch, model="Qwen/Qwen3.5-9B")
 
 
@@ -94,7 +98,7 @@ def test_what_prime_rl_refuses(place, monkeypatch):
 
 def test_no_prime_rl(place, monkeypatch):
     place.prime_rl.rename(place.folder / "elsewhere")
-    with pytest.raises(Text2SqlError, match=r"there is no .venv/bin/rl"):
+    with pytest.raises(Text2SqlError, match=r"has no .venv/bin/rl"):
         check(place, monkeypatch)
 
 

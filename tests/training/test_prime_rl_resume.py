@@ -30,7 +30,7 @@ def test_half_a_checkpoint_is_none(place):
     assert (place.run_dir / "checkpoints" / "step_4" / "trainer" / ".metadata").exists()
     place.behave()
     said = place.launch().stdout
-    assert f"{place.run_dir / 'checkpoints' / 'step_4'} is not complete: it is left out." in said
+    assert f"{place.run_dir / 'checkpoints' / 'step_4'} is incomplete and is skipped." in said
     assert "prime-rl starts with --clean." in said
 
 
@@ -58,9 +58,9 @@ def test_a_checkpoint_that_prime_rl_cannot_read_is_named(tmp_path):
 def test_a_finished_run_is_continued_or_started_afresh_only_on_request(place):
     assert place.launch().returncode == 0
     again = place.launch()
-    assert again.returncode == 1 and "was trained to step 6 already" in again.stderr
+    assert again.returncode == 1 and "is already trained to step 6" in again.stderr
     less = place.launch(steps=4)
-    assert less.returncode == 1 and "trained to step 6 and 4 steps are asked for" in less.stderr
+    assert less.returncode == 1 and "trained to step 6, but 4 steps are asked for" in less.stderr
     afresh = place.launch(fresh=True, steps=3)
     assert "prime-rl starts with --clean." in afresh.stdout
     assert set(place.steps()) == {1, 2, 3}

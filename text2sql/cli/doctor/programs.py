@@ -72,7 +72,7 @@ def _commit(directory: Path) -> Finding:
     if commit == WRITTEN_FOR:
         return Finding("prime-rl", State.OK, found)
     mend = f"git checkout {WRITTEN_FOR} in it, then uv sync as docs/training.md says"
-    told = f"{found}; the settings are written for {WRITTEN_FOR[:8]}"
+    told = f"{found}; the settings are for {WRITTEN_FOR[:8]}"
     return Finding("prime-rl", State.WARN, told, mend)
 
 

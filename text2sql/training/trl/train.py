@@ -88,11 +88,11 @@ class _Steps:
             "completion_ids": [recorder.completion or [end] for recorder in drawn.recorders],
             "env_mask": [recorder.written or [0] for recorder in drawn.recorders],
             "logprobs": None,  # the model that draws is the one that learns
-            "earned": self._rewards(drawn, step),
+            "earned": self._rewards(drawn.rewards, step),
         }
 
-    def _rewards(self, drawn: StepRollouts, step: int) -> list[float | None]:
-        rewards = drawn.rewards
+    def _rewards(self, rewards: list[float | None], step: int) -> list[float | None]:
+        """Return the rewards to learn from: shuffled in the control experiment."""
         if self._run.shuffle_rewards:
             Random(f"{self._run.seed}/{step}/shuffled").shuffle(rewards)
         return rewards

@@ -20,10 +20,9 @@ from typing import Any
 
 from benchmarks.measuring import surroundings, write
 from benchmarks.voting_scale import QUESTIONS, REVISION, SAMPLES, write_store
-from text2sql.evaluation.outcomes import PolicyRollouts
 from text2sql.evaluation.report.details import Evaluated, details_of
 from text2sql.evaluation.report.files import PAGE, TRACE, write_report
-from text2sql.evaluation.score import score_policies
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.questions import Question
 from text2sql.rollouts.located import read_located
@@ -68,7 +67,7 @@ def measure(folder: Path) -> dict[str, Any]:
     def read(name: str) -> Evaluated:
         greedy = read_located([folder / f"{name}-greedy.jsonl"], keys, 1)
         drawn = [folder / f"{name}-sampled.jsonl"]
-        return Evaluated(name, greedy, read_located(drawn, keys, SAMPLES, sql=False))
+        return Evaluated(name, greedy, read_located(drawn, keys, SAMPLES))
 
     policies = timed("read", lambda: [read(name) for name in (BASE, TRAINED)])
     base, trained = map(_rollouts, policies)

@@ -23,16 +23,15 @@ from benchmarks.measuring import surroundings
 from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 from text2sql.datasets.reading.bird import load_split
-from text2sql.evaluation.outcomes import PolicyRollouts
-from text2sql.evaluation.score import score_policies
-from text2sql.evaluation.score_table import score_rows, text_table
-from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
+from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows, text_table
 from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Sampling
 from text2sql.policy.local.policy import LocalPolicy
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout, RolloutStore, sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan
+from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Sandbox
 from text2sql.training.difficulty import Bounds, Kind, Tally, rate, usable
 
@@ -82,9 +81,10 @@ def sample(
         settings = AgentSettings.for_policy(directory)
         drawn = Sampling(temperature)
         try:
-            return await sample_rollouts(
-                questions, material.golds, opened, sandbox, settings, drawn, samples, store, 128
+            plan = RolloutPlan(
+                opened, sandbox, settings, drawn, samples, material.golds, concurrency=128
             )
+            return await plan.rollouts(questions, store)
         finally:
             await opened.close()
 

@@ -36,7 +36,7 @@ from resources.run_config import part_of, read_run_config
 from text2sql.common.artifacts import prompts_folder
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import write_json
-from text2sql.evaluation.score_table import score_rows, text_table
+from text2sql.evaluation.scores import score_rows, text_table
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
 from text2sql.training.prompts import read_about

@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
-import psutil
 from pydantic import Field
 
 from resources.processes import end_step_with_run
 from text2sql.common.checkout import CHECKOUT
-from text2sql.common.processes import GuardedProcess, last_lines
+from text2sql.common.processes import (
+    GuardedProcess,
+    descendants,
+    described,
+    is_alive,
+    last_lines,
+)
 from text2sql.errors import Text2SqlError
 from text2sql.training.backends import Program
 from text2sql.training.metrics import WAITING_FILE, Metrics, MetricsTail
@@ -214,30 +219,13 @@ def ended(child: GuardedProcess, complain: Callable[[str], None]) -> Iterator[No
     try:
         yield
     finally:
-        started: list[psutil.Process] = []
-        with suppress(psutil.NoSuchProcess):
-            started = psutil.Process(child.pid).children(recursive=True)
+        started = descendants(child.pid)
         child.stop()
-        if left := [f"{_name(one)} (process {one.pid})" for one in started if _lives(one)]:
+        if left := [described(process) for process in started if is_alive(process)]:
             complain(
                 f"These processes could not be ended: {', '.join(left)}. They may hold GPUs and "
                 "ports."
             )
-
-
-def _lives(process: psutil.Process) -> bool:
-    """Say whether a process still runs; another one that reuses its id does not count."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.Error:
-        return "unknown"
 
 
 def _reported(results: Sequence[Any]) -> dict[str, Any]:

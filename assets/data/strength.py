@@ -12,7 +12,7 @@ import sqlglot
 from pydantic import Field
 
 from assets.common.columns import DATA_TEAM, named_columns
-from assets.common.sources import JUDGE, version_for
+from assets.common.sources import JUDGE, SANDBOX, version_for
 from assets.common.told import told
 from assets.common.versions import code_version, fingerprint
 from assets.data import stored as data
@@ -32,8 +32,6 @@ from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 
 STRENGTH, NEAR_MISSES, STATE = "strength.jsonl", "strength.parquet", "strength.json"
-STRENGTH_CODE = ("text2sql/strength", *JUDGE)
-RUN_CODE = ("text2sql/judge/known_results.py", "text2sql/sandbox")
 
 
 class StrengthConfig(Form):
@@ -97,7 +95,7 @@ def _version(root: Path, archive: data.Archive, config: StrengthConfig) -> str:
         data=archive.fingerprint,
         golds=[[gold.key, gold.status, gold.digest] for gold in golds],
         config=config.model_dump(),
-        code=code_version(*STRENGTH_CODE),
+        code=code_version(*JUDGE),
         sqlite=sqlite3.sqlite_version,
         sqlglot=sqlglot.__version__,
     )
@@ -117,7 +115,7 @@ def _measure(
 ) -> Iterator[Strength]:
     """Measure all questions; near-misses that an earlier run has run are not run again."""
     golds = _golds(root.path, data.load_current(root.path))
-    known = KnownResults(root.folder("known_results", code_version(*RUN_CODE)))
+    known = KnownResults(root.folder("known_results", code_version(*SANDBOX)))
 
     def tell(done: int, of: int) -> None:
         if done == of or done % 1000 == 0:

@@ -22,7 +22,7 @@ from text2sql.common.json_files import write_json
 from text2sql.evaluation.compare import EVALUATIONS
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 from text2sql.training.runs import read_training
 
 

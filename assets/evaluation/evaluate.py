@@ -26,16 +26,14 @@ from text2sql.common.provenance import code_state, sealed
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction
-from text2sql.evaluation.outcomes import PolicyRollouts, outcomes_of
-from text2sql.evaluation.parts import RULE, Strengths, parts_of
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.report.details import Evaluated, details_of
-from text2sql.evaluation.report.files import write_report
-from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.report.files import Grounds, write_report
+from text2sql.evaluation.rollout_scores import PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation.rule_scores import RuleResults, measure_rules
-from text2sql.evaluation.score import score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores
-from text2sql.judge.timing import DEFINITIONS as TIMED
+from text2sql.evaluation.slices import RULE, Strengths, slices_of
+from text2sql.judge.rules import EFFICIENCY_DEFINITIONS
 from text2sql.questions import Question
 from text2sql.rollouts.origin import require_dataset
 
@@ -138,7 +136,7 @@ class _Known:
 
     def grounds(self, questions: list[Question], rules: RuleResults | None) -> Grounds:
         """Return what a line of the report's trace says beside its rollout."""
-        parts = parts_of(questions, self.strengths, self.empty, self.failing)
+        parts = slices_of(questions, self.strengths, self.empty, self.failing)
         return Grounds(parts, self.corrections, rules)
 
 
@@ -160,7 +158,11 @@ def _write_note(context: dg.AssetExecutionContext, what: Evaluation) -> None:
 
 def scores_version(scores: Scores) -> str:
     """Return a version of what scores say, without who measured them and without times."""
-    kept = [one for one in scores.scores if not (one.part == RULE and one.name in TIMED)]
+    kept = [
+        one
+        for one in scores.scores
+        if not (one.part == RULE and one.name in EFFICIENCY_DEFINITIONS)
+    ]
     return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
 
 
@@ -189,7 +191,8 @@ def _write_submissions(root: ArtifactRoot, what: Evaluation, trained: Evaluated)
     """Write the trained policy's greedy answers as BIRD's and Spider's evaluators read them."""
     rows = [Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)]
     sql = submitted_sql(one.rollout for one in trained.greedy)
-    write_submissions(what.folder, what.split, rows, sql)
+    files = [what.folder / f"predict_{what.split}{end}" for end in (".json", ".sql")]
+    write_submissions(files, rows, sql)
 
 
 def _provenance(

@@ -26,7 +26,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.held_out import Use, metric, note_use, uses_of
 from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 CURRENT = "current.json"
 

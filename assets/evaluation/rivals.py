@@ -10,10 +10,10 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.json_files import write_json
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.outcomes import PolicyRollouts, outcomes_of
 from text2sql.evaluation.promotion.candidate import RIVALS
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.report.details import Before
+from text2sql.evaluation.rollout_scores import PolicyRollouts, outcomes_of
 from text2sql.evaluation.scores import TRAINED, Outcomes, Scores, compare
 from text2sql.rollouts.origin import require_policy
 

@@ -6,8 +6,8 @@ from assets.data.stored import load_current
 from assets.evaluation.rivals import CHAMPION
 from assets.rollouts.sets import RolloutSet
 from resources.paths import ArtifactRoot
-from text2sql.evaluation.outcomes import SAMPLED, PolicyRollouts
 from text2sql.evaluation.report.details import Evaluated
+from text2sql.evaluation.rollout_scores import SAMPLED, PolicyRollouts
 from text2sql.evaluation.scores import SINGLE_TURN
 from text2sql.rollouts.located import LocatedRollouts, read_located
 
@@ -21,13 +21,12 @@ def datasets_of(root: ArtifactRoot, sets: dict[str, RolloutSet]) -> dict[str, st
 
 
 def locate(root: ArtifactRoot, sets: dict[str, RolloutSet], name: str) -> Evaluated:
-    """Read a policy's rollouts of each setting, and where each lies; greedy ones with their SQL."""
+    """Read a policy's rollouts of each setting, and where each lies."""
     found = {
         setting: read_located(
             (root.path / "rollouts" / one.folder).glob("*.jsonl"),
             one.keys,
             one.samples,
-            sql=setting != "sampled",
         )
         for setting in SETTINGS
         if (one := sets.get(f"{name} {setting}"))

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assets.common.versions import fingerprint
-from assets.evaluation.dev_rollouts import evaluation_folder
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
+from text2sql.common.artifacts import back_test_file
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.evaluation.promotion.promote import BACK_TEST_FILE
 from text2sql.policy.base import Sampling
 from text2sql.policy.places import is_there
 from text2sql.sandbox import check_database
@@ -61,7 +60,7 @@ class BackTester:
             if not questions:
                 return BackTestVerdict(True, _skipped(left_out))
             key = _key(champion, training, questions, left_out)
-            file = evaluation_folder(self.root, run) / BACK_TEST_FILE
+            file = back_test_file(self.root.path, run)
             record = read_if_there(file)
             if record.get("key") != key:
                 found = self._hold(store, champion, training, questions, left_out, dagster_run)

@@ -27,19 +27,24 @@ from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
-from text2sql.evaluation.promotion.champion import champion_record, read_seat, run_of
+from text2sql.evaluation.promotion.champion import champion_record, read_incumbent, run_of
+from text2sql.evaluation.promotion.changes import (
+    PROMOTION,
+    history,
+    promote,
+    promote_by_hand,
+    roll_back,
+)
 from text2sql.evaluation.promotion.gate import (
     BACK_TEST,
     Finding,
     GateRules,
-    Outcome,
-    by_hand,
+    Ruling,
     decide,
-    hold_checks,
+    objections,
+    run_checks,
 )
-from text2sql.evaluation.promotion.history import PROMOTION, history, roll_back
-from text2sql.evaluation.promotion.promote import promote, promote_by_hand
-from text2sql.evaluation.score_table import markdown_table, score_rows
+from text2sql.evaluation.scores import markdown_table, score_rows
 from text2sql.policy.places import is_served
 from text2sql.training.runs import read_training
 
@@ -125,7 +130,7 @@ def champion_policy(
     if config.action == "promote_by_hand":
         record = promote_by_hand(root.path, run, config.reason, gate.rules(), context.run_id)
         findings = [Finding(**finding) for finding in record["findings"]]
-        return _result(root, f"{run} was promoted by hand, {by_hand(findings)}.", findings)
+        return _result(root, f"{run} was promoted by hand, {objections(findings)}.", findings)
     tester = BackTester(root, reporting, policy, sandbox)
     return _decide(context, root, run, tester, gate.rules())
 
@@ -138,17 +143,17 @@ def _decide(
     rules: GateRules,
 ) -> dg.MaterializeResult:
     """Hold the gate once more, against who is champion now, and do what the decision says."""
-    seat, candidate = read_seat(root.path), read_candidate(root.path, run)
+    seat, candidate = read_incumbent(root.path), read_candidate(root.path, run)
     rival = rival_of(root.path, seat.record, candidate)
-    findings = hold_checks(candidate, rival, rules)
+    findings = run_checks(candidate, rival, rules)
     if all(finding.passed for finding in findings):
         test = tester.verdict(run, context.run_id)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
     context.log.info(decision.sentence)
-    if decision.outcome is Outcome.REFUSED:
+    if decision.ruling is Ruling.REFUSED:
         raise Text2SqlError(decision.sentence)
-    if decision.outcome is Outcome.PROMOTED:
+    if decision.ruling is Ruling.PROMOTED:
         why = decision.sentence
         promote(root.path, seat, candidate, findings, PROMOTION, why, context.run_id)
     return _result(root, decision.sentence, findings)

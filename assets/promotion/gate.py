@@ -19,7 +19,7 @@ from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
 from text2sql.evaluation.promotion.champion import champion_record, run_of
-from text2sql.evaluation.promotion.gate import ACCURACY, BACK_TEST, COMPLETE, WRITES, hold_checks
+from text2sql.evaluation.promotion.gate import ACCURACY, BACK_TEST, COMPLETE, WRITES, run_checks
 
 SHOWN = 50
 """Questions that metadata shows at most."""
@@ -47,7 +47,7 @@ def promotion_gate(
     candidate = read_candidate(root.path, run)
     who = run_of(champion) or champion.get("policy", "none yet")
     about = {"training run": run, "champion": who}
-    for finding in hold_checks(candidate, rival_of(root.path, champion, candidate), gate.rules()):
+    for finding in run_checks(candidate, rival_of(root.path, champion, candidate), gate.rules()):
         yield dg.AssetCheckResult(
             asset_key=model_card.key,
             check_name=finding.check,

@@ -26,7 +26,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.rollouts.cost import PaceKeeper
-from text2sql.rollouts.draw import Drawn, RolloutStore, draw_rollouts
+from text2sql.rollouts.draw import Drawn, RolloutPlan
+from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
 if TYPE_CHECKING:
@@ -157,33 +158,28 @@ async def _sample(
     pace = PaceKeeper(store.path, context.run_id, context.log.info)
     questions = [q for q in load_questions(root.path, wanted.split) if q.key in keys]
     golds = load_golds(root.path, wanted.split)
+    plan = RolloutPlan(
+        opened,
+        box,
+        wanted.settings(policy),
+        wanted.sampling,
+        wanted.samples,
+        golds,
+        concurrency=work["concurrency"],
+        retries=work["resampling"],
+        run_id=context.run_id,
+    )
+
+    def warn(drawn: Drawn, retries_left: int) -> None:
+        next_try = "they are asked again" if retries_left else "the next run asks them again"
+        lost = counted(drawn.lost, "rollout")
+        context.log.warning(f"{lost} failed, for example with: {drawn.error}; {next_try}.")
+
     try:
-        for attempt in range(1 + work["resampling"]):
-            drawn = await draw_rollouts(
-                questions,
-                golds,
-                opened,
-                box,
-                wanted.settings(policy),
-                wanted.sampling,
-                wanted.samples,
-                store,
-                concurrency=work["concurrency"],
-                on_progress=pace,
-                run_id=context.run_id,
-            )
-            if not drawn.spoilt:
-                break
-            context.log.warning(_spoilt_sentence(drawn, attempt, work["resampling"]))
+        await plan.draw(questions, store, on_progress=pace, on_lost=warn)
     finally:
         pace.note()
     return pace.drawn
-
-
-def _spoilt_sentence(drawn: Drawn, attempt: int, most: int) -> str:
-    again = "they are asked again" if attempt < most else "the next run asks them again"
-    spoilt = counted(drawn.spoilt, "rollout was", "rollouts were")
-    return f"{spoilt} spoilt by the infrastructure, for instance with: {drawn.error}; {again}."
 
 
 def require_valid(tally: Tally, least: float = 0.5) -> None:

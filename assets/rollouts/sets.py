@@ -17,7 +17,7 @@ from resources.policy import PolicyResource
 from text2sql.policy.base import Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.cost import Estimate, estimate
-from text2sql.rollouts.draw import RolloutStore
+from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from text2sql.common.provenance import code_state
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 from text2sql.training.difficulty import mark_weak, rate, select, usable
 from text2sql.training.prompts import GOLDS, PROMPTS, RATINGS, read_about, write_prompts
 from text2sql.training.runs import find_start

@@ -10,7 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common.plots import draw_histogram, draw_parts, draw_training, plot, records
+from assets.common.plots import plot, records
+from text2sql.common.charts import FIRST, SECOND, Bars, Chart, Line, bars, lines
 from text2sql.questions import Question
 from text2sql.training.difficulty import Difficulty, count_kinds, filter_summary, kept_by
 from text2sql.training.metrics import Metrics, read_metrics
@@ -40,7 +41,7 @@ def describe_prompts(
     most = min(about["most_solved"] or samples, samples - 1)
     solved = Counter(rating.solved for rating in ratings if rating.valid)
     counts = [solved[number] for number in range(samples + 1)]
-    histogram = draw_histogram(counts, range(about["least_solved"], most + 1))
+    histogram = _histogram(counts, range(about["least_solved"], most + 1))
     by_database = kept_by(questions, ratings, lambda question: question.db_id)
     by_difficulty = kept_by(questions, ratings, lambda question: question.difficulty or "none")
     kinds = count_kinds(ratings, len(questions), unusable)
@@ -57,10 +58,21 @@ def describe_prompts(
     }
 
 
+def _histogram(counts: Sequence[int], kept: range) -> Chart:
+    """Return how many questions were solved how often; those that are kept are coloured."""
+    names = [str(solved) for solved in range(len(counts))]
+    muted = [solved for solved in range(len(counts)) if solved not in kept]
+    group = Bars(counts, [f"{count:,}" for count in counts], muted=muted)
+    return bars(names, [group], "questions by rollouts that match the gold result")
+
+
 def _groups(path: Path, groups: Mapping[str, tuple[int, int]]) -> dg.MetadataValue:
     shown = dict(list(groups.items())[:SHOWN_GROUPS])
-    height = max(1.6, 0.24 * len(shown) + 0.9)
-    return plot(path, draw_parts(shown, len(groups) - len(shown)), height=height)
+    more = len(groups) - len(shown)
+    texts = [f"{kept:,} of {rated:,}" for kept, rated in shown.values()]
+    label = "share kept" + (f" ({more} more are not shown)" if more else "")
+    group = Bars([kept / rated for kept, rated in shown.values()], texts)
+    return plot(path, bars(list(shown), [group], label, full=1))
 
 
 def observer(context: dg.AssetExecutionContext) -> Callable[[Metrics], None]:
@@ -99,7 +111,7 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
         else training_summary(record, metrics),
         **record.get("reported", {}),
         "reused": reused,
-        "training": plot(folder / "training.png", draw_training(metrics)),
+        "training": plot(folder / "training.png", reward_chart(metrics)),
         "last steps": records(last),
         "policy": dg.MetadataValue.path(record["policy"]),
         "policy revision": record["policy_revision"],
@@ -116,6 +128,22 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
         "seconds": record["seconds"],
         "log": dg.MetadataValue.path(folder / "train.log"),
     }
+
+
+def reward_chart(metrics: Sequence[Metrics]) -> Chart:
+    """Return reward and exact match over the steps of a training run; unknown values are gaps."""
+    drawn = [
+        Line(
+            [row[name] if _is_number(row.get(name)) else math.nan for row in metrics],
+            name.replace("_", " "),
+            colour,
+        )
+        for name, colour in (("reward", FIRST), ("exact_match", SECOND))
+    ]
+    steps = [row["step"] for row in metrics]
+    ticks = {float(step): f"{step:,}" for step in (steps[0], steps[-1])} if steps else {}
+    y_ticks = {tenth / 10: f"{tenth / 10:.1f}" for tenth in range(0, 11, 2)}
+    return lines(steps, drawn, ticks, y_ticks, dots=True, x_label="step")
 
 
 def _is_number(value: object) -> bool:

@@ -42,7 +42,7 @@ from resources.paths import ArtifactRoot
 from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
-from text2sql.evaluation.score_table import score_rows, text_table
+from text2sql.evaluation.scores import score_rows, text_table
 from text2sql.training.runs import StartPolicy, find_start, read_training
 
 JOB = "training"

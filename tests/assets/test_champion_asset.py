@@ -11,9 +11,8 @@ from pipelines.home import open_instance
 from tests.evaluation.promotion_place import candidate, champion
 from tests.pipelines.test_lifecycle import QUIET
 from text2sql.cli.main import cli
+from text2sql.evaluation.promotion.changes import history, promote_by_hand
 from text2sql.evaluation.promotion.gate import GateRules
-from text2sql.evaluation.promotion.history import history
-from text2sql.evaluation.promotion.promote import promote_by_hand
 
 
 @pytest.fixture
@@ -76,12 +75,12 @@ def test_the_asset_decides_keeps_goes_back_and_takes_orders(root, instance):
     assert len(history(root)) == 1
 
     lenient = act(instance, gate={"promote": "not_worse"}, action="decide", training_run="july")
-    assert "as not_worse asks" in said(lenient)["decision"]
+    assert "is promoted (promote: not_worse)" in said(lenient)["decision"]
 
     better = said(act(instance, action="decide", training_run="august"))
     assert "august is better beyond noise than the champion july" in better["decision"]
 
-    assert "Say why in 1 to 1,000 characters" in why(act(instance, action="roll_back"))
+    assert "Give a reason of 1 to 1,000 characters" in why(act(instance, action="roll_back"))
     back = act(instance, action="roll_back", reason="wrong totals", to=1)
     assert said(back)["decision"] == "june is champion again: wrong totals"
     (event,) = back.get_asset_materialization_events()
@@ -95,7 +94,7 @@ def test_the_asset_decides_keeps_goes_back_and_takes_orders(root, instance):
         act(instance, action="promote_by_hand", training_run="worse", reason="a customer asks")
     )
     assert by_hand["decision"] == (
-        "worse was promoted by hand, in spite of accuracy_holds; not held: back_test."
+        "worse was promoted by hand, in spite of accuracy_holds; not run: back_test."
     )
     assert [one["act"] for one in history(root)] == [
         *("promotion", "promotion", "promotion", "rollback", "by hand")
@@ -124,7 +123,7 @@ def test_the_job_that_goes_back_asks_only_for_the_reason(root, instance):
     assert job.run_config == {
         "ops": {"champion_policy": {"config": {"action": "roll_back", "reason": ""}}}
     }
-    assert "Say why" in why(job.execute_in_process(instance=instance, raise_on_error=False))
+    assert "Give a reason" in why(job.execute_in_process(instance=instance, raise_on_error=False))
     assert act(instance, action="roll_back", reason="tried").success
     assert champion(root)["training_run"] == "june"
 
@@ -156,5 +155,5 @@ def test_what_a_command_changes_is_seen_in_dagster_at_once(root, monkeypatch):
     (home / "dagster.yaml").write_text("nonsense: 1")
     done = CliRunner().invoke(cli, ["champion", "rollback", "--reason", "x"])
     assert done.exit_code == 0 and "is champion again" in done.stdout
-    assert "note: Dagster could not be told (" in done.stderr
+    assert "note: Dagster could not record it (" in done.stderr
     assert champion(root)["training_run"] == "june"

@@ -23,8 +23,8 @@ from text2sql.common.json_files import write_json
 from text2sql.evaluation.held_out import LOG
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
 from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.evaluation.promotion.gate import GateRules, hold_checks
-from text2sql.evaluation.promotion.promote import adopt
+from text2sql.evaluation.promotion.changes import adopt
+from text2sql.evaluation.promotion.gate import GateRules, run_checks
 
 MODULES = [bird, strength, known_issues, training, dev_rollouts, champion, held_out]
 ASSETS = dg.load_assets_from_modules(MODULES)
@@ -212,7 +212,7 @@ def test_a_held_out_split_is_looked_at_once_and_a_second_look_says_so(place):
 def gate(root: Path) -> str:
     """Return what the gate says of june's accuracy."""
     june = read_candidate(root, "june")
-    found = hold_checks(june, rival_of(root, champion_record(root), june), GateRules())[0]
+    found = run_checks(june, rival_of(root, champion_record(root), june), GateRules())[0]
     return f"{'passed' if found.passed else 'failed'}: {found.sentence}"
 
 

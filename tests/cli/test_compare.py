@@ -49,7 +49,7 @@ def test_a_difference_inside_the_noise_is_called_so(tmp_path):
     assert found.stdout.splitlines() == [
         "execution accuracy: A 50.0 %, B 75.0 %, n = 4",
         "  B minus A: +25.0 points [-47.3, +80.6], paired 95 % interval",
-        "  The difference to A is inside the noise: 2 gained, 1 lost of 4 questions "
+        "  The difference to A is within the noise: 2 gained, 1 lost of 4 questions "
         "(McNemar exact, p = 1).",
         "  gained: 2, 3",
         "  lost: 0",
@@ -172,7 +172,7 @@ def test_report_of_a_run_without_one(tmp_path):
     found = run(tmp_path, "report", "june")
     assert found.returncode == 1 and "materialize dev_scores" in found.stderr
     (tmp_path / "evaluation" / "june" / "report.json").write_text('{"scores": {}}')
-    assert "report.json is no report of this version" in run(tmp_path, "report", "june").stderr
+    assert "report.json was written by another version" in run(tmp_path, "report", "june").stderr
     assert "no evaluation" in run(tmp_path, "report", "../june").stderr
 
 

@@ -18,7 +18,7 @@ from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
 from text2sql.evaluation.promotion.champion import CHAMPION
 from text2sql.evaluation.scores import Score, Scores
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 from text2sql.reporting.answering.fingerprint import database_fingerprint
 from text2sql.reporting.model.answer import Answer, AnswerStatus
 from text2sql.reporting.model.question import ReportQuestion

@@ -130,7 +130,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(desk):
     add = ("questions", "add", "x", "--question", "?", "--database")
     assert "no such file below" in desk.fails(*add, "nowhere")
     (desk.folder / "text.sqlite").write_text("no database at all, " * 100)
-    assert "text.sqlite is no SQLite database" in desk.fails(*add, "text")
+    assert "text.sqlite is not a SQLite database" in desk.fails(*add, "text")
     assert "already: change it with" in desk.fails("questions", "add", "shops", *add[3:], "shop")
     assert "id must be" in desk.fails("questions", "add", "a b", *add[3:], "shop")
     assert "votes must be" in desk.fails("questions", "edit", "shops", "--votes", "0")

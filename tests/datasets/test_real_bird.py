@@ -133,7 +133,7 @@ def judge(
 ) -> dict[str, Verdict]:
     def one(question: Question) -> Verdict:
         sql = predictions[question.key]
-        result = execute_submission(sql, question.database, sandbox, as_written=True)
+        result = execute_submission(sql, question.database, sandbox)
         return verdict_of(result, golds[question.key])
 
     with ThreadPoolExecutor(2) as pool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from documentation import stage_picture
 from documentation.command_page import command_contexts
 from tests.documentation.docs_blocks import (
     DOCS,
@@ -295,3 +296,7 @@ def test_the_page_of_benchmarks_is_what_the_results_say():
     from benchmarks.page import page
 
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == page()
+
+
+def test_picture_of_the_stages_shows_the_assets_of_today():
+    assert stage_picture.FILE.read_text(encoding="utf-8") == stage_picture.picture()

@@ -20,11 +20,9 @@ from tests.support.full_disk import no_room
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.candidate import read_candidate
-from text2sql.evaluation.promotion.champion import find_champion, read_seat
-from text2sql.evaluation.promotion.choice import choose
+from text2sql.evaluation.promotion.champion import choose, find_champion, read_incumbent
+from text2sql.evaluation.promotion.changes import PROMOTION, history, promote, roll_back
 from text2sql.evaluation.promotion.gate import Finding
-from text2sql.evaluation.promotion.history import PROMOTION, history, roll_back
-from text2sql.evaluation.promotion.promote import promote
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -42,12 +40,12 @@ def root(tmp_path, monkeypatch):
 def crown(root: Path, run: str) -> dict:
     """Make a training run champion."""
     checks = [Finding("accuracy_holds", True, "Fine.")]
-    seat, found = read_seat(root), read_candidate(root, run)
+    seat, found = read_incumbent(root), read_candidate(root, run)
     return promote(root, seat, found, checks, PROMOTION, "better", "run-1")
 
 
 def called(*words: str):
-    """Run ``text2sql champion`` in this process; what the user can mend is raised."""
+    """Run ``text2sql champion`` in this process; an error that the user can fix is raised."""
     return CliRunner().invoke(cli, ["champion", *words], catch_exceptions=False)
 
 
@@ -88,7 +86,7 @@ def test_going_back_needs_a_reason_and_weights_that_are_what_they_were(root):
     before = champion(root)
     for words in (["rollback"], ["promote", "june"]):
         assert called(*words).exit_code == 2
-    with pytest.raises(Text2SqlError, match="Say why"):
+    with pytest.raises(Text2SqlError, match="Give a reason of 1 to 1,000"):
         roll_back(root, " \n ")
     with pytest.raises(Text2SqlError, match="no champion number 9"):
         roll_back(root, "why not", to=9)
@@ -96,7 +94,7 @@ def test_going_back_needs_a_reason_and_weights_that_are_what_they_were(root):
         roll_back(root, "why not", to=3)
     july = root / "training" / "july" / "v1" / "policy"
     (july / "model.safetensors").write_text("tampered")
-    with pytest.raises(Text2SqlError, match=r"number 2, .* july, cannot come back: .*others now"):
+    with pytest.raises(Text2SqlError, match=r"number 2, .* july, cannot come back: .*have changed"):
         roll_back(root, "why not")
     shutil.rmtree(july)
     with pytest.raises(Text2SqlError, match="its weights are gone from"):
@@ -108,11 +106,11 @@ def test_promoting_by_hand_records_what_spoke_against_it(root):
     candidate(root, "worse", 12)
     said = called("promote", "worse", "--reason", "a customer  needs it\n").stdout
     assert "FAILED   accuracy_holds: " in said and "Worse beyond noise" in said
-    assert "is champion now, in spite of accuracy_holds; not held: back_test." in said
+    assert "is champion now, in spite of accuracy_holds; not run: back_test." in said
     record = champion(root)
     assert (record["act"], record["reason"]) == ("by hand", "a customer needs it")
     candidate(root, "lenient", 11)
-    said = called("promote", "lenient", "--reason", "bounds", "--significance", "0").stdout
+    said = called("promote", "lenient", "--reason", "bounds", "--significance", "1e-9").stdout
     assert "passed   accuracy_holds: Not better beyond noise than the base" in said
     assert called("promote", "june", "--reason", "x", "--missing", "2").exit_code == 2
     roll_back(root, "only tried")
@@ -128,7 +126,7 @@ def test_promoting_by_hand_records_what_spoke_against_it(root):
     assert champion(root) == record
 
 
-def test_a_back_test_counts_where_it_was_held_against_this_champion(root):
+def test_a_back_test_counts_if_it_was_run_against_this_champion(root):
     candidate(root, "next", 35)
     verdict = {"champion_revision": champion(root)["revision"], "passed": False,
                "candidate_revision": read_candidate(root, "next").revision,
@@ -194,9 +192,9 @@ def test_an_edited_record_is_named_and_never_overwritten(root, edited, named):
     assert (root / "champion_history.jsonl").read_text() == lines
 
 
-def test_a_record_that_is_gone_is_no_reason_to_ask_another_policy(root):
+def test_nothing_falls_back_to_another_policy_when_the_record_is_gone(root):
     (root / "champion.json").unlink()
-    with pytest.raises(Text2SqlError, match="is gone, though there have been champions"):
+    with pytest.raises(Text2SqlError, match="is gone, although champion_history"):
         choose(None)
     with pytest.raises(Text2SqlError, match="text2sql champion rollback"):
         crown(root, "june")
@@ -222,7 +220,7 @@ def test_an_edited_history_is_named_and_never_overwritten(root):
     assert names(root) == ["june", "july", "august", "june"], "an editor left out the line break"
 
 
-def test_a_line_that_was_never_finished_is_added_again(root):
+def test_an_unfinished_line_is_written_again(root):
     file = root / "champion_history.jsonl"
     whole = file.read_text()
     file.write_text(whole[:-50])
@@ -242,15 +240,17 @@ def test_a_record_by_hand_becomes_part_of_the_history(tmp_path):
     assert champion(tmp_path)["policy"] == "http://127.0.0.1:1"
 
 
-def test_of_two_promotions_at_once_one_is_told(root):
+def test_of_two_promotions_at_once_one_is_refused(root):
     candidate(root, "left", 30)
     candidate(root, "right", 31)
-    seen = read_seat(root)
+    seen = read_incumbent(root)
     promote(root, seen, read_candidate(root, "left"), [], PROMOTION, "better")
-    with pytest.raises(Text2SqlError) as told:
+    with pytest.raises(Text2SqlError) as refused:
         promote(root, seen, read_candidate(root, "right"), [], PROMOTION, "better")
-    assert "it is the training run left now (promotion, " in str(told.value)
-    assert "and the training run august was compared with. Nothing was changed" in str(told.value)
+    assert "it is now the training run left (promotion, " in str(refused.value)
+    assert "this was compared with the training run august. Nothing was changed" in str(
+        refused.value
+    )
     assert names(root)[-1] == "left"
 
 
@@ -258,22 +258,22 @@ _AT_ONCE = """
 import sys
 from pathlib import Path
 from text2sql.evaluation.promotion.candidate import read_candidate
-from text2sql.evaluation.promotion.champion import read_seat
-from text2sql.evaluation.promotion.history import PROMOTION
+from text2sql.evaluation.promotion.champion import read_incumbent
+from text2sql.evaluation.promotion.changes import PROMOTION
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.promote import promote
+from text2sql.evaluation.promotion.changes import promote
 
 root, runs = Path(sys.argv[1]), sys.argv[2:]
 found = {run: read_candidate(root, run) for run in runs}
-seen = read_seat(root)
+seen = read_incumbent(root)
 print("ready", flush=True)
 for turn in range(int(sys.stdin.readline())):
     try:
         promote(root, seen, found[runs[turn % len(runs)]], [], PROMOTION, "a race")
         print("promoted", flush=True)
     except Text2SqlError as error:
-        assert "changed meanwhile" in str(error), error
-    seen = read_seat(root)
+        assert "changed in the meantime" in str(error), error
+    seen = read_incumbent(root)
 """
 
 

@@ -16,7 +16,7 @@ from text2sql.cli.main import cli
 from text2sql.common.artifacts import ROOT_VARIABLE
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record, find_champion
-from text2sql.evaluation.promotion.history import history
+from text2sql.evaluation.promotion.changes import history
 from text2sql.policy.open import open_policy
 
 
@@ -68,7 +68,10 @@ def test_of_a_server_with_several_models_one_is_chosen_and_kept(root: Path) -> N
 
 
 def test_what_cannot_answer_is_not_adopted(root: Path) -> None:
-    with ScriptedServer([], ["small"]) as server, pytest.raises(Text2SqlError, match="Say why"):
+    with (
+        ScriptedServer([], ["small"]) as server,
+        pytest.raises(Text2SqlError, match="Give a reason"),
+    ):
         run("adopt", server.url, "--reason", " ")
     with pytest.raises(InfrastructureError):
         run("adopt", server.url, "--reason", "gone")

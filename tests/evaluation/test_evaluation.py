@@ -8,13 +8,12 @@ import pytest
 
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
-from text2sql.evaluation.outcomes import PolicyRollouts, vote_of
-from text2sql.evaluation.score import score_policies
-from text2sql.evaluation.score_table import markdown_table, score_rows, text_table
-from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
+from text2sql.evaluation.scores import BASE, TRAINED, Scores, markdown_table, score_rows, text_table
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.draw import vote_of
+from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Status
 from text2sql.training.difficulty import Bounds, Kind, Tally, rate
 

@@ -6,9 +6,8 @@ import pytest
 
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.held_out import LOG, Use, metric, note_use, require_selection, uses_of
-from text2sql.evaluation.outcomes import PolicyRollouts
 from text2sql.evaluation.promotion.candidate import read_candidate
-from text2sql.evaluation.score import score_policies
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED
 
 

@@ -23,15 +23,13 @@ from text2sql.evaluation.known_issues import (
     run_corrections,
 )
 from text2sql.evaluation.model_card import render_card
-from text2sql.evaluation.outcomes import PolicyRollouts
-from text2sql.evaluation.parts import Strengths
 from text2sql.evaluation.predictions.score import score_many, score_predictions
-from text2sql.evaluation.score import score_policies
-from text2sql.evaluation.score_table import score_rows
-from text2sql.evaluation.scores import BASE, TRAINED, Scores
+from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
+from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows
+from text2sql.evaluation.slices import Strengths
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 ROWS = [
     ("Who is tallest?", "SELECT name FROM hero ORDER BY name DESC LIMIT 1"),

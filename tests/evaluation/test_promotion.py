@@ -10,10 +10,9 @@ import pytest
 from tests.evaluation.promotion_place import candidate, evaluate, trained
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
-from text2sql.evaluation.promotion.champion import read_seat
-from text2sql.evaluation.promotion.gate import GateRules, Outcome, decide, hold_checks
-from text2sql.evaluation.promotion.history import PROMOTION
-from text2sql.evaluation.promotion.promote import adopt, promote
+from text2sql.evaluation.promotion.champion import read_incumbent
+from text2sql.evaluation.promotion.changes import PROMOTION, adopt, promote
+from text2sql.evaluation.promotion.gate import GateRules, Ruling, decide, run_checks
 from text2sql.evaluation.scores import TRAINED
 
 RULES = GateRules()
@@ -21,14 +20,14 @@ RULES = GateRules()
 
 def crown(root: Path, run: str) -> None:
     """Make a training run champion."""
-    promote(root, read_seat(root), read_candidate(root, run), [], PROMOTION, "a test")
+    promote(root, read_incumbent(root), read_candidate(root, run), [], PROMOTION, "a test")
 
 
 def look(root: Path, run: str, rules: GateRules = RULES):
     """Return what the gate finds, by check, and the decision."""
     found = read_candidate(root, run)
-    rival = rival_of(root, read_seat(root).record, found)
-    findings = hold_checks(found, rival, rules)
+    rival = rival_of(root, read_incumbent(root).record, found)
+    findings = run_checks(found, rival, rules)
     by_name = {finding.check: finding for finding in findings}
     return by_name, decide(found, rival, findings, rules)
 
@@ -36,7 +35,7 @@ def look(root: Path, run: str, rules: GateRules = RULES):
 def test_the_first_champion_must_not_be_worse_than_the_base(tmp_path):
     candidate(tmp_path, "june", 24)
     findings, decision = look(tmp_path, "june")
-    assert decision.outcome is Outcome.PROMOTED
+    assert decision.ruling is Ruling.PROMOTED
     assert decision.sentence == (
         "june is the first champion. It is better beyond noise than the base: 60.0 vs 25.0, "
         "14 gained, 0 lost of 40 (McNemar exact, p = 0.00012)."
@@ -44,7 +43,7 @@ def test_the_first_champion_must_not_be_worse_than_the_base(tmp_path):
     assert "There is no champion yet." in findings["accuracy_holds"].sentence
     evaluate(tmp_path, "june", 2)
     findings, decision = look(tmp_path, "june")
-    assert decision.outcome is Outcome.REFUSED
+    assert decision.ruling is Ruling.REFUSED
     assert "Worse beyond noise than the base: 5.0 vs 25.0" in decision.sentence
 
 
@@ -54,24 +53,27 @@ def test_what_is_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
     candidate(tmp_path, "july", 26, first=2)
     findings, decision = look(tmp_path, "july")
     assert findings["accuracy_holds"].passed
-    assert decision.outcome is Outcome.KEPT
+    assert decision.ruling is Ruling.KEPT
     assert decision.sentence == (
         "The champion june stays: july is not better beyond noise than the champion june: "
         "65.0 vs 60.0, 4 gained, 2 lost of 40 (McNemar exact, p = 0.69)."
     )
     decision = look(tmp_path, "july", GateRules(promote="not_worse"))[1]
-    assert decision.outcome is Outcome.PROMOTED and "as not_worse asks" in decision.sentence
+    assert (
+        decision.ruling is Ruling.PROMOTED
+        and "is promoted (promote: not_worse)" in decision.sentence
+    )
 
 
 def test_better_beyond_noise_takes_over_and_worse_is_stopped(tmp_path):
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "better", 32)
-    assert look(tmp_path, "better")[1].outcome is Outcome.PROMOTED
+    assert look(tmp_path, "better")[1].ruling is Ruling.PROMOTED
     candidate(tmp_path, "worse", 12)
     findings, decision = look(tmp_path, "worse", GateRules(promote="not_worse"))
     assert not findings["accuracy_holds"].passed
-    assert decision.outcome is Outcome.REFUSED
+    assert decision.ruling is Ruling.REFUSED
     assert "Worse beyond noise than the champion june: 30.0 vs 50.0" in decision.sentence
 
 
@@ -91,18 +93,18 @@ def test_the_champions_own_weights_are_named(tmp_path):
     [({"dataset": "data-2"}, "dataset data-1 and not data-2"),
      ({"prompts": "prompts-2"}, "prompts prompts-1 and not prompts-2")],
 )  # fmt: skip
-def test_other_data_or_prompts_are_not_compared_silently(tmp_path, other, named):
+def test_evaluations_on_other_data_or_prompts_are_not_compared(tmp_path, other, named):
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 40, **other)
     _, decision = look(tmp_path, "july")
-    assert decision.outcome is Outcome.REFUSED
+    assert decision.ruling is Ruling.REFUSED
     assert f"the champion june, which was evaluated on {named}" in decision.sentence
     evaluate(tmp_path, "june", 20, **other)
-    assert look(tmp_path, "july")[1].outcome is Outcome.PROMOTED, "june was evaluated again"
+    assert look(tmp_path, "july")[1].ruling is Ruling.PROMOTED, "june was evaluated again"
     trained(tmp_path, "june", "others")
     evaluate(tmp_path, "june", 20, **other)
-    assert look(tmp_path, "july")[1].outcome is Outcome.REFUSED, "those are other weights"
+    assert look(tmp_path, "july")[1].ruling is Ruling.REFUSED, "those are other weights"
 
 
 ADOPTED = "http://127.0.0.1:1/v1#small"
@@ -119,7 +121,7 @@ def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(t
     adopt(tmp_path, ADOPTED, "revision-small", "our first model")
     candidate(tmp_path, "june", 30)
     _, decision = look(tmp_path, "june")
-    assert decision.outcome is Outcome.REFUSED
+    assert decision.ruling is Ruling.REFUSED
     assert (
         f"the adopted champion {ADOPTED}, which was not asked these questions. Materialize "
         "dev_rollouts and dev_scores for june again" in decision.sentence
@@ -128,16 +130,16 @@ def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(t
     assert "text2sql champion promote june --reason WHY, or in the UI with" in decision.sentence
     beside(tmp_path, "june", "revision-small", 20)
     _, decision = look(tmp_path, "june")
-    assert decision.outcome is Outcome.PROMOTED
+    assert decision.ruling is Ruling.PROMOTED
     assert f"than the adopted champion {ADOPTED}: 75.0 vs 50.0, 10 gained" in decision.sentence
     beside(tmp_path, "june", "revision-small", 30)
     assert look(tmp_path, "june")[1].sentence.startswith(f"The adopted champion {ADOPTED} stays: ")
     beside(tmp_path, "june", "revision-small", 20, "prompts-2")
-    assert look(tmp_path, "june")[1].outcome is Outcome.REFUSED
+    assert look(tmp_path, "june")[1].ruling is Ruling.REFUSED
     beside(tmp_path, "june", "another", 20)
-    assert look(tmp_path, "june")[1].outcome is Outcome.REFUSED
+    assert look(tmp_path, "june")[1].ruling is Ruling.REFUSED
     (tmp_path / "evaluation" / "june" / "rivals.json").write_text('{"revision-small": 1}')
-    with pytest.raises(Text2SqlError, match=r"rivals\.json makes no sense"):
+    with pytest.raises(Text2SqlError, match=r"rivals\.json is invalid"):
         look(tmp_path, "june")
 
 
@@ -145,34 +147,36 @@ def test_a_champion_of_other_data_is_compared_by_what_it_answers_beside_a_candid
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 40, dataset="data-2")
-    beside(tmp_path, "july", read_seat(tmp_path).record["revision"], 20)
-    assert look(tmp_path, "july")[1].outcome is Outcome.PROMOTED
+    beside(tmp_path, "july", read_incumbent(tmp_path).record["revision"], 20)
+    assert look(tmp_path, "july")[1].ruling is Ruling.PROMOTED
 
 
-def test_writers_gaps_and_spoilt_rollouts_are_stopped(tmp_path):
+def test_writes_gaps_and_invalid_rollouts_are_refused(tmp_path):
     candidate(tmp_path, "writes", 30, tail="x")
     findings, _ = look(tmp_path, "writes")
-    assert "tries to write in 2.5% of its rollouts" in findings["writes_bounded"].sentence
+    assert (
+        "2.5% of its rollouts attempted a write (limit 1.0%)" in findings["writes_bounded"].sentence
+    )
     assert not findings["writes_bounded"].passed
     candidate(tmp_path, "gaps", 30, tail="ii")
     findings, decision = look(tmp_path, "gaps")
     assert not findings["evaluation_complete"].passed
     assert "Results are missing for 2 of 40 questions" in decision.sentence
-    candidate(tmp_path, "spoilt", 30, infrastructure={TRAINED: 0.3})
-    findings, _ = look(tmp_path, "spoilt")
-    assert "spoilt 30.0% of the rollouts (5.0% are allowed)" in (
+    candidate(tmp_path, "invalid", 30, infrastructure={TRAINED: 0.3})
+    findings, _ = look(tmp_path, "invalid")
+    assert "invalidated 30.0% of the rollouts (limit 5.0%)" in (
         findings["evaluation_complete"].sentence
     )
     assert not findings["evaluation_complete"].passed
 
 
-def test_a_comparison_on_a_few_of_the_questions_is_none(tmp_path):
+def test_a_comparison_on_few_of_the_questions_is_refused(tmp_path):
     candidate(tmp_path, "june", 20, tail="i" * 10)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 40)
     findings, _ = look(tmp_path, "july")
     assert not findings["accuracy_holds"].passed
-    assert "Only 30 of 40 questions got a result of both." in findings["accuracy_holds"].sentence
+    assert "Only 30 of 40 questions have a result of both." in findings["accuracy_holds"].sentence
 
 
 def test_runs_that_cannot_be_candidates_are_named(tmp_path):

@@ -18,17 +18,17 @@ from text2sql.evaluation.predictions.writing import (
     submitted_sql,
 )
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 QUESTIONS = [Question(f"dev/{n}", f"db{n}", Path("x"), "?") for n in range(3)]
 SQL = {"dev/0": "SELECT 1\n", "dev/2": "SELECT 'a\tb' -- why\nFROM t"}
 
 
-def test_what_a_model_fenced_is_submitted_without_its_fence():
+def test_every_rollout_has_an_entry():
     unknown = {field.name: None for field in fields(Rollout)}
-    fenced = Rollout(**unknown | {"key": "dev/0", "sql": "```sql\nSELECT 1\n```"})
+    answered = Rollout(**unknown | {"key": "dev/0", "sql": "SELECT 1"})
     nothing = Rollout(**unknown | {"key": "dev/1"})
-    assert submitted_sql([fenced, nothing]) == {"dev/0": "SELECT 1", "dev/1": ""}
+    assert submitted_sql([answered, nothing]) == {"dev/0": "SELECT 1", "dev/1": ""}
 
 
 def test_birds_form_pairs_by_position_and_is_read_back(tmp_path):

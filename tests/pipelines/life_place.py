@@ -22,8 +22,8 @@ from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
+from text2sql.evaluation.promotion.changes import promote_by_hand
 from text2sql.evaluation.promotion.gate import GateRules
-from text2sql.evaluation.promotion.promote import promote_by_hand
 
 FIRST, SECOND = "first", "second"
 SIZES = {"train": 16, "new_databases": 4, "unseen_words": 2, "general": 0}

@@ -272,7 +272,7 @@ def test_a_failure_between_answer_and_rows_leaves_nothing(store, monkeypatch):
 _KILLED = """
 import os, sys
 from datetime import UTC, datetime
-from text2sql.reporting import writing
+from text2sql.reporting.tables import writing
 from text2sql.reporting.model.answer import Answer, AnswerStatus
 from text2sql.reporting.tables.question_file import read_questions
 from text2sql.reporting.model.question import ReportQuestion

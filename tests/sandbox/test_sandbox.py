@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from tests.sandbox import attacks
 from tests.sandbox.attacks import CHANGES, STOPPED
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.judge.verdicts import execute_submission
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import RUNNING, Channel
 from text2sql.sandbox.worker.connection import Database
@@ -107,7 +106,7 @@ def test_every_change_in_every_disguise_is_a_write_and_changes_nothing(sandbox, 
     missed = []
     for name, sql in attacks.disguised():
         database = folder / "db" / "main.sqlite"
-        result = execute_submission(aim(sql, folder), database, sandbox, Limits(seconds=5))
+        result = sandbox.execute(database, clean_sql(aim(sql, folder)), Limits(seconds=5))
         if result.status is not Status.WRITE:
             missed.append((name, result.status, result.error))
     assert missed == []
@@ -322,7 +321,7 @@ def test_clean_sql(text, sql):
 
 def test_two_fenced_blocks_are_not_joined(sandbox, database):
     text = "Here: ```sql\nSELECT 1\n``` then ```sql\nSELECT 2\n```"
-    assert execute_submission(text, database, sandbox).status is Status.ERROR
+    assert sandbox.execute(database, clean_sql(text)).status is Status.ERROR
 
 
 # --- results
@@ -530,12 +529,12 @@ def test_a_link_that_is_moved_while_it_is_opened(tmp_path, database, monkeypatch
     ("content", "words"),
     [
         (b"", "empty"),
-        (b"PK\x03\x04" + b"x" * 5000, "packed as .zip; unpack it first"),
-        (b"\x1f\x8b\x08" + b"x" * 5000, "packed with gzip; unpack it first"),
+        (b"PK\x03\x04" + b"x" * 5000, r"compressed \(zip\); unpack it"),
+        (b"\x1f\x8b\x08" + b"x" * 5000, r"compressed \(gzip\); unpack it"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         (b"\n<!doctype html>", "a web page"),
         (b"\xef\xbb\xbfcreate table t (a);", "SQL text; read it into a new database"),
-        (b"\x00" * 8 + b"DUCK" + b"\x00" * 5000, "DuckDB's"),
+        (b"\x00" * 8 + b"DUCK" + b"\x00" * 5000, "a DuckDB database"),
         (b"\x00" * 8192, "begins with zeros"),
         (os.urandom(8192), "encrypted"),
         (b"SQLite format 3", "not a SQLite database"),

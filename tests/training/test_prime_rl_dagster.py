@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import dagster as dg
-import psutil
 import pytest
 
 from assets.data.stored import load_golds, load_questions
@@ -19,8 +18,8 @@ from resources.forms import InvalidValue
 from resources.trainer import ended
 from tests.support.lifecycle_tools import CORPUS
 from tests.support.prime_rl_place import FULL, Place
-from text2sql.common.guard import descendants
 from text2sql.common.json_files import write_rows
+from text2sql.common.processes import descendants
 from text2sql.training.backends import identity_settings, result_settings
 
 SHOWN: list = []
@@ -170,7 +169,7 @@ def test_surviving_processes_are_named():
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()
     assert "could not be ended: sleep (process " in said[0]
-    assert not psutil.pid_exists(parent.pid)
+    assert not descendants(parent.pid)
 
 
 class Unending:

@@ -36,10 +36,11 @@ _COMPACTED_CHARS = 300
 class Episode:
     """What happened in one rollout.
 
-    ``sql`` is the submitted query, None where none was; ``prompt_tokens`` and
-    ``completion_tokens`` are sums over the turns as the policy reported them; ``seconds`` is
-    wall clock. ``stop_reason`` infrastructure means the rollout is invalid; ``error`` says why,
-    and for context_exceeded what was too long.
+    ``sql`` is the submitted query without fences and the like, ``submitted`` the text as the model
+    wrote it; both are None without a submission. ``prompt_tokens`` and ``completion_tokens`` are
+    sums over the turns as the policy reported them; ``seconds`` is wall clock. ``stop_reason``
+    infrastructure means the rollout is invalid; ``error`` says why, and for context_exceeded what
+    was too long.
     """
 
     messages: list[Message]
@@ -52,6 +53,7 @@ class Episode:
     completion_tokens: int = 0
     seconds: float = 0.0
     error: str = ""
+    submitted: str | None = None
 
 
 async def run_episode(
@@ -133,8 +135,9 @@ class _Run:
         reply = await self._reply()
         if reply.truncated:
             return "truncated"
-        self.tools.submitted = _handed_in(reply) or None
-        return "submit" if self.tools.submitted else "no_action"
+        if text := _handed_in(reply):
+            self.tools.submit(text)
+        return "submit" if text else "no_action"
 
     async def _carry_out(self, reply: Reply) -> None:
         """Answer every call in order; not all are carried out (see ``Tools.call``)."""
@@ -172,7 +175,7 @@ class _Run:
         return Episode(
             messages=self.messages,
             tool_log=self.tools.log,
-            sql=self.tools.submitted,
+            sql=self.tools.sql,
             stop_reason=stop,
             write_attempts=self.tools.write_attempts,
             turns=self.turns,
@@ -180,6 +183,7 @@ class _Run:
             completion_tokens=self.completion_tokens,
             seconds=seconds,
             error=error,
+            submitted=self.tools.submitted,
         )
 
 

@@ -57,13 +57,15 @@ class ToolRecord:
 class Tools:
     """The tools of one rollout: they carry out its calls, in order, and keep its state.
 
-    ``submitted`` is the query handed in, or None; ``write_attempts`` counts the statements
-    in run_sql that would have changed something; ``log`` has every call.
+    ``submitted`` is the submission as the model wrote it and ``sql`` its query (``submit``), both
+    None until there is one; ``write_attempts`` counts the statements in run_sql that would have
+    changed something; ``log`` has every call.
     """
 
     def __init__(self, question: Question, sandbox: Sandbox, settings: AgentSettings) -> None:
         self.question = question
         self.submitted: str | None = None
+        self.sql: str | None = None
         self.write_attempts = 0
         self.log: list[ToolRecord] = []
         self._sandbox = sandbox
@@ -103,8 +105,12 @@ class Tools:
                 return await self._run_sql(values["sql"])
         except Mistake as mistake:
             return "error", f"error: {mistake}"
-        self.submitted = values["sql"]
+        self.submit(values["sql"])
         return "ok", "submitted"
+
+    def submit(self, text: str) -> None:
+        """Take a submission: nobody after this cleans it again."""
+        self.submitted, self.sql = text, clean_sql(text)
 
     def _within_budget(self, text: str) -> str:
         """Cut what a name of thousands of characters has made too long."""

@@ -69,7 +69,47 @@ def training_version_folder(root: Path, run: str, version: str) -> Path:
 # Evaluation
 
 
+def evaluations_folder(root: Path) -> Path:
+    """Return the folder with an evaluation on dev of each training run."""
+    return root / "evaluation"
+
+
+def evaluation_folder(root: Path, run: str) -> Path:
+    """Return the folder of a training run's evaluation on dev."""
+    return evaluations_folder(root) / run
+
+
+def held_out_folder(root: Path, name: str = "") -> Path:
+    """Return the folder of one evaluation on a held-out split, or of all of them."""
+    return root / "held_out" / name
+
+
+def held_out_log(root: Path) -> Path:
+    """Return the log of all evaluations on held-out splits, JSON Lines."""
+    return root / "held_out.jsonl"
+
+
 # Promotion
+
+
+def champion_file(root: Path) -> Path:
+    """Return the record of the current champion."""
+    return root / "champion.json"
+
+
+def champion_history(root: Path) -> Path:
+    """Return the record of all champions, JSON Lines, the latest last."""
+    return root / "champion_history.jsonl"
+
+
+def champion_lock(root: Path) -> Path:
+    """Return the file that is locked while the champion changes."""
+    return root / ".champion.lock"
+
+
+def back_test_file(root: Path, run: str) -> Path:
+    """Return the result of a training run's back-test."""
+    return evaluation_folder(root, run) / "back_test.json"
 
 
 # Reporting

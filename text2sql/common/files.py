@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and the digest of a file.
+"""Files: written whole or not at all, digested, and read as the text that people save.
 
 What is written lies beside its place, under a name of its own, until it is complete: a reader
 sees the old one or the new one, and a failure leaves the old one and nothing beside it. Only a
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +21,23 @@ from stat import S_IMODE, S_IRUSR, S_IWUSR
 from text2sql.errors import Text2SqlError
 
 _NAME_CHARS = 40
+SQLITE = b"SQLite format 3\0"
+ZIP = b"PK\x03\x04"
+GIT_LFS = b"version https://git-lfs"
+HEAD_BYTES = 200
+"""How much of a file's beginning ``kind_of`` needs."""
+
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    ZIP: "zip",
+    b"7z\xbc\xaf": "7z",
+    b"Rar!": "rar",
+}
+_WEB_PAGE = re.compile(rb"<(?:!doctype|html|head|\?xml|!--)", re.IGNORECASE)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def file_digest(file: Path | str) -> str:
@@ -125,3 +144,42 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def read_text(file: Path, what: str) -> str:
+    """Return a file's text with plain line ends, be it in UTF-8, UTF-16 or UTF-32.
+
+    ``what`` names the file's part in messages. A byte order mark decides, without one the zero
+    bytes at the beginning, which must be ASCII. Raises Text2SqlError for any other encoding,
+    for a compressed file, and for what else a download may leave.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise Text2SqlError(f"Cannot read {what} {file}: {error.strerror}.") from error
+    if kind := kind_of(data[:HEAD_BYTES]):
+        raise Text2SqlError(f"Cannot read {what} {file}: {kind}.")
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as error:
+        raise Text2SqlError(
+            f"Cannot read {what} {file}: it is not UTF-8 ({error}); save it in UTF-8."
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def kind_of(head: bytes) -> str:
+    """Say what a file is that begins with these bytes, and what to do; empty where it is unknown.
+
+    For a file that should be something else: "it is compressed (gzip); unpack it".
+    """
+    if form := next((form for start, form in _COMPRESSED.items() if head.startswith(start)), ""):
+        return f"it is compressed ({form}); unpack it"
+    if head.startswith(SQLITE[:-1]):
+        return "it is a SQLite database"
+    if head.startswith(GIT_LFS):
+        return "it is a Git LFS pointer; run git lfs pull"
+    # A download without a login, or past a quota, often leaves the page that says so.
+    if _WEB_PAGE.match(head.removeprefix(_BYTE_ORDER_MARK).lstrip()):
+        return "it is a web page instead of the file; download it again"
+    return ""

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 GUARD = Path(__file__).with_name("guard.py")
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -39,6 +41,40 @@ def end_of(text: str, characters: int) -> str:
 def without_colors(text: str) -> str:
     """Return a program's output without the escape sequences that colour it."""
     return _COLORS.sub("", text)
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Return the living processes below one, none where that one is gone."""
+    try:
+        return [one for one in psutil.Process(pid).children(recursive=True) if is_alive(one)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process still runs, under the same id: a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def described(process: psutil.Process) -> str:
+    """Return a process as people read it: ``python (process 42)``."""
+    try:
+        name = process.name()
+    except psutil.Error:
+        name = "unknown"
+    return f"{name} (process {process.pid})"
+
+
+def signal_descendants(number: int) -> list[psutil.Process]:
+    """Send a signal to everything below this process; return what was alive."""
+    alive = descendants(os.getpid())
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+    return alive
 
 
 class GuardedProcess:

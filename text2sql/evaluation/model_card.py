@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from text2sql.common.counting import counted
-from text2sql.evaluation.parts import EMPTY, FAILING, GOLD
-from text2sql.evaluation.score_table import markdown_table, score_rows
-from text2sql.evaluation.scores import SINGLE_TURN, TRAINED, Score, Scores
+from text2sql.evaluation.scores import (
+    SINGLE_TURN,
+    TRAINED,
+    Score,
+    Scores,
+    markdown_table,
+    score_rows,
+)
+from text2sql.evaluation.slices import EMPTY, FAILING, GOLD
 
 NAMED = {
     "dataset": "dataset fingerprint",

@@ -1,14 +1,20 @@
-"""What an evaluation says: scores with their intervals, comparisons, curves."""
+"""Scores with their intervals, comparisons and curves, and the tables that show them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import Any
 
 from text2sql.common.counting import counted
-from text2sql.evaluation.statistics import mcnemar
+from text2sql.common.render import aligned
+from text2sql.evaluation.slices import SLICES
+from text2sql.evaluation.statistics import mcnemar, p_text
 from text2sql.evaluation.vote_curve import Curve
+
+Row = dict[str, str]
+"""A table's row: column to text."""
 
 Outcomes = dict[str, float]
 """Question key to 1.0 (right), 0.0 (wrong), or a share in between (mean@k)."""
@@ -23,7 +29,7 @@ SINGLE_TURN = "single-turn"
 class Score:
     """One number: a policy's share of right answers in one setting on one part of a split.
 
-    ``part`` is one of ``parts.PARTS``, ``name`` says which one; ``low`` and ``high`` end
+    ``part`` is one of ``parts.SLICES``, ``name`` says which one; ``low`` and ``high`` end
     its 95 % interval; ``n`` counts questions. ``corrected`` is judged by the known issues'
     gold queries, without flagged questions; everything else is official.
     """
@@ -155,3 +161,56 @@ def compare(
     won = sum(new > old for old, new in pairs)
     lost = sum(new < old for old, new in pairs)
     return Comparison(setting, part, name, won, lost, len(pairs), mcnemar(won, lost))
+
+
+def score_rows(scores: Scores, parts: Sequence[str] = SLICES) -> list[Row]:
+    """Return a row for each part of the split, setting and the two policies side by side.
+
+    ``corrected`` stands below ``all``, the official accuracy, where there are known issues.
+
+    Each share is percent with its 95 % interval and n; gained and lost count the questions
+    that the trained policy answers and the base does not, and the reverse.
+    """
+    rows = []
+    compared = {(c.setting, c.part, c.name): c for c in scores.comparisons}
+    shown = [s for s in scores.scores if s.policy == BASE and s.part in parts and s.n]
+    names = list(dict.fromkeys((score.part, score.name) for score in shown))
+    names.sort(key=lambda name: SLICES.index(name[0]))
+    for base in sorted(shown, key=lambda score: names.index((score.part, score.name))):
+        trained = scores.find(TRAINED, base.setting, base.part, base.name)
+        row = {
+            "questions": (base.name or "all").replace("_", " "),
+            "setting": base.setting,
+            "base": str(base),
+            "trained": str(trained) if trained else "",
+        }
+        rows.append(row | _gained_and_lost(compared.get((base.setting, base.part, base.name))))
+    return rows
+
+
+def _gained_and_lost(comparison: Comparison | None) -> Row:
+    if comparison is None:
+        return {"gained": "", "lost": "", "p": ""}
+    gained, lost = str(comparison.won), str(comparison.lost)
+    return {"gained": gained, "lost": lost, "p": p_text(comparison.p)}
+
+
+def text_table(rows: Sequence[Row]) -> str:
+    """Return rows as aligned columns."""
+    if not rows:
+        return ""
+    return "\n".join(aligned([list(rows[0]), *(list(row.values()) for row in rows)]))
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """Return rows as a Markdown table."""
+    if not rows:
+        return ""
+    cells = ([_cell(value) for value in row.values()] for row in rows)
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Escape what Markdown would read as the end of a cell or as HTML."""
+    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")

@@ -8,8 +8,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from text2sql.common.files import settle
 from text2sql.common.locking import take_lock
@@ -25,11 +26,12 @@ INFRASTRUCTURE = "infrastructure"
 class Rollout:
     """One rollout, judged.
 
-    ``verdict`` is the judge's, empty where there was no gold to judge by; ``status``,
-    ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is None where
-    the rollout says nothing: no gold, or a failure of the infrastructure. ``write_attempts``
-    counts writes in run_sql and in the submission. ``seconds`` is wall clock; the token counts
-    are sums over the turns.
+    ``sql`` is the submitted query as it was run, ``submitted`` the text as the model wrote it;
+    both are None without a submission. ``verdict`` is the judge's, empty without gold to judge by;
+    ``status``, ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is
+    None where the rollout says nothing: no gold, or a failure of the infrastructure.
+    ``write_attempts`` counts writes in run_sql and in the submission. ``seconds`` is wall clock;
+    the token counts are sums over the turns.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Rollout:
     stop_reason: str
     error: str = ""
     run_id: str = ""
+    submitted: str | None = None
 
     @property
     def valid(self) -> bool:
@@ -82,6 +85,43 @@ def drawn_as(
 ) -> tuple[str, str, str]:
     """Return a hashable name for what rollouts have in common that may be compared."""
     return policy_revision, prompt_revision, sys.intern(json.dumps(sampling, sort_keys=True))
+
+
+class Store(Protocol):
+    """Where rollouts are kept while they are drawn; ``path`` is None in memory."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if there is one."""
+
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts as they were added."""
+
+    def append(self, rollout: Rollout) -> None:
+        """Keep one more rollout."""
+
+    def close(self) -> None:
+        """Let others append."""
+
+
+class MemoryStore:
+    """Rollouts of one call that are not kept on disk."""
+
+    path = None
+
+    def __init__(self) -> None:
+        self._rollouts: list[Rollout] = []
+
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts as they were added, always whole."""
+        return iter(tuple(self._rollouts))
+
+    def append(self, rollout: Rollout) -> None:
+        """Keep one more rollout."""
+        self._rollouts.append(rollout)
+
+    def close(self) -> None:
+        """Do nothing: there is nobody else."""
 
 
 class RolloutStore:
@@ -113,10 +153,6 @@ class RolloutStore:
         One that was asked again comes again, and the later one holds.
         """
         return self._lines(transcripts)
-
-    def done(self) -> set[tuple[str, int]]:
-        """Return the (question key, sample) of every valid rollout."""
-        return {(rollout.key, rollout.sample) for rollout in self.read(False) if rollout.valid}
 
     def append(self, rollout: Rollout) -> None:
         """Write one rollout and wait until it is on the disk.
@@ -158,6 +194,10 @@ class RolloutStore:
                     yield _parse(line, f"{self.path}, line {number}", transcripts)
 
 
+_NUMBERS = attrgetter(
+    *("sample", "row_count", "write_attempts", "turns", "prompt_tokens", "completion_tokens"),
+    "seconds",
+)
 _SHARED = ("policy", "policy_revision", "prompt_revision", "mode", "run_id")
 
 
@@ -167,9 +207,11 @@ def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
         if not transcripts:
             row |= {"messages": [], "calls": []}
             row |= {name: sys.intern(row[name]) for name in _SHARED if name in row}
-        return Rollout(**row)
+        rollout = Rollout(**row)
+        sum(_NUMBERS(rollout), rollout.reward or 0.0)  # else a text among them surfaces far away
+        return rollout
     except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"{place} is no rollout ({error}); move the file away.") from error
+        raise Text2SqlError(f"{place} is not a rollout ({error}); move the file away.") from error
 
 
 def _write(file: int, data: bytes) -> None:

@@ -14,7 +14,7 @@ from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult, Verdict
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 
 class Kind(StrEnum):
@@ -161,7 +161,7 @@ class Tally:
 def usable(question: Question, golds: Mapping[str, GoldResult]) -> bool:
     """Say whether a question has a gold result that did not fail and has rows."""
     gold = golds.get(question.key)
-    return gold is not None and gold.usable and not gold.empty
+    return gold is not None and gold.usable
 
 
 def rate(

@@ -25,7 +25,7 @@ from text2sql.judge.verdicts import GoldResult, Verdict
 from text2sql.policy.base import PolicyInfo, Sampling
 from text2sql.policy.served.server import ServerPolicy
 from text2sql.questions import Question
-from text2sql.rollouts.judged import judge_episode, origin_of
+from text2sql.rollouts.draw import judge_episode, origin_of
 from text2sql.sandbox import Sandbox, check_database
 from text2sql.training.prompts import read_prompts
 
@@ -110,6 +110,7 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
 _KEPT = (
     "key",
     "sql",
+    "submitted",
     "status",
     "verdict",
     "digest",

@@ -12,7 +12,7 @@ import click
 
 from text2sql.cli.options.dagster_program import go_on_as
 from text2sql.cli.options.groups import NamingGroup
-from text2sql.cli.options.numbers import NumberIn, WholeNumber, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.cli.options.reporting_tables import require_questions, with_store, with_url
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
@@ -64,7 +64,7 @@ def command() -> None:
 @click.option("--day", type=_DAY, help="Only this day's.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
 @click.option(
-    "--most", type=WholeNumberIn(min=1), default=50, show_default=True, help="So many at most."
+    "--most", type=IntegerRange(min=1), default=50, show_default=True, help="So many at most."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_store
@@ -126,7 +126,7 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
 
 
 @command.command()
-@click.argument("number", metavar="ID", type=WholeNumber())
+@click.argument("number", metavar="ID", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
 def show(store: ReportingStore, number: int, as_json: bool) -> None:
@@ -140,11 +140,11 @@ def show(store: ReportingStore, number: int, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("number", metavar="ID", type=WholeNumber())
+@click.argument("number", metavar="ID", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--timeout",
-    type=NumberIn(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds one query may take.",

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from text2sql.agent.ask import Answer, Follower, Outcome, answer, require_usable
 from text2sql.agent.settings import AgentSettings
 from text2sql.cli.options.chosen_policy import (
     model_option,
@@ -16,18 +15,20 @@ from text2sql.cli.options.chosen_policy import (
     policy_option,
     wrong_usage,
 )
-from text2sql.cli.options.numbers import WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange
 from text2sql.cli.options.quoted import quoted
 from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
 from text2sql.cli.output.live import Steps, Trace, steps_wanted
 from text2sql.errors import InfrastructureError
-from text2sql.evaluation.promotion.choice import Choice, choose
+from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import Policy
 from text2sql.questions import Question
+from text2sql.rollouts.ask import AskResult, AskStatus, ask, require_usable
+from text2sql.rollouts.draw import Follower
 from text2sql.sandbox import Sandbox
 
 UNREACHABLE = 5
-_EXIT = {Outcome.ANSWERED: 0, Outcome.NO_CONSENSUS: 3, Outcome.NO_ANSWER: 4}
+_EXIT = {AskStatus.ANSWERED: 0, AskStatus.NO_CONSENSUS: 3, AskStatus.NO_ANSWER: 4}
 _SHOWN_ROWS = 1000
 _WRITTEN_ROWS = 100_000
 
@@ -40,7 +41,7 @@ _WRITTEN_ROWS = 100_000
 @model_option
 @click.option(
     "--votes",
-    type=WholeNumberIn(1, 64),
+    type=IntegerRange(1, 64),
     default=1,
     show_default=True,
     help="Rollouts that vote; one is greedy.",
@@ -95,11 +96,11 @@ def command(
         _print_csv(found)
     else:
         click.echo(as_text(found, opening))
-    if all(episode.stop_reason == "no_action" for episode in found.episodes) and spec:
+    if all(one.stop_reason == "no_action" for one in found.rollouts) and spec:
         click.echo(
             f"note: text2sql doctor --policy {spec} tells if tool calls get through", err=True
         )
-    click.get_current_context().exit(_EXIT[found.outcome])
+    click.get_current_context().exit(_EXIT[found.status])
 
 
 def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy, AgentSettings]:
@@ -116,16 +117,16 @@ def _ask(
     settings: AgentSettings,
     votes: int,
     keep_rows: int,
-    follower: Follower,
-) -> Answer:
-    async def ask() -> Answer:
+    follower: Follower | None,
+) -> AskResult:
+    async def answered() -> AskResult:
         try:
-            return await answer(asked, policy, sandbox, settings, votes, keep_rows, follower)
+            return await ask(asked, policy, sandbox, settings, votes, keep_rows, follower)
         finally:
             await policy.close()
 
     try:
-        found = asyncio.run(ask())
+        found = asyncio.run(answered())
     except InfrastructureError as error:
         raise _unreachable(error) from error
     if isinstance(follower, Trace):
@@ -133,13 +134,13 @@ def _ask(
     return found
 
 
-def _follower(votes: int, trace: bool) -> Follower:
+def _follower(votes: int, trace: bool) -> Follower | None:
     if trace:
         return Trace(votes)
-    return Steps(votes) if steps_wanted() else lambda number, message: None
+    return Steps(votes) if steps_wanted() else None
 
 
-def _print_csv(found: Answer) -> None:
+def _print_csv(found: AskResult) -> None:
     click.echo(as_csv(found), nl=False, color=True)  # else click drops escape sequences
     result = found.result
     if result is None:

@@ -12,14 +12,12 @@ from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.question_fields import given_fields, question_fields, require_running
 from text2sql.cli.options.reporting_tables import with_new_store, with_store
 from text2sql.common.counting import counted
-from text2sql.common.files import write_whole
+from text2sql.common.files import SQLITE, write_whole
 from text2sql.errors import Text2SqlError
 
 if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
 
-_SQLITE = b"SQLite format 3\0"
-"""How every database file begins."""
 _FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
 
 
@@ -208,6 +206,6 @@ def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
     database = check_database(find_database(name, folders)).resolve()
     store.refuse_database(database)
     with database.open("rb") as file:
-        if file.read(len(_SQLITE)) != _SQLITE:
-            raise Text2SqlError(f"{database} is no SQLite database, or an encrypted one")
+        if file.read(len(SQLITE)) != SQLITE:
+            raise Text2SqlError(f"{database} is not a SQLite database, or is encrypted")
     return str(database)

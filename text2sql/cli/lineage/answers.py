@@ -9,7 +9,7 @@ from text2sql.cli.lineage.chain import Link
 from text2sql.cli.lineage.runs import commit_of, run_links
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import run_of
-from text2sql.evaluation.promotion.history import history
+from text2sql.evaluation.promotion.changes import history
 from text2sql.reporting.answering.fingerprint import database_fingerprint
 from text2sql.reporting.model.answer import StoredAnswer
 

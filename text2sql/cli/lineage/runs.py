@@ -14,7 +14,7 @@ from text2sql.common.provenance import file_version
 from text2sql.evaluation.compare import EVALUATIONS
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.policy.places import is_served
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 _HASHED_BYTES = 2_000_000_000
 _STEP = re.compile(r"(?:checkpoint-|step_)(\d+)")

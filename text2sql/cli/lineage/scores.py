@@ -14,8 +14,8 @@ from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import file_version, read_record
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.compare import EVALUATIONS, HELD_OUT
-from text2sql.evaluation.parts import ALL
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
+from text2sql.evaluation.slices import ALL
 
 NOTE = "lineage.json"
 """What an evaluation was made by, with a version of each file beside it; dev_scores writes it."""

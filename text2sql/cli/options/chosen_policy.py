@@ -10,7 +10,7 @@ from text2sql.agent.settings import AgentSettings, trained_settings
 from text2sql.cli.output.live import steps_wanted
 from text2sql.common.render import neutral
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.choice import POCKET_USE, Choice
+from text2sql.evaluation.promotion.champion import POCKET_USE, Choice
 from text2sql.policy.base import Policy
 from text2sql.policy.open import open_policy, policy_directory
 

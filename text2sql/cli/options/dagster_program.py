@@ -20,7 +20,7 @@ def go_on_as(module: str, request: dict[str, Any], what: str) -> NoReturn:
     ``what`` says in the plural what it starts. Raises Text2SqlError where the Dagster project
     or what it needs is not here.
     """
-    if not (CHECKOUT / "pipelines" / "program.py").is_file():
+    if not (CHECKOUT / "pipelines" / "programs" / "program.py").is_file():
         raise Text2SqlError(
             f"{what} are started in a checkout of the project: this is the library alone."
         )

@@ -19,7 +19,7 @@ def record_champion(root: Path) -> str:
     installed, or has no instance here.
     """
     instance = (root / "dagster_home").is_dir() or os.environ.get("DAGSTER_HOME")
-    program = CHECKOUT / "pipelines" / "champion.py"
+    program = CHECKOUT / "pipelines" / "programs" / "champion.py"
     if not (instance and program.is_file() and importlib.util.find_spec("dagster")):
         return ""
     command = [sys.executable, "-m", "pipelines.programs.champion"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from text2sql.cli.options.numbers import Number, WholeNumber
 from text2sql.errors import Text2SqlError
 
 
@@ -16,10 +15,8 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command an option for each field of a question; None where it is not given."""
     options = [
         click.option("--evidence", help="What the question leaves unsaid."),
-        click.option("--votes", type=WholeNumber(), help="Candidates that are asked for (8)."),
-        click.option(
-            "--minimum-share", type=Number(), help="Less agreement publishes nothing (0.5)."
-        ),
+        click.option("--votes", type=int, help="Candidates that are asked for (8)."),
+        click.option("--minimum-share", type=float, help="Less agreement publishes nothing (0.5)."),
         click.option("--timezone", help="Where the day begins, such as Europe/Berlin (UTC)."),
         click.option(
             "--group",
@@ -31,8 +28,8 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
             "--verified-sql", help="SQL that answers are compared with; '' takes it away."
         ),
         click.option("--columns", help="Expect exactly these columns: a,b,c; '' expects none."),
-        click.option("--least-rows", type=WholeNumber(), help="Expect at least so many rows."),
-        click.option("--most-rows", type=WholeNumber(), help="Expect at most so many rows."),
+        click.option("--least-rows", type=int, help="Expect at least so many rows."),
+        click.option("--most-rows", type=int, help="Expect at most so many rows."),
         click.option("--not-empty/--may-be-empty", default=None, help="Expect a value not NULL."),
     ]
     for option in reversed(options):
@@ -43,11 +40,11 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
 def require_running(sql: str | None, database: str) -> None:
     """Refuse verified SQL that does not run as a reading query."""
     from text2sql.judge.verdicts import execute_submission
-    from text2sql.sandbox import Limits, Sandbox, Status
+    from text2sql.sandbox import Limits, Sandbox, Status, clean_sql
 
     if sql:
         with Sandbox(workers=1) as sandbox:
-            result = execute_submission(sql, Path(database), sandbox, Limits())
+            result = execute_submission(clean_sql(sql), Path(database), sandbox, Limits())
         if result.status is not Status.OK:
             reason = (result.error or result.status).rstrip(".")
             raise Text2SqlError(

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from text2sql.agent.ask import Answer
 from text2sql.common.render import neutral
 from text2sql.policy.base import Message
+from text2sql.rollouts.ask import AskResult
 
 _LEAST_WIDTH = 40
 
@@ -91,10 +91,11 @@ class Trace:
             self._prompts.add(text)
             click.echo(text, err=True)
 
-    def end(self, found: Answer) -> None:
+    def end(self, found: AskResult) -> None:
         """Say how each rollout ended."""
-        for number, episode in enumerate(found.episodes):
-            end = f"[{self._rollout(number)}end] {episode.stop_reason} {episode.error}"
+        for number, rollout in enumerate(found.rollouts):
+            error = rollout.error if rollout.sql is None else ""
+            end = f"[{self._rollout(number)}end] {rollout.stop_reason} {error}"
             click.echo(end.rstrip(), err=True)
 
     def _rollout(self, number: int) -> str:

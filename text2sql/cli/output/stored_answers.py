@@ -10,7 +10,7 @@ from typing import Any
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.counting import counted
 from text2sql.common.render import neutral
-from text2sql.common.values import plain_value
+from text2sql.common.values import json_value
 from text2sql.reporting.answering.replay import Replay
 from text2sql.reporting.delivery.entries import Entry
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
@@ -92,7 +92,7 @@ def _changes(rows: Any) -> dict[str, Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: plain_value(value) for name, value in row.items()}
+    return {name: json_value(value) for name, value in row.items()}
 
 
 def as_text(entry: Entry) -> str:

@@ -11,14 +11,14 @@ from text2sql.common.counting import counted
 from text2sql.common.progress import Progress
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
 from text2sql.errors import InfrastructureError
-from text2sql.judge.voting import Vote, vote
+from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
-from text2sql.rollouts.draw import sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan, vote_of
 from text2sql.rollouts.store import Rollout, RolloutStore
-from text2sql.sandbox import Sandbox, clean_sql
+from text2sql.sandbox import Sandbox
 
-_TRIES = 3
+_RETRIES = 2
 
 
 @dataclass(frozen=True)
@@ -74,31 +74,26 @@ async def predict(
 ) -> list[Predicted]:
     """Ask every question, and return the answers in order; gold is not looked at.
 
-    What the store has is not asked again, and what the infrastructure spoilt is, twice at once.
-    Raises InfrastructureError where there are still spoilt rollouts then: a vote or an accuracy
-    without them would be another one. The valid ones stay in the store.
+    Only what the store lacks is asked. Raises InfrastructureError if rollouts are still lost after
+    the retries: a vote or an accuracy without them would be another one. The valid ones stay in
+    the store.
     """
-    for _ in range(_TRIES):
-        rollouts = await sample_rollouts(
-            questions,
-            None,
-            policy,
-            sandbox,
-            drawing.settings,
-            drawing.sampling,
-            drawing.votes,
-            store,
-            concurrency,
-            on_progress,
-            transcripts=False,
-        )
-        spoilt = [rollout for rollout in rollouts if not rollout.valid]
-        if not spoilt:
-            return _predicted(questions, rollouts, drawing.votes)
-    asked = counted(len(rollouts), "rollout was", "rollouts were")
+    plan = RolloutPlan(
+        policy,
+        sandbox,
+        drawing.settings,
+        drawing.sampling,
+        drawing.votes,
+        concurrency=concurrency,
+        retries=_RETRIES,
+    )
+    rollouts = await plan.rollouts(questions, store, on_progress=on_progress, transcripts=False)
+    lost = [rollout for rollout in rollouts if not rollout.valid]
+    if not lost:
+        return _predicted(questions, rollouts, drawing.votes)
     raise InfrastructureError(
-        f"{len(spoilt)} of {asked} spoilt {_TRIES} times, one of "
-        f"{spoilt[0].key} by: {spoilt[0].error}; the others are kept in {store.path}. Run it "
+        f"{len(lost)} of {counted(len(rollouts), 'rollout')} failed {1 + _RETRIES} times, one of "
+        f"{lost[0].key} with: {lost[0].error}; the others are kept in {store.path}. Run it "
         "again: only what is missing is asked."
     )
 
@@ -114,6 +109,6 @@ def _predicted(
 
 def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:
     if len(group) == 1:
-        return Predicted(question, clean_sql(group[0].sql), group)
-    chosen = vote([rollout.submission for rollout in group])
-    return Predicted(question, clean_sql(chosen.sql), group, chosen)
+        return Predicted(question, group[0].sql or "", group)
+    chosen = vote_of(group)
+    return Predicted(question, chosen.sql, group, chosen)

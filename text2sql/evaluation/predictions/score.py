@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from text2sql.evaluation.known_issues import Correction
-from text2sql.evaluation.parts import gold_part
+from text2sql.evaluation.slices import gold_slice
 from text2sql.evaluation.statistics import wilson
+from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, execute_known
 from text2sql.judge.verdicts import (
     NOTHING_SUBMITTED,
     GoldResult,
-    Rule,
     Verdict,
     gold_result,
     verdict_of,
@@ -75,7 +75,7 @@ class PredictionScores:
         """Return the questions apart whose gold returns no row or fails, where there are any."""
         empty = {gold.key for gold in self.golds if gold.empty}
         failing = {gold.key for gold in self.golds if gold.failing}
-        parts = self._by(lambda question: gold_part(question.key, empty, failing))
+        parts = self._by(lambda question: gold_slice(question.key, empty, failing))
         return {"by_gold": parts} if empty or failing else {}
 
     def _by(self, part: Callable[[Question], str]) -> dict[str, Any]:
@@ -149,7 +149,9 @@ def score_many(
         (q.database, text) for row in texts for q, text in zip(questions, row, strict=True) if text
     ]
     results = execute_known([*golds, *submitted], sandbox, limits, known)
-    judged = [gold_result(q.key, result) for q, result in zip(questions, results, strict=False)]
+    judged = [
+        gold_result(q.key, q.sql, result) for q, result in zip(questions, results, strict=False)
+    ]
     answers = iter(results[len(golds) :])
     scores = []
     for row in texts:

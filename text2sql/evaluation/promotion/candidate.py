@@ -1,4 +1,4 @@
-"""A training run as a candidate for champion: what it is, what it scored, whom it is up against."""
+"""A training run as a candidate for champion: its policy, its scores, and its rival."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ SETTING = "greedy"
 class Candidate:
     """A training run's policy with its evaluation.
 
-    ``outcomes`` say of each dev question whether the greedy reply was right; ``dataset`` and
-    ``prompt_revision`` name what was asked, and how.
+    ``outcomes`` has for each dev question whether the greedy reply was right.
     """
 
     training_run: str
@@ -65,9 +64,8 @@ class Candidate:
 def read_candidate(root: Path, run: str) -> Candidate:
     """Read a training run's policy and evaluation below an artifact root.
 
-    Raises Text2SqlError where it was not trained or not evaluated, where a file cannot be read,
-    where the evaluation is of other weights than those that the run has now, and where it is of
-    a split that is held out.
+    Raises Text2SqlError where it was not trained or not evaluated, a file cannot be read, the
+    weights have changed since the evaluation, or the split is held out.
     """
     folder = run_folder(root, run)
     training = _read(training_record_file(root, run), "grpo_policy")
@@ -92,7 +90,7 @@ def read_candidate(root: Path, run: str) -> Candidate:
 
 @dataclass(frozen=True)
 class Rival:
-    """The champion as a candidate is compared with it: on what it was evaluated, with what."""
+    """The champion as a candidate is compared with it, with its answers to the dev questions."""
 
     training_run: str
     policy: str
@@ -122,11 +120,11 @@ class Rival:
 
 
 def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> Rival | None:
-    """Return the champion as the candidate's rival, None where there is no champion.
+    """Return the champion as the candidate's rival, None without a champion.
 
-    It is taken as it was promoted. Where that was on another dataset or with other prompts, or
-    nobody evaluated it, what counts is what it answered when the candidate was evaluated, as the
-    base or beside it; else a newer evaluation of its training run. Its weights must be the same.
+    Its evaluation at its promotion counts. If that used another dataset or other prompts, or the
+    champion was adopted, its answers from the candidate's own evaluation count instead (as the
+    base, or asked beside it), or else a newer evaluation of its training run with equal weights.
     """
     if not champion:
         return None
@@ -156,7 +154,7 @@ def _asked_beside(root: Path, promoted: Rival, candidate: Candidate) -> Rival | 
         prompts, outcomes = str(found["prompt_revision"]), dict(found[SETTING])
     except (KeyError, TypeError, ValueError) as error:
         raise Text2SqlError(
-            f"{file} makes no sense ({error}): materialize dev_scores for it again."
+            f"{file} is invalid ({error}): materialize dev_scores for it again."
         ) from error
     return replace(promoted, dataset=candidate.dataset, prompt_revision=prompts, outcomes=outcomes)
 
@@ -166,7 +164,7 @@ def _evaluated_again(root: Path, promoted: Rival, candidate: Candidate) -> Rival
     try:
         now = read_candidate(root, promoted.training_run)
     except Text2SqlError:
-        return None  # the run's files are gone or spoilt: what was promoted stays what is known
+        return None  # gone or damaged: the evaluation at the promotion is all that is known
     if now.revision != promoted.revision:
         return None
     return replace(

@@ -1,24 +1,32 @@
-"""The champion of a local project: the trained policy that its promotion gate let through last."""
+"""The champion: the policy that answers until its promotion gate lets another one through.
+
+``champion.json`` below the artifact root holds its record. Where a command names no policy, the
+champion answers, and the pocket policy where there is no champion.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.artifacts import artifact_root, champion_file, champion_history
 from text2sql.common.json_files import parse_object
 from text2sql.errors import Text2SqlError
+from text2sql.policy.open import POCKET, policy_directory
 from text2sql.policy.places import is_there
+from text2sql.policy.weights import directory_revision
 
-CHAMPION = "champion.json"
-HISTORY = "champion_history.jsonl"
 ADOPTED_RUN = "base"
-"""The training run of a champion that was not trained here: no run can be called so."""
+"""The training run of a champion that was not trained here; no real run can have this name."""
+POCKET_USE = "it knows template English on small databases; a stand-in, not for real questions"
 
 _REQUIRED = ("policy", "revision", "training_run")
 _TEXTS = ("base_revision", "dataset", "prompt_revision", "greedy", "promoted_at", "reason")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -38,11 +46,11 @@ class Champion:
 
 
 @dataclass(frozen=True)
-class Seat:
-    """Who was champion when it was looked at: the record, empty for nobody, and its version.
+class Incumbent:
+    """The champion's record at one moment, empty without a champion, and the version of its file.
 
-    The version changes with every byte of the record's file; it tells whether somebody else was
-    promoted meanwhile.
+    The version changes with every byte of the file, so it shows whether another process changed
+    the champion in the meantime.
     """
 
     record: dict[str, Any]
@@ -50,63 +58,56 @@ class Seat:
 
 
 def champion_record(root: Path) -> dict[str, Any]:
-    """Read the champion's record below an artifact root; empty where there is no champion yet.
-
-    Raises Text2SqlError as ``read_seat`` does.
-    """
-    return read_seat(root).record
+    """Read the champion's record; empty without a champion. Raises as ``read_incumbent``."""
+    return read_incumbent(root).record
 
 
-def read_seat(root: Path, lost: bool = False) -> Seat:
+def read_incumbent(root: Path, allow_lost: bool = False) -> Incumbent:
     """Read who is champion below an artifact root.
 
-    Raises Text2SqlError where the record cannot be read, lacks a field, or is gone though there
-    have been champions; ``lost`` takes that last case for nobody.
+    Raises Text2SqlError where the record cannot be read or lacks a field. A record that is gone
+    although the history has champions is an error too, unless ``allow_lost``.
     """
-    file = root / CHAMPION
+    file, history = champion_file(root), champion_history(root)
     try:
         content = file.read_bytes()
     except FileNotFoundError:
-        if not lost and (root / HISTORY).is_file():
+        if not allow_lost and history.is_file():
             raise Text2SqlError(
-                f"{file} is gone, though there have been champions ({HISTORY}): bring the last one "
-                "back with text2sql champion rollback --reason WHY."
+                f"{file} is gone, although {history.name} lists champions: restore the last one "
+                "with text2sql champion rollback --reason WHY."
             ) from None
-        return Seat({}, "")
+        return Incumbent({}, "")
     except OSError as error:
         raise Text2SqlError(f"{file} cannot be read: {error.strerror}.") from error
-    return Seat(parse_record(content, str(file)), hashlib.sha256(content).hexdigest())
+    return Incumbent(parse_record(content, str(file)), hashlib.sha256(content).hexdigest())
 
 
 def parse_record(content: bytes, place: str) -> dict[str, Any]:
-    """Return a champion's record; raise Text2SqlError, naming ``place``, where it is not one."""
-    record = parse_object(content, place, "Mend it; nothing is overwritten meanwhile.")
-    if wrong := _wrong_fields(record):
+    """Return a champion's record; raise Text2SqlError, naming ``place``, for anything else."""
+    record = parse_object(content, place, "Fix the file; it will not be overwritten.")
+    if invalid := _invalid_fields(record):
         raise Text2SqlError(
-            f"{place} lacks {', '.join(wrong)}, or has something else there than belongs there; "
-            "mend it, or say who answers with --policy. Nothing is overwritten meanwhile."
+            f"{place} lacks {', '.join(invalid)}, or the value is invalid. Fix the file, or choose "
+            "a policy with --policy; the file will not be overwritten."
         )
     return record
 
 
-def _wrong_fields(record: dict[str, Any]) -> list[str]:
-    """Name the fields of a record that make no sense."""
-    wrong = [name for name in _REQUIRED if not _is_text(record.get(name))]
-    wrong += [name for name in _TEXTS if not isinstance(record.get(name, ""), str)]
+def _invalid_fields(record: dict[str, Any]) -> list[str]:
+    invalid = [name for name in _REQUIRED if not _is_text(record.get(name))]
+    invalid += [name for name in _TEXTS if not isinstance(record.get(name, ""), str)]
     if not isinstance(record.get("number", 1), int):
-        wrong.append("number")
+        invalid.append("number")
     outcomes = record.get("outcomes", {})
-    if not isinstance(outcomes, dict) or not all(map(_is_number, outcomes.values())):
-        wrong.append("outcomes")
-    return wrong
+    numbers = isinstance(outcomes, dict) and all(
+        isinstance(value, int | float) for value in outcomes.values()
+    )
+    return invalid if numbers else [*invalid, "outcomes"]
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
 
 
 def named(record: Mapping[str, Any]) -> str:
@@ -116,7 +117,7 @@ def named(record: Mapping[str, Any]) -> str:
 
 
 def run_of(record: Mapping[str, Any]) -> str:
-    """Return the training run that a champion is of; empty for one that was adopted."""
+    """Return the training run that a champion comes from; empty for one that was adopted."""
     run = str(record.get("training_run", ""))
     return "" if run == ADOPTED_RUN else run
 
@@ -124,7 +125,7 @@ def run_of(record: Mapping[str, Any]) -> str:
 def find_champion(root: Path) -> Champion | None:
     """Return the champion below an artifact root, None where there is none yet.
 
-    Raises Text2SqlError where its record cannot be used or its weights are gone.
+    Raises Text2SqlError where its record is invalid or its weights are gone.
     """
     record = champion_record(root)
     if not record:
@@ -132,13 +133,54 @@ def find_champion(root: Path) -> Champion | None:
     names = ("policy", "revision", "training_run", "base_revision", "greedy")
     if lacking := [name for name in names if not _is_text(record.get(name))]:
         raise Text2SqlError(
-            f"{root / CHAMPION} lacks {', '.join(lacking)}; promote a champion again, or say "
-            "who answers with --policy."
+            f"{champion_file(root)} lacks {', '.join(lacking)}; promote a champion again, or "
+            "choose a policy with --policy."
         )
     champion = Champion(*(record[name] for name in names))
     if not is_there(champion.policy):
         raise Text2SqlError(
-            f"The champion's weights are not at {champion.policy}, where {root / CHAMPION} says; "
-            "go back with text2sql champion rollback, or say who answers with --policy."
+            f"The champion's weights are not at {champion.policy}, where {champion_file(root)} "
+            "expects them; go back with text2sql champion rollback, or choose a policy with "
+            "--policy."
         )
     return champion
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The policy that a command asks: its specification, what to call it, and what it is good for.
+
+    ``revision`` is the one it must have; empty where any will do.
+    """
+
+    spec: str
+    title: str = ""
+    use: str = ""
+    revision: str = ""
+
+
+def choose(spec: str | None) -> Choice:
+    """Return the policy that the user named, else the project's champion, else the pocket policy.
+
+    Raises Text2SqlError where the champion cannot be used: nothing falls back to another policy.
+    """
+    if spec is not None and spec != POCKET:
+        return Choice(spec)
+    root = artifact_root()
+    champion = find_champion(root) if spec is None else None
+    _log.debug("champion of %s: %s", root, champion.policy if champion else "none")
+    if champion is None:
+        return Choice(POCKET, "the pocket policy", POCKET_USE)
+    name = named(asdict(champion)).removeprefix("the ")
+    title = f"the champion of {root}, {name}"
+    return Choice(champion.policy, title, _use(champion), champion.revision)
+
+
+def _use(champion: Champion) -> str:
+    use = f"greedy accuracy on its dev questions, in percent: {champion.greedy}"
+    if champion.training_run == ADOPTED_RUN:
+        use = "it has not been evaluated here"
+    pocket = policy_directory(POCKET)
+    if pocket is not None and directory_revision(pocket) == champion.base_revision:
+        use += f"; trained from the pocket policy: {POCKET_USE}"
+    return use

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -21,27 +21,40 @@ ACCURACY, WRITES, COMPLETE, BACK_TEST = (
 """The gate's checks, named as in Dagster."""
 
 
+def _rule(default: Any, description: str, **bounds: float) -> Any:
+    return field(default=default, metadata={"description": description, **bounds})
+
+
 @dataclass(frozen=True)
 class GateRules:
-    """What a candidate must keep to, and what makes it champion.
+    """What a candidate must satisfy, and what makes it champion.
 
-    ``significance``: a difference to the base or the champion with a smaller p-value is real;
-    ``write_rate``: the share of rollouts that may try to write; ``missing``: the share of
-    questions that may lack a valid result; ``infrastructure``: the share of rollouts that may
-    have been spoilt. ``promote``: whether a candidate has to be ``better`` than the champion
-    beyond noise to replace it, or only ``not_worse``.
+    The one definition of these settings: Dagster's resource ``gate`` and the options of ``text2sql
+    champion promote`` take name, default, description and bounds (pydantic's names) from here.
     """
 
-    significance: float = 0.05
-    write_rate: float = 0.01
-    missing: float = 0.01
-    infrastructure: float = 0.05
-    promote: Literal["better", "not_worse"] = "better"
+    significance: float = _rule(
+        0.05,
+        "A difference to the base or the champion with a smaller p-value (McNemar, exact) is "
+        "beyond noise.",
+        gt=0,
+        lt=1,
+    )
+    write_rate: float = _rule(0.01, "Share of rollouts that may attempt a write.", ge=0, le=1)
+    missing: float = _rule(0.01, "Share of dev questions that may lack a valid result.", ge=0, le=1)
+    infrastructure: float = _rule(
+        0.05, "Share of rollouts that failures of servers and workers may invalidate.", ge=0, le=1
+    )
+    promote: Literal["better", "not_worse"] = _rule(
+        "better",
+        "'better': a candidate replaces the champion only if it is better beyond noise; "
+        "'not_worse': if it passes the gate.",
+    )
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check of the gate says; ``passed`` is None where it was not held."""
+    """What one check of the gate found; ``passed`` is None where it was not run."""
 
     check: str
     passed: bool | None
@@ -65,16 +78,12 @@ class Standing:
     @property
     def better(self) -> bool:
         """Whether the candidate is better beyond noise."""
-        return self._real and self.pairs.won > self.pairs.lost
+        return self.pairs.p < self.significance and self.pairs.won > self.pairs.lost
 
     @property
     def worse(self) -> bool:
         """Whether the candidate is worse beyond noise."""
-        return self._real and self.pairs.lost > self.pairs.won
-
-    @property
-    def _real(self) -> bool:
-        return self.pairs.p < self.significance
+        return self.pairs.p < self.significance and self.pairs.lost > self.pairs.won
 
     def __str__(self) -> str:
         """Return the verdict and its figures, without a full stop."""
@@ -86,8 +95,8 @@ class Standing:
         )
 
 
-def hold_checks(candidate: Candidate, rival: Rival | None, rules: GateRules) -> list[Finding]:
-    """Hold the gate's checks except for the back-test, which asks both policies."""
+def run_checks(candidate: Candidate, rival: Rival | None, rules: GateRules) -> list[Finding]:
+    """Run the gate's checks except for the back-test, which has to ask both policies."""
     return [
         _accuracy(candidate, rival, rules),
         _writes(candidate, rules),
@@ -97,7 +106,7 @@ def hold_checks(candidate: Candidate, rival: Rival | None, rules: GateRules) -> 
 
 def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Finding:
     base = against_base(candidate, rules)
-    sentences, passed = ([_sentence(base)], not base.worse) if base else ([], True)
+    sentences, passed = ([f"{_capital(str(base))}."], not base.worse) if base else ([], True)
     if rival is None:
         sentences.append("There is no champion yet.")
     elif rival.revision == candidate.revision:
@@ -107,32 +116,32 @@ def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Fi
         sentences.append(_not_comparable(candidate.training_run, rival, different))
     else:
         standing = against(candidate, rival, rules)
-        sentences.append(_sentence(standing))
+        sentences.append(f"{_capital(str(standing))}.")
         passed = passed and not standing.worse
         if standing.pairs.n < (1 - rules.missing) * candidate.scores.questions:
             passed = False
             sentences.append(
                 f"Only {standing.pairs.n:,} of {counted(candidate.scores.questions, 'question')} "
-                "got a result of both."
+                "have a result of both."
             )
     return Finding(ACCURACY, passed, " ".join(sentences))
 
 
 def _not_comparable(run: str, rival: Rival, different: str) -> str:
-    """Say why there is no comparison with the champion, and what can be done."""
+    """Say why a comparison with the champion is impossible, and what to do."""
     known = f"evaluated on {different}" if rival.dataset else "not asked these questions"
     return (
         f"It cannot be compared with {rival.name}, which was {known}. Materialize dev_rollouts "
-        f"and dev_scores for {run} again, which asks that champion, too. Where the run's log says "
-        "that it cannot be asked (it is gone, or was made for other agent settings and so gets "
-        f"other prompts each time), only a person can decide: promote {run} whatever the gate "
-        f"says, with text2sql champion promote {run} --reason WHY, or in the UI with "
+        f"and dev_scores for {run} again, which also asks that champion. If the run's log says "
+        "that the champion cannot be asked (it is gone, or was made for other agent settings and "
+        f"so gets other prompts each time), only a person can decide: promote {run} whatever the "
+        f"gate says, with text2sql champion promote {run} --reason WHY, or in the UI with "
         "champion_policy and the action promote_by_hand."
     )
 
 
 def against_base(candidate: Candidate, rules: GateRules) -> Standing | None:
-    """Return how the candidate stands to the policy that it was trained from."""
+    """Compare a candidate with the policy that it was trained from."""
     scores = candidate.scores
     mine, its = scores.find(TRAINED, SETTING), scores.find(BASE, SETTING)
     for pairs in scores.comparisons:
@@ -142,7 +151,7 @@ def against_base(candidate: Candidate, rules: GateRules) -> Standing | None:
 
 
 def against(candidate: Candidate, rival: Rival, rules: GateRules) -> Standing:
-    """Return how the candidate stands to the champion, on the questions that both answered."""
+    """Compare a candidate with the champion on the questions that both answered."""
     old, new = rival.outcomes, candidate.outcomes
     both = [key for key in new if key in old]
     mine, its = (sum(one[key] for key in both) / max(1, len(both)) for one in (new, old))
@@ -152,32 +161,28 @@ def against(candidate: Candidate, rival: Rival, rules: GateRules) -> Standing:
 
 def _writes(candidate: Candidate, rules: GateRules) -> Finding:
     rate = candidate.scores.write_rate.get(TRAINED, 0.0)
-    words = f"It tries to write in {rate:.1%} of its rollouts; {rules.write_rate:.1%} are allowed."
+    words = f"{rate:.1%} of its rollouts attempted a write (limit {rules.write_rate:.1%})."
     return Finding(WRITES, rate <= rules.write_rate, words)
 
 
 def _complete(candidate: Candidate, rules: GateRules) -> Finding:
     scores = candidate.scores
-    missing, spoilt = scores.missing.get(TRAINED, 0), scores.infrastructure.get(TRAINED, 0.0)
+    missing, invalid = scores.missing.get(TRAINED, 0), scores.infrastructure.get(TRAINED, 0.0)
     words = (
         f"Results are missing for {missing:,} of {counted(scores.questions, 'question')} "
-        f"({rules.missing:.1%} are allowed), and the infrastructure spoilt {spoilt:.1%} of the "
-        f"rollouts ({rules.infrastructure:.1%} are allowed)."
+        f"(limit {rules.missing:.1%}), and infrastructure failures invalidated {invalid:.1%} of "
+        f"the rollouts (limit {rules.infrastructure:.1%})."
     )
-    passed = missing <= rules.missing * scores.questions and spoilt <= rules.infrastructure
+    passed = missing <= rules.missing * scores.questions and invalid <= rules.infrastructure
     return Finding(COMPLETE, passed and scores.questions > 0, words)
-
-
-def _sentence(standing: Standing) -> str:
-    return f"{_capital(str(standing))}."
 
 
 def _capital(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}"
 
 
-class Outcome(StrEnum):
-    """What becomes of a candidate."""
+class Ruling(StrEnum):
+    """What happens to a candidate."""
 
     PROMOTED = "promoted"
     KEPT = "champion kept"
@@ -186,51 +191,50 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a candidate, and why, in a sentence or two."""
+    """What happens to a candidate, and why, in a sentence or two."""
 
-    outcome: Outcome
+    ruling: Ruling
     sentence: str
 
 
 def decide(
     candidate: Candidate, rival: Rival | None, findings: Sequence[Finding], rules: GateRules
 ) -> Decision:
-    """Decide on a candidate whose checks were held; a check that was not held refuses it."""
+    """Decide on a candidate; a check that failed or was not run refuses it."""
     run = candidate.training_run
     if bad := [finding.sentence for finding in findings if not finding.passed]:
-        return Decision(
-            Outcome.REFUSED, f"The training run {run} cannot take over. {' '.join(bad)}"
-        )
+        return Decision(Ruling.REFUSED, f"The training run {run} cannot take over. {' '.join(bad)}")
     if rival is None:
         base = against_base(candidate, rules)
         words = f" It is {base}." if base else ""
-        return Decision(Outcome.PROMOTED, f"{run} is the first champion.{words}")
+        return Decision(Ruling.PROMOTED, f"{run} is the first champion.{words}")
     stays = f"{_capital(rival.name)} stays"
     if rival.revision == candidate.revision:
-        return Decision(Outcome.KEPT, f"{stays}: {run} has the same weights.")
+        return Decision(Ruling.KEPT, f"{stays}: {run} has the same weights.")
     standing = against(candidate, rival, rules)
     if standing.better:
-        return Decision(Outcome.PROMOTED, f"{run} is {standing}.")
+        return Decision(Ruling.PROMOTED, f"{run} is {standing}.")
     if rules.promote == "not_worse":
-        return Decision(Outcome.PROMOTED, f"{run} takes over, as not_worse asks: it is {standing}.")
-    return Decision(Outcome.KEPT, f"{stays}: {run} is {standing}.")
+        why = f"{run} is promoted (promote: not_worse): it is {standing}."
+        return Decision(Ruling.PROMOTED, why)
+    return Decision(Ruling.KEPT, f"{stays}: {run} is {standing}.")
 
 
-def by_hand(findings: Sequence[Finding]) -> str:
-    """Say which checks speak against a promotion by hand."""
+def objections(findings: Sequence[Finding]) -> str:
+    """Say which checks a promotion by hand overrides, and which were not run."""
     failed = [finding.check for finding in findings if finding.passed is False]
-    not_held = [finding.check for finding in findings if finding.passed is None]
-    words = f"in spite of {', '.join(failed)}" if failed else "no check that was held failed"
-    return f"{words}; not held: {', '.join(not_held)}" if not_held else words
+    not_run = [finding.check for finding in findings if finding.passed is None]
+    words = f"in spite of {', '.join(failed)}" if failed else "no check failed"
+    return f"{words}; not run: {', '.join(not_run)}" if not_run else words
 
 
-def remembered_back_test(
+def recorded_back_test(
     record: Mapping[str, Any], champion: Mapping[str, Any], candidate: Candidate
 ) -> Finding:
     """Return what ``back_test.json`` says of this candidate against this champion."""
     if not champion:
-        return Finding(BACK_TEST, True, "There is no champion yet that it could be worse than.")
+        return Finding(BACK_TEST, True, "No champion to compare with yet.")
     revisions = (record.get("champion_revision"), record.get("candidate_revision"))
     if revisions != (champion["revision"], candidate.revision):
-        return Finding(BACK_TEST, None, "The back-test was not held against this champion.")
+        return Finding(BACK_TEST, None, "The back-test was not run against this champion.")
     return Finding(BACK_TEST, bool(record["passed"]), str(record["sentence"]))

@@ -142,7 +142,7 @@ def _measure(
 
 def _made(question: Question, gold: GoldResult, keys: Keys) -> NearMisses | str:
     """Return a question's near-misses, or why it has none."""
-    if not gold.usable:
+    if not gold.ran:
         return f"the gold query did not run ({gold.status})"
     try:
         return near_misses(question.sql, keys)

@@ -13,7 +13,8 @@ from pathlib import Path
 from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError
-from text2sql.judge.voting import Vote, vote
+from text2sql.judge.equality import same
+from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
 from text2sql.reporting.answering.candidates import candidate_of, why_none
@@ -21,12 +22,12 @@ from text2sql.reporting.answering.fingerprint import database_fingerprint
 from text2sql.reporting.model.answer import Answer, AnswerStatus, Verified
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.model.values import result_table
-from text2sql.rollouts.draw import Rollout, RolloutStore, sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan, vote_of
+from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
 
 KEEP_ROWS = 10_000
 """Rows of one answer that are stored; all are counted."""
-_ROUNDS = 2  # how often candidates that the infrastructure spoilt are drawn
 _log = logging.getLogger(__name__)
 
 
@@ -77,8 +78,10 @@ class Attempt:
         check(database)
         fingerprint = await asyncio.to_thread(database_fingerprint, database)
         self.answer = replace(self.answer, database_fingerprint=fingerprint)
-        rollouts = await self._draw(database, attempt)
-        ballot = vote([rollout.submission for rollout in rollouts])
+        plan = self._plan()
+        transcript = RolloutStore(self.answerer.transcripts / self._transcript_name(attempt))
+        rollouts = await plan.rollouts([self._asked(database)], transcript)
+        ballot = vote_of(rollouts)
         candidates = tuple(candidate_of(rollout, ballot) for rollout in rollouts)
         self.answer = replace(
             self.answer,
@@ -94,29 +97,24 @@ class Attempt:
         await self._compare_with_verified(database, ballot)
         if ballot.share < self.question.minimum_share:
             return self._without_result(AnswerStatus.LOW_AGREEMENT, "")
-        return await self._publish(database, ballot)
+        return await self._publish(plan, database, ballot)
 
-    async def _draw(self, database: Path, attempt: int) -> list[Rollout]:
-        """Draw the candidates; those that the infrastructure spoilt are drawn once more."""
-        a, q = self.answerer, self.question
-        asked = Question(f"report/{q.id}", database.stem, database, q.question, q.evidence)
-        transcript = RolloutStore(a.transcripts / self._transcript_name(attempt))
-        for _ in range(_ROUNDS):
-            rollouts = await sample_rollouts(
-                [asked],
-                None,
-                a.policy,
-                a.sandbox,
-                a.settings,
-                a.sampling,
-                q.votes,
-                transcript,
-                concurrency=q.votes,
-                run_id=a.dagster_run_id,
-            )
-            if all(rollout.valid for rollout in rollouts):
-                break
-        return rollouts
+    def _plan(self) -> RolloutPlan:
+        a, votes = self.answerer, self.question.votes
+        return RolloutPlan(
+            a.policy,
+            a.sandbox,
+            a.settings,
+            a.sampling,
+            samples=votes,
+            concurrency=votes,
+            retries=1,
+            run_id=a.dagster_run_id,
+        )
+
+    def _asked(self, database: Path) -> Question:
+        q = self.question
+        return Question(f"report/{q.id}", database.stem, database, q.question, q.evidence)
 
     def _transcript_name(self, attempt: int) -> str:
         """Name a file by all that a resumed attempt must have in common with the first try."""
@@ -125,12 +123,8 @@ class Attempt:
         version = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:12]
         return f"{q.id}-{self.answer.scheduled_at:%Y%m%dT%H%MZ}-{attempt}-{version}.jsonl"
 
-    async def _publish(self, database: Path, ballot: Vote) -> Answer:
-        limits = Limits(
-            seconds=self.answerer.settings.query_seconds, keep_rows=self.answerer.keep_rows
-        )
-        sql = clean_sql(ballot.sql)
-        result = await self.answerer.sandbox.aexecute(database, sql, limits)
+    async def _publish(self, plan: RolloutPlan, database: Path, ballot: Vote) -> Answer:
+        result = await plan.run_winner(ballot, database, self.answerer.keep_rows)
         if problem := _problem(result, ballot):
             return self.failed(f"the query that was agreed on failed: {problem}")
         table = result_table(result.columns, result.rows, result.row_count)
@@ -142,7 +136,7 @@ class Attempt:
         return replace(
             self.answer,
             status=AnswerStatus.ANSWERED,
-            sql=sql,
+            sql=ballot.sql,
             table=table,
             digest=result.multiset_digest,
         )
@@ -154,7 +148,7 @@ class Attempt:
         sql = clean_sql(self.question.verified_sql)
         limits = Limits(seconds=self.answerer.settings.query_seconds)
         result = await self.answerer.sandbox.aexecute(database, sql, limits)
-        verified = Verified.MATCH if result.digest == ballot.digest else Verified.DIFFERS
+        verified = Verified.MATCH if same(result, ballot.digest) else Verified.DIFFERS
         if result.status is not Status.OK:
             _log.warning("the verified SQL of question %s: %s", self.question.id, result.error)
             verified = Verified.ERROR
@@ -171,4 +165,4 @@ class Attempt:
 def _problem(result: QueryResult, ballot: Vote) -> str:
     if result.status is not Status.OK:
         return result.error or result.status.value
-    return "" if result.digest == ballot.digest else "it returned something else when run again"
+    return "" if same(result, ballot.digest) else "it returned something else when run again"

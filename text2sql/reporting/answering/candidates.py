@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from text2sql.judge.equality import same
 from text2sql.judge.voting import Vote
 from text2sql.reporting.model.answer import AnswerCandidate
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Status
 
 
@@ -20,7 +21,7 @@ def candidate_of(rollout: Rollout, ballot: Vote) -> AnswerCandidate:
         digest=rollout.digest,
         row_count=rollout.row_count,
         voted=voted,
-        chosen=voted and rollout.digest == ballot.digest,
+        chosen=voted and same(rollout.digest, ballot.digest),
         turns=rollout.turns,
         prompt_tokens=rollout.prompt_tokens,
         completion_tokens=rollout.completion_tokens,

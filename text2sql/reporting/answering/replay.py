@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.errors import InfrastructureError
+from text2sql.judge.equality import same
 from text2sql.judge.voting import Submission, Vote, vote
 from text2sql.reporting.answering.fingerprint import database_fingerprint
 from text2sql.reporting.model.answer import AnswerCandidate, AnswerStatus, StoredAnswer, Verified
@@ -112,7 +113,7 @@ def _compare_with_verified(
         raise InfrastructureError(result.error)
     if result.status is not Status.OK:
         return Verified.ERROR
-    return Verified.MATCH if result.digest == agreed[0] else Verified.DIFFERS
+    return Verified.MATCH if same(result, agreed[0]) else Verified.DIFFERS
 
 
 def _run(
@@ -130,7 +131,7 @@ def _run(
 
 def _count_changed(candidates: Sequence[AnswerCandidate], ran: Sequence[Submission | None]) -> int:
     pairs = zip(candidates, ran, strict=True)
-    return sum(now is not None and now.digest != then.digest for then, now in pairs)
+    return sum(now is not None and not same(now.digest, then.digest) for then, now in pairs)
 
 
 def _published(
@@ -150,7 +151,7 @@ def _published(
     now = [decode_row(row, marks) for row, marks in zip(table.rows, table.marks, strict=True)]
     complete = answer.row_count == kept and len(now) == result.row_count
     return (
-        result.multiset_digest != answer.digest,
+        not same(result, answer.digest, "multiset"),
         compare_rows(store.rows(answer), now if complete else now[:kept]),
         complete,
         "",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from text2sql.common.counting import counted
-from text2sql.common.render import neutral, render_cell
+from text2sql.common.render import aligned, neutral, render_cell
 from text2sql.reporting.delivery.entries import Entry, by_trust, summary
 from text2sql.reporting.model.answer import Change
 
@@ -62,11 +62,7 @@ def _table(entry: Entry) -> list[str]:
     columns = entry.answer.columns[:_MOST_COLUMNS]
     lines = [[_cell(column.label) for column in columns]]
     lines += [[_cell(row[c.name]) for c in columns] for row in entry.rows[:SHOWN_ROWS]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    text = aligned(lines, " | ")
     total = entry.answer.row_count or 0
     if total > SHOWN_ROWS or len(entry.answer.columns) > _MOST_COLUMNS:
         wide = counted(len(entry.answer.columns), "column")

@@ -10,11 +10,12 @@ lone surrogate was replaced), ``cut`` (only the beginning of a text is kept) and
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from text2sql.common.values import finite
 
 Scalar = str | int | float | None
 Row = dict[str, Scalar]
@@ -87,8 +88,8 @@ def encode_cell(value: Any) -> tuple[Scalar, str]:
     if isinstance(value, bytes):
         mark = "cut_blob" if len(value) > CELL_CHARS else "blob"
         return base64.b64encode(value[:CELL_CHARS]).decode("ascii"), mark
-    if isinstance(value, float) and not math.isfinite(value):
-        return _float_name(value), "float"
+    if (named := finite(value)) is not value:
+        return named, "float"
     if isinstance(value, int) and abs(value) > _EXACT_IN_JSON:
         return str(value), "integer"
     if isinstance(value, str):
@@ -101,12 +102,6 @@ def _encode_text(value: str) -> tuple[str, str]:
     if len(value) > CELL_CHARS:
         return kept, "cut"
     return kept, "" if kept == value else "text"
-
-
-def _float_name(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 def decode_cell(value: Scalar, mark: str) -> Any:

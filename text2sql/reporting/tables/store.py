@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from text2sql.errors import Text2SqlError
+from text2sql.judge.equality import same
 from text2sql.reporting.model.answer import (
     Answer,
     AnswerCandidate,
@@ -151,7 +152,7 @@ class ReportingStore(Database):
         before = self.previous(answer)
         if before is None or answer.status != AnswerStatus.ANSWERED:
             return None
-        if same := answer.digest == before.digest:
+        if alike := same(answer.digest, before.digest, "multiset"):
             rows = RowChanges(unchanged=answer.rows_kept or 0)
         else:
             rows = compare_rows(self.rows(before), self.rows(answer))
@@ -159,7 +160,7 @@ class ReportingStore(Database):
             previous_at=before.scheduled_at,
             rows=rows,
             sql_changed=answer.sql != before.sql,
-            result_changed=not same,
+            result_changed=not alike,
             data_changed=answer.database_fingerprint != before.database_fingerprint,
             complete=all(one.row_count == one.rows_kept for one in (answer, before)),
             renamed=[c.label for c in answer.columns] != [c.label for c in before.columns],

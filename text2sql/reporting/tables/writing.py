@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from text2sql.errors import Text2SqlError
+from text2sql.judge.equality import same
 from text2sql.reporting.model.answer import Answer, AnswerCandidate, AnswerStatus, Change
 from text2sql.reporting.model.values import Column
 from text2sql.reporting.tables import schema as tables
@@ -166,7 +167,7 @@ def _mark_changes(connection: Connection, answer: Answer) -> None:
 def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
     if old is None:
         return Change.FIRST
-    if old.digest == new.digest:
+    if same(old.digest, new.digest, "multiset"):
         return Change.SAME if old.sql == new.sql else Change.SQL_CHANGED
     return Change.DATA_CHANGED if old.sql == new.sql else Change.BOTH
 

@@ -18,7 +18,7 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.common.json_files import read_if_there
 from text2sql.common.stopping import Stopped, signals_held, stop_on_signals
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import RECORD
+from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.child import check_usage, report_to_dagster
 from text2sql.training.prime_rl import processes
 from text2sql.training.prime_rl.assemble import assemble
@@ -53,7 +53,7 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
     arguments = start_arguments(files.run_dir, settings.steps, plan.fresh)
     if arguments is not None:
         _train(plan, settings, files, arguments)
-    elif read_if_there(plan.policy / RECORD).get("step") == settings.steps:
+    elif read_if_there(plan.policy / ADAPTER_RECORD).get("step") == settings.steps:
         raise Text2SqlError(
             f"{files.run_dir} is already trained to step {settings.steps}: set more steps, or "
             "start afresh."

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
-from text2sql.common.guard import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
+from text2sql.common.guard import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, reap
+from text2sql.common.processes import descendants, described, signal_descendants
 from text2sql.training.prime_rl.checkout import rl_environment
 
 GRACE_SECONDS = 110.0
 """Between SIGTERM and SIGKILL: prime-rl ends its servers one after the other."""
 
 _KILL_SECONDS = 5.0
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.05
 
 
 def adopt_orphans() -> None:
@@ -57,43 +55,14 @@ def end_all(grace: float) -> list[str]:
     SIGTERM first, SIGKILL after ``grace`` seconds. Survivors hang in the kernel, as a process does
     when its GPU or disk does not respond.
     """
-    alive = _signal(signal.SIGTERM)
+    alive = signal_descendants(signal.SIGTERM)
     deadline = time.monotonic() + grace
     while alive and time.monotonic() < deadline:
-        psutil.wait_procs(alive, timeout=_POLL_SECONDS)
-        alive = _descendants()  # a program that ends may have started others
+        time.sleep(_POLL_SECONDS)
+        reap()
+        alive = descendants(os.getpid())
     deadline = time.monotonic() + _KILL_SECONDS
-    while (alive := _signal(signal.SIGKILL)) and time.monotonic() < deadline:
-        psutil.wait_procs(alive, timeout=_POLL_SECONDS)
-    return describe(_descendants())
-
-
-def describe(processes: Iterable[psutil.Process]) -> list[str]:
-    """Return each process as a person reads it: its name and its id."""
-    found = []
-    for process in sorted(processes, key=lambda process: process.pid):
-        name = "unknown"
-        with suppress(psutil.Error):
-            name = process.name()
-        found.append(f"{name} (process {process.pid})")
-    return found
-
-
-def _descendants() -> list[psutil.Process]:
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            if process.status() == psutil.STATUS_ZOMBIE:
-                process.wait(0)  # an adopted orphan: nobody else collects it
-            else:
-                found.append(process)
-    return found
-
-
-def _signal(number: int) -> list[psutil.Process]:
-    """Send a signal to every process below this one; return those that got it."""
-    alive = _descendants()
-    for process in alive:
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
-    return alive
+    while signal_descendants(signal.SIGKILL) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        reap()
+    return [described(process) for process in descendants(os.getpid())]

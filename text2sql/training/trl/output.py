@@ -12,7 +12,7 @@ import text2sql
 from text2sql.common.files import file_digest, whole_folder
 from text2sql.common.json_files import read_object, write_json
 from text2sql.errors import Text2SqlError
-from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
+from text2sql.policy.weights import TOKENIZER_FILES, directory_revision
 from text2sql.training.trl.config import GrpoRun
 
 _COMPLETE = "COMPLETE"

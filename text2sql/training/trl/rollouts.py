@@ -20,8 +20,8 @@ from text2sql.judge.verdicts import GoldResult
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
 from text2sql.policy.local.policy import ModelPolicy
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
-from text2sql.rollouts.judged import judge_episode, origin_of
+from text2sql.rollouts.draw import judge_episode, origin_of
+from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Sandbox
 
 _SAMPLING = Sampling(temperature=1.0)
@@ -54,10 +54,10 @@ class Recorder:
         prompt = [*self.prompt, *self.completion, *read]
         if not self.prompt:
             self.prompt, read = prompt, []
-        request = await self.policy.write(prompt, sampling, self.stream)
-        self.completion += read + request.reply
-        self.written += [0] * len(read) + [1] * len(request.reply)
-        return self.policy.reply(request, tools)
+        turn = await self.policy.write(prompt, sampling, self.stream)
+        self.completion += read + turn.reply
+        self.written += [0] * len(read) + [1] * len(turn.reply)
+        return self.policy.reply(turn, tools)
 
     async def close(self) -> None:
         """Do nothing: other rollouts use the model."""

@@ -1,4 +1,4 @@
-"""Quotes of the wrong kind: what SQLite takes for text without a word, and is meant as a column."""
+"""Warnings of wrong quotes: SQLite silently takes a name for text that was meant as a column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHECKING_SECONDS = 0.2
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "TOTAL")
 
 
-def doubts_about(statement: str, database: Database) -> list[str]:
+def quoting_warnings(statement: str, database: Database) -> list[str]:
     """Return a sentence for each name in quotes that SQLite took for text, and may be a column.
 
     In double quotes it is one that SQLite knows no column of; in single quotes one that it does
@@ -24,7 +24,7 @@ def doubts_about(statement: str, database: Database) -> list[str]:
     """
     until = monotonic() + _CHECKING_SECONDS
     found: dict[str, str] = {}
-    for token in _suspects(list(tokens_of(statement))):
+    for token in _suspicious_tokens(list(tokens_of(statement))):
         if monotonic() > until:
             break
         quote = token.text[0]
@@ -41,7 +41,7 @@ def doubts_about(statement: str, database: Database) -> list[str]:
     return list(found.values())
 
 
-def _suspects(tokens: Sequence[Token]) -> Iterator[Token]:
+def _suspicious_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
     double = [token for token in tokens if token.kind == "quoted" and token.text[0] == '"']
     yield from double[:_CHECKED_NAMES]
     single = [token for at, token in enumerate(tokens) if _is_odd_text(tokens, at)]

@@ -1,9 +1,10 @@
-"""Tool calls written as text: Qwen's XML form, read leniently but never guessed at.
+"""Read tool calls and thoughts out of the text that a model wrote, leniently but never by guessing.
 
-Servers with the wrong parser leave calls in the content, and models drop tags. The rules:
-a call needs a ``function`` tag whose name is a known tool, or any name inside a ``tool_call``
-tag; a parameter ends at the closing tag that is followed by structure, so SQL may contain the
-markers; a call that is cut off keeps its raw text as arguments, which no tool accepts.
+Servers with the wrong parser leave calls in the content, and models drop tags. The rules for
+Qwen's XML form: a call needs a ``function`` tag whose name is a known tool, or any name inside a
+``tool_call`` tag; a parameter ends at the closing tag that is followed by structure, so SQL may
+contain the markers; a call that is cut off keeps its raw text as arguments, which no tool accepts.
+The Hermes form, calls as JSON, is what Qwen's models before 3.5 write.
 """
 
 from __future__ import annotations
@@ -13,10 +14,22 @@ import re
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from text2sql.policy.base import ToolCall
-from text2sql.policy.calls.hermes import Named, only_calls, read_json_calls
-from text2sql.policy.calls.thinking import split_thinking, thinking_until
+
+# The end of a thought is never inside a string; its beginning stands first on a line.
+_THOUGHT_END = re.compile(r"</think(?:ing)?>(?!['\"%])")
+_THOUGHT_START = re.compile(r"^[ \t]*<think(?:ing)?>", re.MULTILINE)
+
+Named = tuple[str, str]
+"""The name of a tool, and its arguments as JSON text."""
+
+_DECODER = json.JSONDecoder(strict=False)
+_NEXT_OBJECT = re.compile(r"[\s,;]*(?=\{)")
+_SURPLUS = re.compile(r"[\s}]*(?=</tool_call>)")
+_FENCED = re.compile(r"```\w*\s*([\[{].*[\]}])\s*```", re.DOTALL)
+_HAS_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
 
 # A name may be quoted, stand in an attribute, or lack the ">" behind it.
 _NAME = r"""(?:\s*=|\s+name\s*=)\s*["']?([^>\s<"'=]+)["']?(?:\s*>|(?=\s*<|[ \t]*\r?\n))"""
@@ -61,7 +74,7 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
         kept.append(rest[position : start.start() if found else end])
         calls += found.calls if found else []
         position = end
-    if not calls and (calls := only_calls(rest, tool_names)):
+    if not calls and (calls := _only_calls(rest, tool_names)):
         position = len(rest)
     if not calls:
         return [], text
@@ -77,7 +90,7 @@ def new_call_id() -> str:
 def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Found | None:
     name = start[2]
     if name is None:
-        found, stop = read_json_calls(text, start.end())
+        found, stop = _json_calls(text, start.end())
         return _Found(found, _behind(text, stop)) if found else None
     if not start["tag"] and (name not in tool_names or not _is_begun(text[start.end() :])):
         return None
@@ -154,3 +167,105 @@ def _value(text: str) -> str:
     text = _LAST.sub("", text)
     text = text.removeprefix("\r").removeprefix("\n")
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def _json_calls(text: str, start: int) -> tuple[list[Named], int]:
+    """Read ``{"name": ..., "arguments": {...}}`` at ``start``, several in a row, or a list.
+
+    Returns the calls and where they end. Without a call the list is empty.
+    """
+    found: list[Named] = []
+    at: int | None = start
+    while at is not None and (value := _decoded(text, at)):
+        calls = [_named(entry) for entry in _as_list(value[0])]
+        if not calls or None in calls:
+            break
+        found += [call for call in calls if call]
+        start = value[1]
+        following = _NEXT_OBJECT.match(text, start)
+        at = following.end() if following else None
+    surplus = _SURPLUS.match(text, start) if found else None
+    return found, surplus.end() if surplus else start
+
+
+def _only_calls(text: str, tool_names: Collection[str]) -> list[Named]:
+    """Return the calls where a text is nothing but their JSON, perhaps in a fence; else none."""
+    fenced = _FENCED.fullmatch(text.strip())
+    body = fenced[1] if fenced else text.strip()
+    if not body.startswith(("{", "[")) or not _HAS_ARGUMENTS.search(body):
+        return []
+    calls, end = _json_calls(body, 0)
+    whole = end == len(body) and all(name in tool_names for name, _ in calls)
+    return calls if whole else []
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int] | None:
+    """Decode one value, also in doubled braces, or without its last one before the closing tag."""
+    doubled = text.startswith("{{", start)
+    try:
+        value, end = _DECODER.raw_decode(text, start + doubled)
+        return value, end + (doubled and text.startswith("}", end))
+    except (ValueError, RecursionError):
+        end = text.find("</tool_call>", start)
+        value = _loaded(f"{text[start:end]}}}") if end > start else None
+        return None if value is None else (value, end)
+
+
+def _loaded(text: str) -> Any:
+    """Read JSON, line breaks within a text too; None for none."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _named(entry: Any) -> Named | None:
+    """Return a call's name and arguments; Llama's templates call these ``parameters``."""
+    if isinstance(entry, dict) and isinstance(entry.get("function"), dict):
+        entry = entry["function"]
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return None
+    arguments = entry.get("arguments") or entry.get("parameters") or {}
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return entry["name"], arguments
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """Return the thinking with which a text begins, its tags included, and the rest.
+
+    The opening tag may be missing, since chat templates write it; without the closing one all
+    is thinking.
+    """
+    if end := _THOUGHT_END.search(text):
+        return text[: end.end()], text[end.end() :]
+    return (text, "") if _THOUGHT_START.match(text.lstrip()) else ("", text)
+
+
+def thinking_until(text: str, start: int, end: int) -> int:
+    """Return where the thinking ends that is begun within ``start`` and ``end``; 0 where none is.
+
+    What is begun and ended within is none.
+    """
+    begun = [match.start() for match in _THOUGHT_START.finditer(text[start:end])]
+    if not begun or _THOUGHT_END.search(text[start:end], begun[-1]):
+        return 0
+    closing = _THOUGHT_END.search(text, end)
+    return closing.end() if closing else len(text)
+
+
+def spoken(text: str) -> str:
+    """Return a text without its thoughts, nor what stands before a closing tag alone."""
+    said: list[str] = []
+    rest = split_thinking(text)[1]
+    while beginning := _THOUGHT_START.search(rest):
+        said.append(rest[: beginning.start()])
+        end = _THOUGHT_END.search(rest, beginning.end())
+        rest = rest[end.end() :] if end else ""
+    left = "".join([*said, rest])
+    ends = [match.end() for match in _THOUGHT_END.finditer(left)]
+    return left[ends[-1] :] if ends else left

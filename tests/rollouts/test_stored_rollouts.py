@@ -1,13 +1,13 @@
-"""Rollouts packed for scoring: nothing is lost but transcripts, and a great many are small."""
+"""Stored rollouts as scoring reads them: complete but for transcripts, and small."""
 
+import json
 import tracemalloc
 from dataclasses import replace
 
 import pytest
 
 from text2sql.errors import Text2SqlError
-from text2sql.rollouts.located import Place, read_located
-from text2sql.rollouts.packed import RolloutTable, by_question
+from text2sql.rollouts.located import Place, by_question, read_located, whole_rows
 from text2sql.rollouts.store import Rollout, RolloutStore
 
 
@@ -41,28 +41,38 @@ def rollout(number: int, sample: int, **fields) -> Rollout:
     return Rollout(**(values | fields))
 
 
-def test_everything_but_transcripts_comes_back():
+def stored(path, *rollouts):
+    """Write rollouts to a store; returns its path."""
+    store = RolloutStore(path)
+    for one in rollouts:
+        store.append(one)
+    store.close()
+    return path
+
+
+def test_everything_but_transcripts_comes_back(tmp_path):
     made = [rollout(number, sample) for number in range(3) for sample in range(4)]
-    made.append(rollout(9, 0, sql=None, status="error", digest="", error="no such table: é"))
+    made.append(rollout(9, 0, sql=None, status="error", digest="", error="no such table: \ud800"))
+    file = stored(tmp_path / "r.jsonl", *made)
     bare = [replace(one, messages=[], calls=[]) for one in made]
-    table = RolloutTable(made)
-    assert list(table) == bare and len(table) == 13
-    assert (table[-1], list(table[2:4])) == (bare[-1], bare[2:4])
-    assert list(table.where(lambda one: one.sample == 0).select([2, 0])) == [bare[8], bare[0]]
-    assert list(RolloutTable(made, sql=False)) == [replace(one, sql=None) for one in bare]
+    assert read_located([file], {one.key for one in made}, 4).rollouts == bare
+    places = [Place(file, line) for line in (2, 5)]
+    found = dict(whole_rows(places))
+    assert [found[place] for place in places] == [made[1].to_dict(), made[4].to_dict()]
 
 
-def test_a_field_of_another_type_is_refused():
-    with pytest.raises(Text2SqlError, match=r"dev/0, sample 5 is malformed .* draw it again"):
-        RolloutTable([rollout(0, 5, turns="three")])
+@pytest.mark.parametrize("field", ["turns", "row_count", "seconds", "reward"])
+def test_a_field_of_another_type_is_refused(tmp_path, field):
+    file = stored(tmp_path / "r.jsonl", rollout(0, 0), rollout(0, 0, **{field: "three"}))
+    with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 2 is not a rollout .* move the file"):
+        RolloutStore(file).read()
 
 
 def test_questions_have_their_valid_rollouts_by_sample():
     made = [rollout(1, 2), rollout(0, 0), rollout(1, 0), rollout(1, 1, verdict="infrastructure")]
     made.append(rollout(2, 0, stop_reason="infrastructure"))
-    for rollouts in (made, RolloutTable(made)):
-        found = [(key, [one.sample for one in group]) for key, group in by_question(rollouts)]
-        assert found == [("dev/1", [0, 2]), ("dev/0", [0]), ("dev/2", [])]
+    found = [(key, [one.sample for one in group]) for key, group in by_question(made)]
+    assert found == [("dev/1", [0, 2]), ("dev/0", [0]), ("dev/2", [])]
 
 
 def test_the_last_line_and_the_first_valid_file_hold(tmp_path):
@@ -72,10 +82,7 @@ def test_the_last_line_and_the_first_valid_file_hold(tmp_path):
         "b": [rollout(1, 0, turns=3), rollout(0, 0, turns=4), rollout(0, 7), rollout(5, 0)],
     }
     for name, rollouts in files.items():
-        store = RolloutStore(tmp_path / f"{name}.jsonl")
-        for one in rollouts:
-            store.append(one)
-        store.close()
+        stored(tmp_path / f"{name}.jsonl", *rollouts)
     found = read_located(tmp_path.glob("*.jsonl"), ["dev/0", "dev/1"], 2)
     assert [(one.rollout.key, one.rollout.sample, one.rollout.turns) for one in found] == [
         ("dev/1", 0, 2),
@@ -87,15 +94,15 @@ def test_the_last_line_and_the_first_valid_file_hold(tmp_path):
         Place(tmp_path / "a.jsonl", 1),
         Place(tmp_path / "b.jsonl", 2),
     ]
-    assert found[-1] == found[2] and [one.place.line for one in found[1:]] == [1, 2]
-    with pytest.raises(IndexError):
-        found[3]
 
 
-def test_a_great_many_rollouts_are_small():
-    questions = (number % 600 for number in range(6_000))
+def test_a_great_many_rollouts_are_small(tmp_path):
+    file = tmp_path / "r.jsonl"
+    with file.open("w") as lines:
+        for number in range(6_000):
+            lines.write(json.dumps(rollout(number % 600, number // 600).to_dict()) + "\n")
     tracemalloc.start()
-    table = RolloutTable((rollout(n, i // 600) for i, n in enumerate(questions)), sql=False)
-    held, _ = tracemalloc.get_traced_memory()
+    found = read_located([file], {f"dev/{number}" for number in range(600)}, 10)
+    size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(table) == 6_000 and held / len(table) < 150
+    assert len(found) == 6_000 and size * 50_000 / 6_000 < 150e6

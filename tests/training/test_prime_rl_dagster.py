@@ -18,6 +18,7 @@ from resources.forms import InvalidValue
 from resources.trainer import ended
 from tests.support.lifecycle_tools import CORPUS
 from tests.support.prime_rl_place import FULL, Place
+from tests.support.waiting import wait_until
 from text2sql.common.json_files import write_rows
 from text2sql.common.processes import descendants
 from text2sql.training.backends import identity_settings, result_settings
@@ -161,8 +162,7 @@ def test_which_settings_may_change_when_a_run_is_resumed():
 
 def test_surviving_processes_are_named():
     parent = subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True)
-    while not descendants(parent.pid):
-        time.sleep(0.05)
+    assert wait_until(lambda: [one.name() for one in descendants(parent.pid)] == ["sleep"])
     said = []
     with ended(Unending(parent.pid), said.append):
         pass

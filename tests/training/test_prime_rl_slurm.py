@@ -45,7 +45,7 @@ def test_a_job_is_submitted_followed_and_its_policy_assembled(place):
         full.unlink()
         assert run.wait(120) == 0
     said = (place.output / "train.log").read_text()
-    assert "Slurm job 101 waits for machines: Resources." in said
+    assert "Slurm job 101 is waiting for machines: Resources." in said
     assert "Slurm job 101 ended as COMPLETED (exit code 0:0)." in said
     assert sorted(place.steps()) == [1, 2, 3, 4, 5, 6]
     assert (place.output / "policy" / "config.json").exists()
@@ -59,7 +59,7 @@ def test_a_time_limit_is_told_and_the_run_goes_on_with_a_longer_one(place):
     place.behave(step_seconds=0.3)
     place.install_slurm(end=[4, "TIMEOUT"])
     ended = place.launch(**SMALL, steps=40)
-    assert ended.returncode == 16 and "set time_limit higher" in ended.stderr
+    assert ended.returncode == 16 and "set a higher time_limit" in ended.stderr
     place.behave()
     place.install_slurm(purge=True)
     done = place.launch(**SMALL, steps=40, time_limit="48:00:00")

@@ -13,7 +13,7 @@ from text2sql.common.checkout import CHECKOUT
 from text2sql.common.json_files import write_json, write_rows
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
-from text2sql.policy.adapter import is_adapter
+from text2sql.policy.weights import is_adapter
 from text2sql.questions import Question
 from text2sql.training.difficulty import usable
 from text2sql.training.prime_rl.checkout import package

@@ -22,7 +22,8 @@ from typing import Any
 from benchmarks.measuring import surroundings
 from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
+from text2sql.datasets.reading.layout import find_split
+from text2sql.datasets.reading.questions import load_records
 from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows, text_table
 from text2sql.judge.verdicts import GoldResult, run_gold
@@ -57,7 +58,10 @@ class Material:
 def prepare(work: Path, seed: int, sandbox: Sandbox) -> Material:
     """Write the corpus of a seed, read it, and run its gold queries."""
     corpus = generate(work / f"corpus-{seed}", seed, SIZES)
-    train, dev = (list(load_split(corpus, split).questions) for split in ("train", "dev"))
+    train, dev = (
+        [record.question for record in load_records(find_split(corpus, split))]
+        for split in ("train", "dev")
+    )
     golds = {question.key: run_gold(question, sandbox) for question in (*train, *dev)}
     return Material(work, train, dev, golds)
 

@@ -1,9 +1,9 @@
-"""The folders that each asset's result depends on: what makes its code version.
+"""The folders that each asset's result depends on: they make its code version.
 
-An asset whose code version is another than that of its last materialization is outdated in
-Dagster; what follows is outdated once its data version has changed. So a folder stands at the
-assets whose own work it shapes, and not at those that only read their results. Whole folders, so
-that a new module counts without anybody's doing.
+Dagster shows an asset as outdated if its code version differs from that of its last
+materialization; everything downstream follows once its data version has changed. So a folder is
+listed for the assets whose own work it shapes, not for those that only read their results. Whole
+folders, so that a new module counts without an edit here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ SANDBOX = ("text2sql/sandbox",)
 JUDGE = ("text2sql/judge", *SANDBOX)
 SCHEMA = ("text2sql/agent/schema",)
 GOLDS = ("text2sql/datasets/gold", *JUDGE)
+DATABASES = ("text2sql/datasets/reading", *SCHEMA)
 ROLLOUTS = ("text2sql/agent", "text2sql/policy", "text2sql/rollouts", *JUDGE)
 SAMPLING = ("assets/rollouts", "resources/policy.py", *ROLLOUTS)
 INGESTION = ("assets/data", "assets/checks", "text2sql/datasets", *SCHEMA, *SANDBOX)
@@ -26,8 +27,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "bird_questions": INGESTION,
     "bird_databases": INGESTION,
     "gold_results": (*INGESTION, *JUDGE),
-    "reward_strength": ("assets/data", *JUDGE),
-    "known_issues": ("assets/data", "text2sql/evaluation", *JUDGE),
+    "reward_strength": (*INGESTION, *JUDGE),
+    "known_issues": (*INGESTION, "text2sql/evaluation", *JUDGE),
     "base_rollouts": ("assets/training", "text2sql/training/difficulty.py", *SAMPLING),
     "training_prompts": (
         *("assets/training", "assets/checks"),
@@ -46,15 +47,15 @@ SOURCES: dict[str, tuple[str, ...]] = {
 
 ROLLOUT_BEHAVIOUR = (
     *("text2sql/agent", "text2sql/judge", "text2sql/rollouts", "text2sql/sandbox"),
-    *("text2sql/policy/calls", "text2sql/policy/served"),
+    *("text2sql/policy/calls.py", "text2sql/policy/served"),
 )
-"""What shapes a rollout beside its policy, prompts, data and sampling."""
+"""What shapes a rollout apart from its policy, prompts, data and sampling."""
 
 TRAINING_BEHAVIOUR = {
     "trl": ("text2sql/training/trl",),
     "prime_rl": ("text2sql/training/prime_rl", "text2sql/training/verifiers_env.py"),
 }
-"""What shapes a training run beside its rollouts, by backend."""
+"""What shapes a training run apart from its rollouts, by backend."""
 
 
 def version_for(asset: str) -> str:
@@ -64,9 +65,9 @@ def version_for(asset: str) -> str:
 
 @cache
 def rollout_version() -> str:
-    """Return what rollouts must have in common beside policy, prompts, data and sampling.
+    """Return a version of the code that shapes rollouts.
 
-    It is looked up once: a process goes on with the code that it has loaded.
+    It is computed once, since a process continues with the code that it has loaded.
     """
     return behaviour_version(*ROLLOUT_BEHAVIOUR)
 

@@ -1,4 +1,4 @@
-"""Versions made from content: of code, of files, of whatever a result depends on."""
+"""Versions of code, files and other things that a result depends on, made from their content."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["behaviour_version", "code_version", "file_version", "fingerprint"]
 
 
 def code_version(*paths: str) -> str:
-    """Return a version of source files and packages, named relative to the checkout.
+    """Return a version of source files and folders, named relative to the checkout.
 
-    Every byte counts, comments too: it is cheap enough to be computed whenever Dagster loads.
+    Every byte counts, comments too: it is cheap enough to compute whenever Dagster loads.
     """
     digest = hashlib.sha256()
     for file in _sources(paths):
@@ -28,9 +28,9 @@ def code_version(*paths: str) -> str:
 
 
 def behaviour_version(*paths: str) -> str:
-    """Return a version of what source files do: comments, docstrings and blank lines do not count.
+    """Return a version of what source files do, ignoring comments, docstrings and blank lines.
 
-    For work that is too dear to be repeated because of a word in a comment.
+    For work that is too expensive to repeat because of a word in a comment.
     """
     digest = hashlib.sha256()
     for file in _sources(paths):
@@ -52,7 +52,7 @@ _LAYOUT = (tokenize.NL, tokenize.COMMENT)
 def _without_words(source: str) -> str:
     """Return the lines of a program without comments, docstrings and blank lines.
 
-    What stands in other strings stays as it is, blank lines too.
+    The content of other strings is kept, including blank lines.
     """
     lines = source.splitlines()
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
@@ -72,7 +72,7 @@ def _without_words(source: str) -> str:
 
 
 def _blank(lines: list[str], token: tokenize.TokenInfo) -> set[int]:
-    """Write spaces over a token in the lines; return the numbers of its lines, from 0."""
+    """Overwrite a token in the lines with spaces; return the numbers of its lines, from 0."""
     (first, start), (last, end) = token.start, token.end
     rows = range(first - 1, min(last, len(lines)))
     for row in rows:

@@ -14,8 +14,8 @@ import pandas as pd
 from assets.checks.view import table
 from assets.common.plots import plot, records
 from text2sql.common.charts import Bars, Chart, bars
-from text2sql.judge.strength.change import Kind
-from text2sql.judge.strength.measure import Outcome, Strength
+from text2sql.judge.strength.changes import Kind
+from text2sql.judge.strength.measure import NearMissOutcome, Strength
 from text2sql.questions import Question
 
 SHOWN_DATABASES = 16
@@ -63,7 +63,7 @@ def _by_kind(frame: pd.DataFrame) -> list[dict[str, Any]]:
     counts = frame.groupby(["kind", "outcome"]).size().to_dict()
     return [
         {"kind": kind.value}
-        | {out.value.replace("_", " "): int(counts.get((kind, out), 0)) for out in Outcome}
+        | {out.value.replace("_", " "): int(counts.get((kind, out), 0)) for out in NearMissOutcome}
         for kind in Kind
     ]
 
@@ -72,15 +72,15 @@ def _weakest(questions: Sequence[Question], found: Sequence[Strength]) -> pd.Dat
     """Return the questions of the lowest scores, those with the most near-misses first."""
     asked = {question.key: question for question in questions}
     scored = [one for one in found if one.score is not None and one.score < 1]
-    scored.sort(key=lambda one: (one.score, -one.count(Outcome.SURVIVED)))
+    scored.sort(key=lambda one: (one.score, -one.count(NearMissOutcome.SURVIVED)))
     rows = [
         {
             "key": one.key,
             "db_id": asked[one.key].db_id,
             "strength": f"{one.score:.2f}",
-            "survived": one.count(Outcome.SURVIVED),
+            "survived": one.count(NearMissOutcome.SURVIVED),
             "returns the same": "; ".join(
-                tried.change for tried in one.tried if tried.outcome is Outcome.SURVIVED
+                tried.change for tried in one.tried if tried.outcome is NearMissOutcome.SURVIVED
             ),
             "sql": asked[one.key].sql,
         }

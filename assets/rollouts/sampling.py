@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
-from assets.common.told import told
 from assets.common.versions import fingerprint
-from assets.data.stored import load_golds, load_questions
-from assets.rollouts.sets import RolloutSet, tally_rollouts
+from assets.rollouts.sets import settings_of, tally_rollouts
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -22,11 +21,13 @@ from resources.processes import end_step_with_run
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.common.counting import counted
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Policy, Sampling
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.rollouts.cost import PaceKeeper
 from text2sql.rollouts.draw import Drawn, RolloutPlan
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
@@ -107,7 +108,7 @@ LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
 
 
 @dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
-@told
+@fails_in_a_sentence
 def sample_shard(
     context: dg.OpExecutionContext,
     work: dict,
@@ -161,7 +162,7 @@ async def _sample(
     plan = RolloutPlan(
         opened,
         box,
-        wanted.settings(policy),
+        settings_of(policy, wanted.policy, wanted.mode),
         wanted.sampling,
         wanted.samples,
         golds,

@@ -10,20 +10,19 @@ import pandas as pd
 from assets.checks.expectations import merge
 from assets.checks.page import report_checks
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import assets_of, require_training_run, training_run_of
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.common.versions import fingerprint
 from assets.data.own_dataset import own_current
-from assets.data.stored import load_golds, load_questions
-from assets.data.strength import require_strength, reward_strength
+from assets.data.strength import reward_strength
 from assets.rollouts.sampling import (
     describe_rollouts,
     plan_shards,
     require_valid,
     sample_shard,
 )
-from assets.rollouts.sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
+from assets.rollouts.sets import estimate_cost, rollout_set, tally_rollouts
 from assets.training.config import BaseRolloutsConfig, GrpoConfig, TrainingPromptsConfig
 from assets.training.prompt_checks import check_prompts, check_ratings
 from assets.training.run_check import read_forms, require_questions, require_trainable
@@ -31,13 +30,15 @@ from assets.training.view import describe_prompts
 from resources.forms import Form, config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.cli.lineage.data import BIRD
-from text2sql.common.artifacts import base_rollouts_file, prompts_folder
+from text2sql.common.artifacts import base_rollouts_file, dataset_folder, prompts_folder
 from text2sql.common.json_files import read_if_there, read_rows, write_json
 from text2sql.common.provenance import code_state
+from text2sql.datasets.stored import load_golds, load_questions
+from text2sql.datasets.strength import require_strength
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
 from text2sql.training.difficulty import mark_weak, rate, select, usable
 from text2sql.training.prompts import GOLDS, PROMPTS, RATINGS, read_about, write_prompts
@@ -48,7 +49,7 @@ from text2sql.training.runs import find_start
     ins={"gold_results": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_base_rollouts(
     context: dg.OpExecutionContext,
     config: BaseRolloutsConfig,
@@ -91,7 +92,7 @@ def _check_run(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, 
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
     """Store which rollouts were sampled, and describe them."""
     wanted = RolloutSet.from_dict(plan["set"])
@@ -128,7 +129,7 @@ def base_rollouts(gold_results: Any) -> Any:
     kinds={"jsonl"},
     metadata=columns_of(Question),
 )
-@told
+@fails_in_a_sentence
 def training_prompts(
     context: dg.AssetExecutionContext, config: TrainingPromptsConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
@@ -189,7 +190,7 @@ def _about(
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)
-@told
+@fails_in_a_sentence
 def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     """There are enough prompts, each once, with a gold result, solved sometimes but not always.
 
@@ -209,7 +210,7 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
             check_ratings(ratings),
         ]
     )
-    dataset = root.folder(BIRD, about["dataset"])
+    dataset = dataset_folder(root.path, about["dataset"])
     (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
     return result
 

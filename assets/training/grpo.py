@@ -7,12 +7,11 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import require_run_name, training_runs
 from assets.common.passed import require_passed
 from assets.common.pools import GPU_POOL
 from assets.common.sources import training_version, version_for
-from assets.common.told import told
-from assets.data.stored import load_golds, load_questions
 from assets.training.config import GrpoConfig, TrlConfig
 from assets.training.difficulty import training_prompts
 from assets.training.view import describe_training, observer
@@ -28,6 +27,7 @@ from text2sql.common.artifacts import (
 )
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import read_record, sealed
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.training.backends import (
     Program,
     prime_rl_program,
@@ -49,7 +49,7 @@ from text2sql.training.runs import StartPolicy, find_start, is_reusable, keep_pr
     op_tags=training_pod(),
     kinds={"pytorch"},
 )
-@told
+@fails_in_a_sentence
 def grpo_policy(
     context: dg.AssetExecutionContext,
     config: GrpoConfig,

@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from assets.checks.expectations import Outcome, great_expectations, validate
-from assets.checks.suites import no_null
+from assets.checks.expectations import SuiteResult, great_expectations, no_null, validate
 from text2sql.common.counting import counted
 
 
-def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> Outcome:
+def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> SuiteResult:
     """Check the prompts: one row each, with rating, gold result and ``database_found``."""
     e = great_expectations().expectations
     expectations = [
@@ -61,7 +60,7 @@ def _counted(column: str, least: int, most: int | None, sentence: str) -> list[A
     ]
 
 
-def check_ratings(frame: pd.DataFrame) -> Outcome:
+def check_ratings(frame: pd.DataFrame) -> SuiteResult:
     """Warn about questions that could not be rated: too many of their rollouts are invalid."""
     sentence = "every question that was asked has enough valid rollouts"
     expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet(

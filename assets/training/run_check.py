@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from assets.evaluation.config import DevRolloutsConfig
-from assets.evaluation.evaluate import ScoresConfig
+from assets.evaluation.config import DevRolloutsConfig, ScoresConfig
 from assets.training.config import (
     BaseRolloutsConfig,
     GrpoConfig,

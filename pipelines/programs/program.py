@@ -18,7 +18,7 @@ from text2sql.cli.ending import (
     last_words,
     quiet_on_closed_pipe,
 )
-from text2sql.common.stopping import Stopped, end_on_signals, stop_on_signals
+from text2sql.common.stopping import Stopped, exit_on_signals, stop_on_signals
 from text2sql.errors import Text2SqlError
 
 STOPPED = "stopped; run it again to go on"
@@ -26,7 +26,7 @@ STOPPED = "stopped; run it again to go on"
 
 def run_program(module: str) -> int:
     """Run a module's ``main`` on the arguments until it ends or is stopped; return the status."""
-    end_on_signals(STOPPED)
+    exit_on_signals(STOPPED)
     fail_on_closed_output()
     try:
         with quiet_on_closed_pipe():

@@ -121,7 +121,7 @@ def test_promoting_by_hand_records_what_spoke_against_it(root):
     shutil.rmtree(root / "training" / "june" / "v1")
     with pytest.raises(Text2SqlError, match="june cannot be promoted: its weights are gone"):
         called("promote", "june", "--reason", "again")
-    with pytest.raises(Text2SqlError, match="no evaluation of a training run 'may'"):
+    with pytest.raises(Text2SqlError, match="No evaluation of a training run 'may'"):
         called("promote", "may", "--reason", "again")
     assert champion(root) == record
 

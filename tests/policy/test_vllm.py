@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.policy.test_vllm_child import living
+from tests.support.splits import load_split
 from tests.support.tiny_policy import make_policy, teach
 from text2sql.agent.loop import run_episode
 from text2sql.agent.settings import AgentSettings, trained_settings
 from text2sql.common.guard import descendants
-from text2sql.datasets.gold.checks import run_golds
+from text2sql.datasets.gold.run import run_golds
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Sampling
 from text2sql.policy.open import open_policy, policy_directory

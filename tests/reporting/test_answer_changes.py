@@ -58,7 +58,7 @@ def test_other_columns_make_other_rows():
 def test_only_some_rows_are_listed_and_all_are_counted():
     found = compare_rows([], rows("n", *((i,) for i in range(50)))).first(20)
     assert (len(found.added), str(found)) == (20, "50 rows added")
-    assert str(RowChanges()) == "no row is different"
+    assert str(RowChanges()) == "no row differs"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_only_some_rows_are_listed_and_all_are_counted():
         (False, False, False, ""),
         (False, True, True, ""),
         (True, True, True, ""),
-        (True, False, False, "changed while the data did not, and gives the same"),
-        (True, True, False, "changed while the data did not, and gives another"),
+        (True, False, False, "changed while the data did not, and returns the same"),
+        (True, True, False, "changed while the data did not, and returns a different"),
         (False, True, False, "not repeatable"),
     ],
 )

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.data.stored import load_questions
 from assets.training.config import PrimeRlConfig, PrimeRlSlurmConfig
 from tests.policy.fake_vllm import make_python
 from tests.training.test_prime_rl_dagster import failure_of, place, run_assets
+from text2sql.datasets.stored import load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.policy.open import policy_directory

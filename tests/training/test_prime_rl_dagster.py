@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.data.stored import load_golds, load_questions
 from assets.training.config import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run
@@ -21,6 +20,7 @@ from tests.support.prime_rl_place import FULL, Place
 from tests.support.waiting import wait_until
 from text2sql.common.json_files import write_rows
 from text2sql.common.processes import descendants
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.training.backends import identity_settings, result_settings
 
 SHOWN: list = []

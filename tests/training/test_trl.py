@@ -18,11 +18,11 @@ pytest.importorskip("trl")
 import torch
 from safetensors.torch import load_file
 
+from tests.support.splits import load_split
 from tests.support.tiny_policy import make_policy
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.processes import GuardedProcess
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
 from text2sql.policy.base import PolicyInfo

@@ -30,6 +30,66 @@ def artifact_root() -> Path:
 # Data
 
 
+def downloads_folder(root: Path) -> Path:
+    """Return the folder of downloaded files, one subfolder an address."""
+    return root / "downloads"
+
+
+def archives_folder(root: Path) -> Path:
+    """Return the folder of unpacked archives, one subfolder a content."""
+    return root / "archives"
+
+
+def corpus_folder(root: Path, version: str) -> Path:
+    """Return the folder of a generated pocket corpus."""
+    return root / "corpus" / version
+
+
+def known_results_folder(root: Path, version: str) -> Path:
+    """Return the folder of the query results that a version of the judge has cached."""
+    return root / "known_results" / version
+
+
+def datasets_folder(root: Path) -> Path:
+    """Return the folder of the ingested datasets."""
+    return root / "bird"
+
+
+def latest_dataset_file(root: Path) -> Path:
+    """Return the record of the dataset that was ingested last, whether or not its checks passed."""
+    return datasets_folder(root) / "archive.json"
+
+
+def current_dataset_file(root: Path) -> Path:
+    """Return the record of the dataset that passed its checks last."""
+    return datasets_folder(root) / "current.json"
+
+
+def file_digests(root: Path) -> Path:
+    """Return the cache of the datasets' file digests: unchanged files are not read again."""
+    return datasets_folder(root) / "digests.json"
+
+
+def database_reports_folder(root: Path) -> Path:
+    """Return the folder of the reports on databases, one a content."""
+    return datasets_folder(root) / "reports"
+
+
+def dataset_folder(root: Path, fingerprint: str) -> Path:
+    """Return the folder of what is made from one dataset."""
+    return datasets_folder(root) / fingerprint
+
+
+def dataset_file(root: Path, fingerprint: str) -> Path:
+    """Return the record of one dataset: where it came from, and where its splits lie."""
+    return dataset_folder(root, fingerprint) / "archive.json"
+
+
+def split_folder(root: Path, fingerprint: str, split: str) -> Path:
+    """Return the folder of what is made from one split of a dataset."""
+    return dataset_folder(root, fingerprint) / split
+
+
 # Rollouts
 
 
@@ -113,6 +173,31 @@ def back_test_file(root: Path, run: str) -> Path:
 
 
 # Reporting
+
+
+def reporting_file(root: Path) -> Path:
+    """Return the SQLite file with the reporting tables, unless a URL names another database."""
+    return root / "reporting.sqlite"
+
+
+def report_databases(root: Path) -> Path:
+    """Return the folder with the databases of the shipped questions."""
+    return root / "report_databases"
+
+
+def day_page(root: Path, day: str) -> Path:
+    """Return the HTML page of a day's answers."""
+    return root / "reports" / f"{day}.html"
+
+
+def answering_run_note(root: Path, dagster_run: str) -> Path:
+    """Return the file that records with which code and champion a Dagster run answered."""
+    return root / "reports" / "runs" / f"{dagster_run}.json"
+
+
+def day_rollouts(root: Path, day: str) -> Path:
+    """Return the folder with the rollouts of a day's questions."""
+    return root / "rollouts" / "reports" / day
 
 
 # Dagster and logs

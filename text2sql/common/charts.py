@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 FIRST, SECOND = "#b45f06", "#0072b2"
 """Colours of the base and the trained policy; the second one where there is nothing to compare."""
 _INK, _GRID, _MUTED = "#1f2329", "#d0d7df", "#8c959f"
-_VARIABLES = {FIRST: "--first", SECOND: "--second", _INK: "--ink", _GRID: "--grid", _MUTED: "--dim"}
-CHART_STYLE = """
-:root { --first: #b45f06; --second: #0072b2; --ink: CanvasText; --grid: #8885; --dim: #8c959f }
-@media (prefers-color-scheme: dark) { :root { --first: #e69f00; --second: #56b4e9 } }
-svg { max-width: 100%; height: auto; margin: .5rem 0; display: block; fill: var(--ink) }
-"""
-"""What a page with charts needs in its style: matplotlib's colours become these variables."""
+_VARIABLES = {
+    FIRST: "--first",
+    SECOND: "--second",
+    _INK: "--ink",
+    _GRID: "--grid",
+    _MUTED: "--dim",
+}
+"""matplotlib's colours and the variables of ``base.html`` that they become in a page."""
 
 _FONT = 12
 _SERIES_PER_ROW = {1: 24, 2: 34}
@@ -70,7 +71,7 @@ class Chart:
     """What the chart shows, for those who do not see it."""
 
     def svg(self, title: str, description: str = "") -> Markup:
-        """Return an ``svg`` element for a page whose style has ``CHART_STYLE``."""
+        """Return an ``svg`` element for a page, that is a template which extends ``base.html``."""
         out = io.StringIO()
         about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         with _drawn(self) as figure:

@@ -25,8 +25,8 @@ from text2sql.cli.output.evaluate_output import (
 )
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
-from text2sql.datasets.reading.bird import Record, file_key, read_records
-from text2sql.datasets.reading.gold_file import gold_beside
+from text2sql.datasets.reading.files import gold_beside
+from text2sql.datasets.reading.questions import Record, file_key, read_records
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.evaluation.predictions.reading import read_predictions

@@ -153,7 +153,7 @@ def check_reporting() -> Iterable[Finding]:
     """Connect to the reporting database if it exists; nothing is written or created."""
     name = "reporting database"
     try:
-        from text2sql.reporting.tables.urls import parse_url
+        from text2sql.reporting.tables.location import parse_url
     except ImportError:
         fix = "pip install 'text2sql-lifecycle[reporting]' where you need it"
         yield Finding(name, State.WARN, "the extra 'reporting' is not installed", fix)
@@ -184,7 +184,7 @@ def _server(name: str, url: URL) -> Finding:
     import sqlalchemy as sa
 
     from text2sql.reporting.tables.database import open_engine
-    from text2sql.reporting.tables.urls import shown
+    from text2sql.reporting.tables.location import shown
 
     place = shown(url)
     bounded = url.update_query_dict({"connect_timeout": _CONNECT_SECONDS})

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.cli.lineage.chain import Link
+from text2sql.common.artifacts import dataset_file, file_digests
 from text2sql.datasets.pocket.corpus import MANIFEST
 from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
 from text2sql.rollouts.cost import PACE
-
-BIRD = "bird"
-"""The folder of the ingested datasets below the artifact root."""
-ARCHIVE = "archive.json"
-"""The record of a dataset: where it came from, and where its splits lie."""
-DIGESTS = "digests.json"
-"""The digests of the datasets' files, so that an unchanged one is not read again."""
 
 
 def filter_link(root: Path, about: Mapping[str, Any]) -> Link:
@@ -46,7 +40,7 @@ def _sampling_runs(link: Link, folder: Path) -> list[str]:
 def dataset_link(root: Path, dataset: str) -> Link:
     """Return a dataset: where it came from, where it lies, and whether it is still the same."""
     link = Link("dataset", dataset)
-    place = root / BIRD / dataset / ARCHIVE
+    place = dataset_file(root, dataset)
     archive = link.record(place)
     if not archive:
         return link
@@ -62,7 +56,7 @@ def dataset_link(root: Path, dataset: str) -> Link:
         link.facts[f"{name} questions"] = str(layout.questions)
         link.facts[f"{name} databases"] = len(layout.databases)
     with link.noting():
-        digests = Digests(root / BIRD / DIGESTS)
+        digests = Digests(file_digests(root))
         now = combine_digests({n: fingerprint(layout, digests) for n, layout in splits.items()})
         if now != dataset:
             link.problems.append(

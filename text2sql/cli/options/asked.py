@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from text2sql.datasets.reading.bird import Record
-from text2sql.datasets.reading.databases import database_files
-from text2sql.datasets.reading.folders import walk
+from text2sql.datasets.reading.files import database_files, walk
+from text2sql.datasets.reading.questions import Record
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 

@@ -54,7 +54,7 @@ def require_running(sql: str | None, database: str) -> None:
 
 def given_fields(fields: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, those of the expectations as one changed whole."""
-    from text2sql.reporting.model.expectations import read_expectations
+    from text2sql.reporting.model.question import read_expectations
 
     given = {name: value for name, value in fields.items() if value is not None}
     names = ("columns", "least_rows", "most_rows", "not_empty")

@@ -13,7 +13,7 @@ import click
 
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest
-from text2sql.common.progress import Progress
+from text2sql.common.progress import OnProgress
 from text2sql.common.render import neutral
 from text2sql.evaluation.predictions.predict import Drawing, Predicted
 from text2sql.evaluation.predictions.score import question_id
@@ -77,7 +77,7 @@ def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
     return "\n".join([*lines, f"rollouts: {neutral(result['rollouts'])}"])
 
 
-def announcing_stored(progress: Progress) -> Progress:
+def announcing_stored(progress: OnProgress) -> OnProgress:
     """Return a progress that first prints how many rollouts earlier runs have stored."""
     begun = False
 

@@ -77,7 +77,7 @@ def as_audit(entry: Entry) -> dict[str, Any]:
         "refusal": entry.refusal,
         "concerns": entry.concerns,
         "rows": [_plain(row) for row in entry.rows],
-        "candidates": [asdict(candidate) for candidate in entry.candidates],
+        "candidates": [asdict(candidate) for candidate in entry.queries],
         "difference": difference,
     }
 
@@ -129,7 +129,7 @@ def _result(entry: Entry) -> str:
 
 def _candidates(entry: Entry) -> str:
     lines = []
-    for number, one in enumerate(entry.candidates, start=1):
+    for number, one in enumerate(entry.queries, start=1):
         mark = "chosen" if one.chosen else "voted" if one.voted else "no vote"
         rows, digest = counted(one.row_count, "row"), one.digest[:12] or "no digest"
         told = f"{mark}, {one.status}, {rows}, {digest}"

@@ -13,8 +13,8 @@ from text2sql.common.counting import counted
 from text2sql.common.render import aligned, neutral
 from text2sql.reporting.model.answer import StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
-from text2sql.reporting.tables.question_table import QuestionDetails, QuestionList
-from text2sql.reporting.tables.seeding import ImportReport
+from text2sql.reporting.tables.question_file import ImportReport
+from text2sql.reporting.tables.questions import QuestionDetails, QuestionList
 
 _COLUMNS = ("id", "enabled", "group", "time zone", "votes", "owner", "database", "question")
 

@@ -211,7 +211,7 @@ def _replace_champion(root: Path, seen: Incumbent, record: Mapping[str, Any]) ->
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             new = {**record, "number": _next_number(past), "promoted_at": now}
             _append(file, past[len(lines) :])
-            write_json(champion_file(root), new, lasting=True)
+            write_json(champion_file(root), new, durable=True)
             try:
                 _append(file, [new])
             except OSError as error:

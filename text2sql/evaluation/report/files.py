@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jinja2 import UndefinedError
 
+from text2sql.common.artifacts import held_out_folder
 from text2sql.common.files import whole_file, write_whole
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import HELD_OUT
 from text2sql.evaluation.known_issues import Correction, judge_again
 from text2sql.evaluation.report.page import render_report
 from text2sql.evaluation.scores import Score
@@ -43,12 +43,12 @@ COLUMNS = (
     "classes",
 )
 FLAGGED = "flagged"
-"""Stands for the corrected verdict on a question that cannot be judged: it does not count."""
+"""The corrected verdict of a question that cannot be judged; it does not count."""
 
 
 @dataclass(frozen=True)
 class Grounds:
-    """What scores rest on beside rollouts and questions, as far as there is any.
+    """What scores rest on besides rollouts and questions.
 
     ``parts`` are those that questions were scored in; ``corrections`` go by question key, and
     ``rules`` are what the other rules give.
@@ -87,7 +87,8 @@ def write_report(
 def read_details(folder: Path) -> dict[str, Any]:
     """Read what a report shows; raises Text2SqlError where there is none."""
     file = folder / DETAILS
-    asset = "held_out_scores" if folder.parent.name == HELD_OUT else "dev_scores"
+    held_out = folder.parent.name == held_out_folder(Path()).name
+    asset = "held_out_scores" if held_out else "dev_scores"
     if not file.exists():
         raise Text2SqlError(f"No report of {folder.name} yet: materialize {asset} for it.")
     return read_object(file, f"Materialize {asset} for {folder.name} again.")
@@ -114,9 +115,9 @@ def scores_table(file: TextIO, scores: Sequence[Mapping[str, Any]]) -> None:
 
 @contextmanager
 def _whole(file: Path) -> Iterator[TextIO]:
-    """Give a file to write that takes the place of ``file`` once everything is in it.
+    """Open a file for writing that replaces ``file`` once it is complete.
 
-    Half a character, which a model may write, becomes its escape: that is JSON's own form of it.
+    Half a character, which a model may write, becomes its escape, as in JSON.
     """
     half = "backslashreplace"
     with whole_file(file) as part, part.open("w", encoding="utf-8", errors=half) as opened:
@@ -131,7 +132,7 @@ def trace(
     grounds: Grounds,
     classes: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> None:
-    """Write a line for every rollout with the file and line where it lies whole below ``root``.
+    """Write a line for every rollout, with the file and line below ``root`` that hold all of it.
 
     Every number of the report counts or averages such lines. Greedy rollouts also have what the
     other rules give and, by policy and question key, their ``classes`` of failure.
@@ -159,7 +160,7 @@ def _line(one: Located, question: Question, root: Path) -> dict[str, Any]:
 
 
 def _corrected(one: Located, corrections: Mapping[str, Correction]) -> Iterator[tuple[str, str]]:
-    """Give the verdict by the known issues, where there are any."""
+    """Yield the verdict by the known issues, if there are any."""
     if corrections:
         judged = next(judge_again([one.rollout], corrections), None)
         yield "corrected", judged.verdict if judged else FLAGGED
@@ -168,7 +169,7 @@ def _corrected(one: Located, corrections: Mapping[str, Correction]) -> Iterator[
 def _greedy(
     policy: str, grounds: Grounds, classes: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> dict[str, dict[str, Any]]:
-    """Return by question key what only a policy's greedy rollouts have."""
+    """Return by question key the columns that only greedy rollouts have."""
     given = grounds.rules.values.get(policy, {}) if grounds.rules else {}
     found: dict[str, dict[str, Any]] = {
         key: {rule: value for rule, value in row.items() if rule in RULES}

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from text2sql.common.charts import CHART_STYLE
 from text2sql.common.counting import counted
 from text2sql.common.html import render
 from text2sql.evaluation.report import charts, tables
@@ -42,7 +41,6 @@ def render_report(details: Mapping[str, Any]) -> str:
     return render(
         "text2sql.evaluation.report",
         "report.html",
-        chart_style=Markup(CHART_STYLE),
         anchor=lambda key: "q-" + quote(key, safe=""),
         base=BASE,
         trained=TRAINED,

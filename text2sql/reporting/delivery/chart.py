@@ -10,10 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from text2sql.common.charts import CHART_STYLE, Bars, Chart, Line, bars, lines, short_number
+from text2sql.common.charts import Bars, Chart, Line, bars, lines, short_number
 from text2sql.reporting.model.values import Column
-
-__all__ = ["CHART_STYLE", "MOST_POINTS", "chart"]
 
 MOST_POINTS = 40
 _NAME_CHARS = 24

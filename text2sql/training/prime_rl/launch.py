@@ -16,7 +16,7 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.json_files import read_if_there
-from text2sql.common.stopping import Stopped, signals_held, stop_on_signals
+from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.child import check_usage, report_to_dagster
@@ -115,7 +115,7 @@ def _follow(
         if status != 0:
             raise failure(status, log, files.run_dir)
     finally:
-        with signals_held():
+        with signals_blocked():
             if left := processes.end_all(grace):
                 _say(f"error: these processes could not be ended: {', '.join(left)}")
         for line in metrics.close():

@@ -30,7 +30,7 @@ def start_afresh(run: GrpoRun) -> None:
 def mark_complete(run: GrpoRun, step: int) -> None:
     """Mark a checkpoint as complete, with the SHA-256 of each of its files."""
     folder = run.checkpoints / f"checkpoint-{step}"
-    write_json(folder / _COMPLETE, _digests(folder), lasting=True)
+    write_json(folder / _COMPLETE, _digests(folder), durable=True)
 
 
 def last_checkpoint(run: GrpoRun, say: Callable[[str], None]) -> str | None:

@@ -341,7 +341,7 @@ def test_a_models_sql_is_cleaned_once():
     """The agent cleans what a model writes; everybody else cleans only what people write."""
     people = {
         "text2sql/cli/commands/sql.py": "the statement on the command line",
-        "text2sql/cli/options/question_fields.py": "verified SQL",
+        "text2sql/cli/options/reporting.py": "verified SQL",
         "text2sql/reporting/answering/attempt.py": "verified SQL",
         "text2sql/reporting/answering/replay.py": "verified SQL",
     }

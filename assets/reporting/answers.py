@@ -104,7 +104,7 @@ def report_answers(
         log.info(f"{asked} due on {day}, {due.others} on other days")
         _start_run(context, root, store, champion)
         rollouts = day_rollouts(root.path, day)
-        with locked(root.folder(*rollouts.relative_to(root.path).parts) / ".lock", log.info):
+        with locked(root.make(rollouts) / ".lock", log.info):
             answers = asyncio.run(
                 _answer(context, config, root, policy, champion, store, box, due.questions)
             )

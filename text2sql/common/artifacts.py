@@ -93,12 +93,17 @@ def split_folder(root: Path, fingerprint: str, split: str) -> Path:
 # Rollouts
 
 
-# Training
+def rollouts_folder(root: Path, name: str = "") -> Path:
+    """Return the folder of one set of rollouts, a store for each shard in it, or of all sets."""
+    return root / "rollouts" / name
 
 
 def base_rollouts_file(root: Path) -> Path:
-    """Return the file that names the rollouts of the difficulty filter."""
-    return root / "rollouts" / "base_rollouts.json"
+    """Return the record of the base policy's rollouts that the difficulty filter reads."""
+    return rollouts_folder(root) / "base_rollouts.json"
+
+
+# Training
 
 
 def prompts_folder(root: Path) -> Path:
@@ -170,6 +175,11 @@ def champion_lock(root: Path) -> Path:
 def back_test_file(root: Path, run: str) -> Path:
     """Return the result of a training run's back-test."""
     return evaluation_folder(root, run) / "back_test.json"
+
+
+def back_test_rollouts(root: Path, revision: str) -> Path:
+    """Return the folder of a policy's rollouts in back-tests."""
+    return rollouts_folder(root, "back_tests") / revision
 
 
 # Reporting

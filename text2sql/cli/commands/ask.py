@@ -16,7 +16,7 @@ from text2sql.cli.options.chosen_policy import (
     wrong_usage,
 )
 from text2sql.cli.options.numbers import IntegerRange
-from text2sql.cli.options.quoted import quoted
+from text2sql.cli.options.usage import quoted
 from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
 from text2sql.cli.output.live import Steps, Trace, steps_wanted
 from text2sql.errors import InfrastructureError

@@ -13,7 +13,7 @@ import click
 
 from text2sql.cli.options.asked import usable
 from text2sql.cli.options.numbers import IntegerRange, NumberRange
-from text2sql.cli.options.places import require_apart
+from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import (
     as_object,
     issue_counts,

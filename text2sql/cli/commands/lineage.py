@@ -43,7 +43,7 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
       3  something in the chain is missing or was edited
       6  the reporting database is down
     """
-    from text2sql.cli.lineage.finding import find_chain
+    from text2sql.cli.lineage.find import find_chain
 
     root = artifact_root()
     found = find_chain(root, asked, lambda number: _answer(number, root, reporting))
@@ -58,7 +58,7 @@ def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
         raise Text2SqlError(
             f"{error}: the lineage of answers needs text2sql-lifecycle[reporting]; install it."
         ) from error
-    from text2sql.cli.options.reporting_tables import require_file
+    from text2sql.cli.options.reporting import require_file
     from text2sql.reporting.tables.location import reporting_url
 
     place = url or reporting_url(root)

@@ -17,7 +17,7 @@ from text2sql.cli.options.chosen_policy import (
     wrong_usage,
 )
 from text2sql.cli.options.numbers import IntegerRange, NumberRange
-from text2sql.cli.options.places import require_apart
+from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import report_unusable, require_forms
 from text2sql.cli.output.predict_output import announcing_stored, as_object, as_text, warn
 from text2sql.common.files import require_writable, write_whole

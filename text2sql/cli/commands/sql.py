@@ -12,7 +12,7 @@ import click
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools, query_limits
-from text2sql.cli.options.quoted import quoted
+from text2sql.cli.options.usage import quoted
 from text2sql.cli.output.answer_output import rows_as_csv
 from text2sql.common.values import json_rows
 from text2sql.errors import InfrastructureError

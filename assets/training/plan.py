@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from assets.common.sources import training_version
-from assets.common.versions import file_version, fingerprint
 from assets.training.prompt_files import ABOUT, GOLDS, PROMPTS, prompts_folder
 from assets.training.trainers import KEPT, TrainerConfig, TrlConfig, chosen, lasting
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.agent.prompts import prompt_revision
 from text2sql.common.files import write_whole
-from text2sql.common.provenance import code_state, read_record
+from text2sql.common.provenance import code_state, file_version, fingerprint, read_record
 from text2sql.errors import Text2SqlError
 from text2sql.training.start import Start
 

@@ -152,6 +152,11 @@ def back_test_file(root: Path, run: str) -> Path:
     return evaluation_folder(root, run) / "back_test.json"
 
 
+def back_test_rollouts(root: Path, revision: str) -> Path:
+    """Return the folder of a policy's rollouts in back-tests."""
+    return rollouts_folder(root, "back_tests") / revision
+
+
 # Reporting
 
 

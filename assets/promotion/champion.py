@@ -13,7 +13,6 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
-from assets.common.versions import fingerprint
 from assets.evaluation.dev_scores import dev_scores
 from assets.promotion.back_test import BackTester
 from resources.forms import Form
@@ -24,6 +23,7 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of

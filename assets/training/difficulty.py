@@ -13,7 +13,6 @@ from assets.common.columns import MODEL_TEAM, columns_of
 from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import assets_of, require_training_run, training_run_of
 from assets.common.sources import version_for
-from assets.common.versions import fingerprint
 from assets.data.own_dataset import own_current
 from assets.data.strength import reward_strength
 from assets.rollouts.sampling import (
@@ -32,7 +31,7 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import base_rollouts_file, dataset_folder, prompts_folder
 from text2sql.common.json_files import read_if_there, read_rows, write_json
-from text2sql.common.provenance import code_state
+from text2sql.common.provenance import code_state, fingerprint
 from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.datasets.strength import require_strength
 from text2sql.errors import Text2SqlError

@@ -88,7 +88,7 @@ def test_an_answer_that_is_no_completion():
     with ScriptedServer([], models=("a", "b")) as server:
         assert "has no model 'c'; it has: a, b" in one(check_policy(server.url, "c")).found
     with ScriptedServer([], models=()) as server:
-        assert "no OpenAI-compatible server" in one(check_policy(server.url, None)).found
+        assert "not an OpenAI-compatible server" in one(check_policy(server.url, None)).found
 
 
 def test_a_policy_directory_is_looked_at_without_loading_it(tmp_path):

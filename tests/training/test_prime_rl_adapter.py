@@ -70,7 +70,7 @@ def test_an_adapter_is_trained_served_beside_its_base_judged_and_promoted(place,
     assert not place.processes()
     more = {"config": SAMPLED | {"samples": 3}}
     here = failure_of(run_assets(["dev_rollouts"], dev_rollouts=more))
-    assert "is an adapter, which vLLM serves beside its base model: set the policy's" in here
+    assert "is an adapter, which only vLLM can serve: in Dagster set the policy's" in here
     with pytest.raises(Text2SqlError, match="training starts from all weights of a model: start"):
         require_weights(adapter.directory, "first")
 

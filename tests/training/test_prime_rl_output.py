@@ -212,7 +212,7 @@ def test_an_adapter_is_no_model_by_itself(tmp_path):
         (target / name).write_text(change(text))
         assert directory_revision(target) != revision
         (target / name).write_text(text)
-    with pytest.raises(Text2SqlError, match="is an adapter, which vLLM serves beside its base"):
+    with pytest.raises(Text2SqlError, match="is an adapter, which only vLLM can serve"):
         open_policy(str(target))
     (target / "training.json").write_text("{}")
     with pytest.raises(Text2SqlError, match="is an adapter without its base model"):

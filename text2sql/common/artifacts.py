@@ -93,7 +93,42 @@ def split_folder(root: Path, fingerprint: str, split: str) -> Path:
 # Rollouts
 
 
+def rollouts_folder(root: Path, name: str = "") -> Path:
+    """Return the folder of one set of rollouts, a store for each shard in it, or of all sets."""
+    return root / "rollouts" / name
+
+
+def base_rollouts_file(root: Path) -> Path:
+    """Return the record of the base policy's rollouts that the difficulty filter reads."""
+    return rollouts_folder(root) / "base_rollouts.json"
+
+
 # Training
+
+
+def prompts_folder(root: Path) -> Path:
+    """Return the folder of the training prompts: questions, gold results and ratings."""
+    return root / "prompts"
+
+
+def training_folder(root: Path, run: str = "") -> Path:
+    """Return the folder of a training run, or of all of them."""
+    return root / "training" / run
+
+
+def training_record_file(root: Path, run: str) -> Path:
+    """Return the record of a training run, which exists once its policy is trained."""
+    return training_folder(root, run) / "training.json"
+
+
+def training_plan_file(root: Path, run: str) -> Path:
+    """Return the plan of a training run, which exists once it has started."""
+    return training_folder(root, run) / "plan.json"
+
+
+def training_version_folder(root: Path, run: str, version: str) -> Path:
+    """Return the folder that a training run with these settings and data writes into."""
+    return training_folder(root, run) / version
 
 
 # Evaluation
@@ -140,6 +175,11 @@ def champion_lock(root: Path) -> Path:
 def back_test_file(root: Path, run: str) -> Path:
     """Return the result of a training run's back-test."""
     return evaluation_folder(root, run) / "back_test.json"
+
+
+def back_test_rollouts(root: Path, revision: str) -> Path:
+    """Return the folder of a policy's rollouts in back-tests."""
+    return rollouts_folder(root, "back_tests") / revision
 
 
 # Reporting

@@ -43,7 +43,7 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
       3  something in the chain is missing or was edited
       6  the reporting database is down
     """
-    from text2sql.cli.lineage.finding import find_chain
+    from text2sql.cli.lineage.find import find_chain
 
     root = artifact_root()
     found = find_chain(root, asked, lambda number: _answer(number, root, reporting))

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.common.counting import counted
-from text2sql.errors import InfrastructureError
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answering.attempt import Answerer
 from text2sql.reporting.answering.day import answer_question
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, Verified
 from text2sql.reporting.model.question import Expectations, ReportQuestion
+from text2sql.reporting.tables.questions import QuestionTable
+from text2sql.reporting.tables.store import ReportingStore
+from text2sql.sandbox import check_database
 
 _AT = datetime(2000, 1, 1, tzinfo=UTC)
 """Back-tests belong to no day; with one instant for all, a repeated one finds its rollouts."""
@@ -93,6 +96,19 @@ def verified_questions(questions: Sequence[ReportQuestion]) -> list[ReportQuesti
         for question in questions
         if question.verified_sql is not None
     ]
+
+
+def askable_questions(store: ReportingStore) -> tuple[list[ReportQuestion], dict[str, str]]:
+    """Return a store's verified questions, and by id why some of them cannot be asked."""
+    found, left_out = [], {}
+    for question in verified_questions(QuestionTable(store).read(enabled_only=True).readable):
+        try:
+            check_database(question.database)
+        except Text2SqlError as error:
+            left_out[question.id] = str(error)
+        else:
+            found.append(question)
+    return found, left_out
 
 
 async def answer_verified(

@@ -10,36 +10,46 @@ from __future__ import annotations
 
 from functools import cache
 
-from assets.common.versions import behaviour_version, code_version
+from text2sql.common.provenance import behaviour_version, code_version
 
 SANDBOX = ("text2sql/sandbox",)
 JUDGE = ("text2sql/judge", *SANDBOX)
 SCHEMA = ("text2sql/agent/schema",)
+STORED = ("text2sql/datasets/stored.py",)
 GOLDS = ("text2sql/datasets/gold", *JUDGE)
 DATABASES = ("text2sql/datasets/reading", *SCHEMA)
 ROLLOUTS = ("text2sql/agent", "text2sql/policy", "text2sql/rollouts", *JUDGE)
-SAMPLING = ("assets/rollouts", "resources/policy.py", *ROLLOUTS)
+RATING = (
+    *("text2sql/training/difficulty.py", "text2sql/training/prompts.py"),
+    "text2sql/training/runs.py",
+)
+SAMPLING = ("assets/rollouts", "resources/policy.py", *STORED, *RATING, *ROLLOUTS)
 INGESTION = ("assets/data", "assets/checks", "text2sql/datasets", *SCHEMA, *SANDBOX)
-SCORING = ("assets/evaluation", "text2sql/evaluation", "text2sql/judge")
+SCORING = ("assets/evaluation", "text2sql/evaluation", "text2sql/judge", *STORED)
+PROMOTION = ("assets/promotion", "text2sql/evaluation", "text2sql/training/runs.py")
+BACK_TEST = ("text2sql/reporting/answering", "text2sql/policy/places.py", *SANDBOX)
 
 SOURCES: dict[str, tuple[str, ...]] = {
     "bird_archive": INGESTION,
     "bird_questions": INGESTION,
     "bird_databases": INGESTION,
     "gold_results": (*INGESTION, *JUDGE),
-    "reward_strength": (*INGESTION, *JUDGE),
-    "known_issues": (*INGESTION, "text2sql/evaluation", *JUDGE),
-    "base_rollouts": ("assets/training", "text2sql/training/difficulty.py", *SAMPLING),
-    "training_prompts": ("assets/training", "assets/checks", "text2sql/training/difficulty.py"),
+    "reward_strength": ("assets/data", "text2sql/datasets/strength.py", *STORED, *JUDGE),
+    "known_issues": ("assets/data", "text2sql/evaluation", *STORED, *JUDGE),
+    "base_rollouts": ("assets/training", *SAMPLING),
+    "training_prompts": ("assets/training", "assets/checks", *STORED, *RATING),
     "grpo_policy": ("assets/training", "text2sql/training", *ROLLOUTS),
     "dev_rollouts": ("assets/evaluation", *SAMPLING),
     "dev_scores": SCORING,
     "held_out_rollouts": ("assets/evaluation", "text2sql/evaluation", *SAMPLING),
     "held_out_scores": SCORING,
-    "model_card": ("assets/evaluation", "text2sql/evaluation"),
-    "champion_policy": ("assets/promotion", "text2sql/evaluation/promotion"),
+    "model_card": PROMOTION,
+    "champion_policy": (*PROMOTION, *BACK_TEST),
     "report_questions": ("assets/reporting", "text2sql/reporting", "text2sql/datasets/pocket"),
-    "report_answers": ("assets/reporting", "text2sql/reporting", *ROLLOUTS),
+    "report_answers": (
+        *("assets/reporting", "text2sql/reporting", "text2sql/evaluation/promotion"),
+        *ROLLOUTS,
+    ),
 }
 
 ROLLOUT_BEHAVIOUR = (

@@ -25,7 +25,6 @@ from assets.common.check_specs import check_specs
 from assets.common.columns import DATA_TEAM, columns_of, named_columns
 from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import DATABASES, GOLDS, version_for
-from assets.common.versions import code_version, fingerprint
 from assets.data.config import BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
 from assets.data.frames import (
     count_values,
@@ -39,6 +38,7 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import database_reports_folder, file_digests
 from text2sql.common.files import write_whole
+from text2sql.common.provenance import code_version, fingerprint
 from text2sql.datasets import stored
 from text2sql.datasets.fetching.sources import Sources
 from text2sql.datasets.gold.stored import current_flags, current_golds, gold_version

@@ -9,7 +9,6 @@ from pydantic import Field
 from assets.common.columns import DATA_TEAM, named_columns
 from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import JUDGE, SANDBOX, version_for
-from assets.common.versions import code_version, fingerprint
 from assets.data.bird import gold_results
 from assets.data.own_dataset import own_current
 from assets.data.strength_view import describe_strength
@@ -18,6 +17,7 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import known_results_folder
 from text2sql.common.files import write_whole
+from text2sql.common.provenance import code_version, fingerprint
 from text2sql.datasets.stored import all_questions, dataset_folder
 from text2sql.datasets.strength import (
     NEAR_MISS_COLUMNS,
@@ -85,5 +85,5 @@ def reward_strength(
     scores = [[strength.key, strength.score] for strength in found]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(scores=scores)),
-        metadata=describe_strength(folder, questions, found, frame),
+        metadata=describe_strength(folder, questions, found),
     )

@@ -9,7 +9,6 @@ from assets.common.columns import MODEL_TEAM, columns_of
 from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import PARTITION_TAG, training_runs
 from assets.common.sources import SAMPLING, SOURCES, version_for
-from assets.common.versions import code_version
 from assets.data.known_issues import known_issues
 from assets.data.strength import reward_strength
 from assets.evaluation.config import ScoresConfig
@@ -19,6 +18,7 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
+from text2sql.common.provenance import code_version
 from text2sql.datasets.stored import load_current, load_golds, load_questions, load_rows
 from text2sql.datasets.strength import load_strength
 from text2sql.evaluation.evaluate import (

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.common.versions import fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import back_test_file, back_test_rollouts
 from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.policy.base import Sampling
 from text2sql.policy.places import is_there
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import NewAnswer

@@ -13,7 +13,6 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
-from assets.common.versions import fingerprint
 from assets.evaluation.dev_scores import dev_scores
 from assets.promotion.back_test import BackTester
 from resources.forms import Form
@@ -24,6 +23,7 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
@@ -47,7 +47,7 @@ from text2sql.evaluation.promotion.gate import (
 from text2sql.evaluation.scores import markdown_table, score_rows
 from text2sql.evaluation.stored import last_evaluated, read_scores
 from text2sql.policy.places import is_served
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 SHOWN = 20
 """Former champions that metadata shows at most."""

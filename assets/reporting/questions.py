@@ -11,12 +11,12 @@ from assets.common.columns import REPORTING_TEAM, columns_of_table
 from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.sources import version_for
-from assets.common.versions import fingerprint
 from assets.reporting.checks import check_databases_found
 from assets.reporting.config import ReportQuestionsConfig
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
+from text2sql.common.provenance import fingerprint
 from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.reporting.tables.importing import ShippedQuestions, refresh_questions

@@ -11,7 +11,6 @@ import dagster as dg
 
 from assets.checks.view import check_result
 from assets.common.plots import records
-from assets.common.versions import fingerprint
 from assets.reporting.checks import (
     answers_frame,
     check_agreement,
@@ -23,6 +22,7 @@ from assets.reporting.checks import (
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import SHOWN
 from resources.delivery import DeliveryResource
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import named, run_of
 from text2sql.reporting.answering.day import DayAnswer

@@ -88,7 +88,11 @@ def test_an_unreachable_server_has_a_status_of_its_own(shop):
     ("words", "status", "sentence"),
     [
         (["sql", "nowhere.sqlite", "SELECT 1"], 1, "error: There is no database"),
-        (["sql", "postgresql://u@h/x", "SELECT 1"], 1, "error: A database is not named by a URL"),
+        (
+            ["sql", "postgresql://u@h/x", "SELECT 1"],
+            1,
+            "error: A database must be the path of a SQLite file",
+        ),
         (["bogus"], 2, "No such command 'bogus'"),
         (["anwsers", "list"], 2, "No such command 'anwsers'. Did you mean 'answers'?"),
         (["sql"], 2, "Missing argument"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.common.versions import code_version, file_version, fingerprint
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run, today
+from text2sql.common.provenance import code_version, file_version, fingerprint
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parents[2]

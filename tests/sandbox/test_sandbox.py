@@ -574,7 +574,7 @@ def test_a_schema_of_the_future_is_told(sandbox, tmp_path, view):
 def test_a_path_from_a_folder_that_is_gone(sandbox, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
-    with pytest.raises(Text2SqlError, match="folder that this program runs in is gone"):
+    with pytest.raises(Text2SqlError, match="the current folder no longer exists"):
         sandbox.execute(Path("shop.sqlite"), "SELECT 1")
     tmp_path.mkdir()
 
@@ -915,7 +915,7 @@ def test_the_death_of_an_idle_worker_is_not_counted_against_the_next_query(datab
         idle.process.kill()
         idle.process.wait()
         result = threads.submit(own.execute, database, ENDLESS, Limits(seconds=2))
-        while not (busy := [w for w in own._alive - {idle} if w._progress.read()[0] >= 0]):
+        while not (busy := [w for w in own._alive - {idle} if w._state.read()[0] >= 0]):
             time.sleep(0.01)
         busy[0].process.kill()
         assert result.result().status is Status.TIMEOUT
@@ -950,7 +950,7 @@ def test_a_query_during_which_workers_die_twice(database, ending, status):
         killed = set()
         while not result.done():
             for worker in list(own._alive):
-                number, _, stage = worker._progress.read()
+                number, _, stage = worker._state.read()
                 if worker.process.pid not in killed and number >= 0 and stage == RUNNING:
                     killed.add(worker.process.pid)
                     worker.process.send_signal(ending)

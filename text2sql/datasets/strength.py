@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version as installed
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from text2sql.common.json_files import read_if_there, read_rows, write_json
 from text2sql.common.provenance import fingerprint
@@ -20,12 +23,15 @@ from text2sql.datasets.stored import (
 )
 from text2sql.errors import Text2SqlError
 from text2sql.judge.known_results import KnownResults
-from text2sql.judge.strength.measure import Strength, measure_strength
+from text2sql.judge.strength.changes import Kind
+from text2sql.judge.strength.measure import NearMissOutcome, Strength, measure_strength
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 
 STRENGTH, STATE, NEAR_MISSES = "strength.jsonl", "strength.json", "strength.parquet"
 NEAR_MISS_COLUMNS = ["key", "db_id", "kind", "outcome", "change", "sql", "detail"]
+WEAKEST = ["key", "db_id", "strength", "survived", "returns the same", "sql"]
+UNSCORED = ["reason", "questions", "first"]
 _PROGRESS_EVERY = 1_000
 
 
@@ -88,6 +94,59 @@ def near_miss_rows(
             outcome = tried.outcome.value
             about = (tried.kind, outcome, tried.change, tried.sql, tried.detail)
             yield one.key, databases[one.key], *about
+
+
+def database_means(
+    questions: Iterable[Question], scores: Mapping[str, float]
+) -> dict[str, tuple[float, int]]:
+    """Return mean strength and number of scored questions by database, the weakest first."""
+    by_database: dict[str, list[float]] = defaultdict(list)
+    for question in questions:
+        if question.key in scores:
+            by_database[question.db_id].append(scores[question.key])
+    means = {name: (fmean(values), len(values)) for name, values in by_database.items()}
+    return dict(sorted(means.items(), key=lambda item: item[1][0]))
+
+
+def outcomes_by_kind(found: Iterable[Strength]) -> list[dict[str, Any]]:
+    """Return how many near-misses of each kind had each outcome."""
+    counts = Counter((tried.kind, tried.outcome) for one in found for tried in one.tried)
+    return [
+        {"kind": kind.value}
+        | {out.value.replace("_", " "): counts[kind.value, out] for out in NearMissOutcome}
+        for kind in Kind
+    ]
+
+
+def weakest(
+    questions: Iterable[Question], found: Iterable[Strength], most: int
+) -> list[tuple[Any, ...]]:
+    """Return the questions with the lowest scores, with ``WEAKEST`` as columns."""
+    asked = {question.key: question for question in questions}
+    survived = NearMissOutcome.SURVIVED
+    scored = [(one.score, one) for one in found if one.score is not None and one.score < 1]
+    scored.sort(key=lambda item: (item[0], -item[1].count(survived)))
+    return [
+        (
+            one.key,
+            asked[one.key].db_id,
+            f"{score:.2f}",
+            one.count(survived),
+            "; ".join(tried.change for tried in one.tried if tried.outcome is survived),
+            asked[one.key].sql,
+        )
+        for score, one in scored[:most]
+    ]
+
+
+def unscored(found: Iterable[Strength]) -> list[tuple[str, int, str]]:
+    """Return why questions have no score, with ``UNSCORED`` as columns."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for one in found:
+        if one.score is None:
+            reasons[one.reason].append(one.key)
+    by_count = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    return [(reason, len(keys), ", ".join(keys[:5])) for reason, keys in by_count]
 
 
 def load_strength(root: Path, split: str) -> dict[str, float | None]:

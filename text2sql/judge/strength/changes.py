@@ -55,10 +55,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """A change: the place in the query's tree, and what to do there to a copy of it.
+    """A change: the place in the query's tree, and the edit of a copy of that place.
 
-    ``text`` says it in words. ``neutral`` says why it cannot alter the result as a set of rows,
-    whatever the tables hold; empty where it can.
+    ``text`` says it in words. ``neutral`` says why it cannot change the result as a set of rows,
+    whatever is in the tables; empty where it can.
     """
 
     kind: Kind
@@ -100,7 +100,7 @@ _IMPLIED = "the schema or another condition implies it"
 
 
 def comparisons(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Swap each comparison; the equality that joins two sources is left alone."""
+    """Swap each comparison, except the equality that joins two sources."""
     for node in tree.find_all(*_SWAPPED):
         if not joins_sources(node, keys):
             swapped = _SWAPPED[type(node)]
@@ -120,7 +120,7 @@ def _without_ends(node: exp.Between) -> exp.Expr:
 
 
 def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Drop each condition, whole clauses of one condition too, but none that joins sources."""
+    """Drop each condition, or its clause if it is alone there, except those that join sources."""
     for node in tree.find_all(exp.And, exp.Or):
         for dropped in (node.this, node.expression):
             if not isinstance(dropped, exp.Connector) and not joins_sources(dropped, keys):
@@ -148,7 +148,7 @@ def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
 
 
 def _others(node: Node, dropped: Node) -> list[Node] | None:
-    """Return what must hold beside a condition; None where it is not one that must hold."""
+    """Return the conditions that must be true beside one; None where it need not be true."""
     top = node
     while isinstance(top.parent, exp.And | exp.Paren):
         top = top.parent
@@ -158,7 +158,7 @@ def _others(node: Node, dropped: Node) -> list[Node] | None:
 
 
 def connectives(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Make each AND an OR and the reverse, but not those among joining equalities."""
+    """Make each AND an OR and the reverse, except among joining equalities."""
     for node in tree.find_all(exp.And, exp.Or):
         if any(joins_sources(equality, keys) for equality in node.find_all(exp.EQ)):
             continue
@@ -200,7 +200,7 @@ def _turn_distinct(select: Node) -> None:
 
 
 def _distinct_is_neutral(select: exp.Select, keys: Keys) -> str | None:
-    """Say why DISTINCT makes no difference; None where it only depends on the order of ties."""
+    """Say why DISTINCT makes no difference; None where only the order of ties decides."""
     if repeats_no_row(select, keys):
         return _ONE_ROW if returns_one_row(select) else _UNIQUE_ROWS
     limit = _rows(select)
@@ -235,7 +235,7 @@ def joins(tree: Node, keys: Keys) -> Iterator[Change]:
 
 
 def aggregates(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Put the aggregate that is taken by mistake into the place of each."""
+    """Replace each aggregate with the one it is often confused with."""
     for node in tree.find_all(exp.Sum, exp.Avg, exp.Min, exp.Max):
         for other in _CONFUSED[type(node)]:
             yield replacement(Kind.AGGREGATE, node, other(this=node.this.copy()))
@@ -255,7 +255,7 @@ _CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
 
 
 def _counted(node: exp.Count) -> Node | None:
-    """Return what COUNT is given instead: with DISTINCT or without it."""
+    """Return COUNT's other argument: with DISTINCT, or without it."""
     argument = node.this
     if isinstance(argument, exp.Star) or isinstance(node.parent, exp.Window):
         return None
@@ -273,7 +273,7 @@ def _counts_unique(node: exp.Count, keys: Keys) -> bool:
 
 
 def orders(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Turn the direction of each ORDER BY term that decides something, or the set rule hides."""
+    """Reverse each ORDER BY term whose effect is known, even where sets of rows hide it."""
     for term in tree.find_all(exp.Ordered):
         query = term.parent.parent if isinstance(term.parent, exp.Order) else None
         if query is None or (use := _use_of_order(query)) is None:
@@ -281,12 +281,12 @@ def orders(tree: Node, keys: Keys) -> Iterator[Change]:
         new = term.copy()
         new.set("desc", not term.args.get("desc"))
         if bool(term.args.get("nulls_first")) is not bool(term.args.get("desc")):
-            new.set("nulls_first", not term.args.get("nulls_first"))  # SQLite's NULLs are small
+            new.set("nulls_first", not term.args.get("nulls_first"))  # in SQLite, NULLs sort first
         yield replacement(Kind.ORDER, term, new, use)
 
 
 def _use_of_order(query: Node) -> str | None:
-    """Say why an order makes no difference, empty where it does; None where that is not sure."""
+    """Say why an order makes no difference, empty where it does; None where it is uncertain."""
     if isinstance(query, exp.Window):
         return ""
     if not isinstance(query, exp.Query):
@@ -299,7 +299,7 @@ def _use_of_order(query: Node) -> str | None:
 
 
 def limits(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Let each LIMIT return one row more, and drop it."""
+    """Raise each LIMIT by one row, and drop it."""
     for limit in tree.find_all(exp.Limit):
         query = limit.parent
         number = _rows(query) if query is not None else None
@@ -324,7 +324,7 @@ def _without_limit(query: Node) -> None:
 
 
 def _rows(query: Node) -> int | None:
-    """Return the rows of a LIMIT: None without one, 0 where it is no plain number."""
+    """Return the rows of a LIMIT: None without one, 0 where it is not a number."""
     limit = query.args.get("limit")
     if limit is None:
         return None
@@ -350,11 +350,11 @@ _YEAR = re.compile(r"[12]\d{3}(?!\d)|[12]\d{3}(?=\d\d\Z|\d{4}\Z)")
 
 
 def literals(tree: Node) -> Iterator[Change]:
-    """Change each number, year and pattern that something is compared with.
+    """Change each number, year and pattern in a comparison.
 
-    A number that must be equalled grows by one; one that bounds a range grows in its first
-    digit, since the next number often bounds the same rows. Other texts are left alone: what
-    stands in the place of a name is a matter of the data.
+    A number in an equality grows by one; the limit of a range grows in its first digit, since the
+    next number often selects the same rows. Other texts stay: which name could be taken for another
+    depends on the data.
     """
     for node in tree.find_all(exp.Literal):
         place = node.parent.parent if isinstance(node.parent, exp.Neg) else node.parent
@@ -382,7 +382,7 @@ def _value(literal: exp.Literal, bounds: bool) -> str | None:
 
 
 def _pattern(text: str) -> str | None:
-    """Return the pattern that matches more, or, where it matches anywhere, only at the start."""
+    """Return a pattern that matches anywhere or, where it did so already, only at the start."""
     inside = text.strip("%")
     if not inside:
         return None

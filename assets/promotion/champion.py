@@ -47,7 +47,7 @@ from text2sql.evaluation.promotion.gate import (
 from text2sql.evaluation.scores import markdown_table, score_rows
 from text2sql.evaluation.stored import last_evaluated, read_scores
 from text2sql.policy.places import is_served
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 SHOWN = 20
 """Former champions that metadata shows at most."""

@@ -30,7 +30,7 @@ from text2sql.judge.strength.measure import (
 from text2sql.judge.verdicts import run_gold
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox, Status
-from text2sql.training.difficulty import Difficulty, Kind, leave_out_weak
+from text2sql.training.difficulty import Difficulty, Kind, mark_weak
 
 TABLES = """
 CREATE TABLE hero (id INTEGER PRIMARY KEY, name TEXT, height INT, born TEXT, side_id INT);
@@ -438,7 +438,7 @@ def test_weak_and_unscored_questions_leave_training_only():
     kinds = (Kind.TRAINABLE, Kind.TRAINABLE, Kind.TRAINABLE, Kind.TOO_HARD)
     ratings = [Difficulty(f"train/{n}", 3, 8, kind) for n, kind in enumerate(kinds)]
     scores = {"train/0": 0.9, "train/1": 0.5, "train/2": None, "train/3": 0.1}
-    found = [rating.kind for rating in leave_out_weak(ratings, scores, 0.75)]
+    found = [rating.kind for rating in mark_weak(ratings, scores, 0.75)]
     assert found == [Kind.TRAINABLE, Kind.WEAK, Kind.WEAK, Kind.TOO_HARD]
 
 

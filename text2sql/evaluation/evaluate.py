@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import evaluation_folder, held_out_folder
+from text2sql.common.artifacts import (
+    evaluation_folder,
+    held_out_folder,
+    training_record_file,
+)
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, fingerprint, sealed
@@ -266,7 +270,7 @@ def _provenance(
         found["known_issues"] = issues_version
     # A base that the run was not trained from, or that got other prompts, is no fair comparison.
     base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
-    record = read_if_there(root / "training" / what.run / "training.json")
+    record = read_if_there(training_record_file(root, what.run))
     start = str(record.get("base_revision", base.policy_revision))
     if start != base.policy_revision:
         found["trained_from"] = start

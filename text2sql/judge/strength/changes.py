@@ -346,16 +346,16 @@ def literals(tree: Node) -> Iterator[Change]:
             yield replacement(Kind.LITERAL, node, literal)
 
 
-def _value(literal: exp.Literal, bounds: bool) -> str | None:
+def _value(literal: exp.Literal, is_range: bool) -> str | None:
     text = literal.name
     if literal.is_string and (year := _YEAR.match(text)):
         return f"{int(year[0]) + 1}{text[year.end() :]}"
     if not _NUMBER.match(text):
         return None
     if literal.is_string:
-        return None if bounds else str(int(text) + 1).zfill(len(text)) if text.isdigit() else None
+        return None if is_range else str(int(text) + 1).zfill(len(text)) if text.isdigit() else None
     number = Decimal(text)
-    step = Decimal(10) ** number.adjusted() if bounds and number else Decimal(1)
+    step = Decimal(10) ** number.adjusted() if is_range and number else Decimal(1)
     return format(number + step, "f")
 
 

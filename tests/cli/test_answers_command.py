@@ -86,7 +86,7 @@ def test_the_audit_row_has_all_that_a_replay_needs(place):
         assert words in text
 
 
-def test_a_refused_answer_shows_why_and_what_the_candidates_said(place):
+def test_a_refused_answer_shows_the_reason_and_the_candidates(place):
     [answer] = place.answer(place.question("q", COUNT, verified_sql="SELECT 4"))
     _, text = run(place, "show", answer.id)
     assert "Not answered, the candidates' result is refuted: it differs from the verified" in text
@@ -139,7 +139,7 @@ def test_a_replay_tells_changed_sql(place):
     assert "is now answered by different SQL" in run(place, "replay", answer.id)[1]
 
 
-def test_a_replay_tells_sql_that_is_not_repeatable(place):
+def test_a_replay_detects_sql_that_is_not_repeatable(place):
     [answer] = place.answer(place.question("q", COUNT))
     changed = "SELECT random() AS shops"
     with place.store.writing() as connection:
@@ -156,7 +156,7 @@ def test_a_replay_tells_sql_that_runs_no_more(place):
     assert "no longer runs: no such column: city" in text
 
 
-def test_a_replay_holds_an_answer_against_what_is_known_by_now(place):
+def test_a_replay_compares_with_the_current_verified_sql(place):
     [answer] = place.answer(place.question("q", COUNT))
     assert replayed(place, answer.id)[1]["verified_now"] is None
     place.question("q", COUNT, verified_sql="SELECT count(id) FROM shop")
@@ -196,7 +196,7 @@ def test_the_candidates_of_a_refused_answer_are_replayed(place):
     assert "result      none was published" in run(place, "replay", answer.id)[1]
 
 
-def test_what_cannot_be_replayed_is_named(place):
+def test_a_replay_without_answer_or_database_is_refused(place):
     [answer] = place.answer(place.question("q", COUNT))
     for number in (99, 0, 2**80):
         with pytest.raises(Text2SqlError, match=f"no answer {number} "):
@@ -224,7 +224,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("table", "change", "told"), NONSENSE)
-def test_what_was_edited_into_nonsense_is_named(place, table, change, told):
+def test_invalid_rows_are_named(place, table, change, told):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute(f"UPDATE {table} SET {change}")
@@ -232,7 +232,7 @@ def test_what_was_edited_into_nonsense_is_named(place, table, change, told):
         run(place, "show", 1)
 
 
-def test_verified_sql_that_is_no_text_is_named_by_a_replay(place):
+def test_a_replay_names_invalid_verified_sql(place):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute("UPDATE questions SET verified_sql = x'ff'")
@@ -266,7 +266,7 @@ def test_csv_is_safe_in_a_spreadsheet_and_numbers_stay_numbers(place, tmp_path):
     assert '"a;=b"' in raw  # quoted: a spreadsheet that divides at ; keeps it whole
 
 
-def test_the_overview_lists_what_was_refused(place, tmp_path):
+def test_the_overview_lists_refused_answers(place, tmp_path):
     bad = place.question("bad", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4",
                          question="=HYPERLINK(1)")  # fmt: skip
     place.answer(place.question("q", COUNT), bad)

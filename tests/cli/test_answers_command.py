@@ -207,17 +207,17 @@ def test_a_replay_without_answer_or_database_is_refused(place):
 
 
 NONSENSE = [
-    ("answers", "share = 'half'", "an answer among 1 (q) is invalid: share is 'half'"),
-    ("answers", "row_count = 'x'", "an answer among 1 (q) is invalid: row_count is 'x'"),
-    ("answers", "sql = x'ff'", "an answer among 1 (q) is invalid: sql is b'\\xff'"),
+    ("answers", "share = 'half'", "answer 1 (q) is invalid: share is 'half'"),
+    ("answers", "row_count = 'x'", "answer 1 (q) is invalid: row_count is 'x'"),
+    ("answers", "sql = x'ff'", "answer 1 (q) is invalid: sql is b'\\xff'"),
     ("answer_rows", "cells = '{}'", "a row of answer 1 (q) is invalid: cells has no shops"),
     ("answer_rows", "cells = '[1]'", "a row of answer 1 (q) is invalid: cells and marks must"),
     ("answer_rows", "cells = 'x'", "a row of answer 1 (q) is invalid: Expecting value"),
     ("answer_rows", """cells = '{"shops": [1]}'""", "is invalid: the cell shops must be text"),
     ("answer_rows", """marks = '{"shops": "blob"}'""", "a row of answer 1 (q) is invalid"),
     ("candidates", "row_count = 'x'", "a candidate of answer 1 (q) is invalid: row_count is"),
-    ("answers", "share = 9e999", "an answer among 1 (q) is invalid: share is inf"),
-    ("answers", "question_id = x'71'", "an answer among 1 (b'q') is invalid: question_id is b'q'"),
+    ("answers", "share = 9e999", "answer 1 (q) is invalid: share is inf"),
+    ("answers", "question_id = x'71'", "answer 1 (b'q') is invalid: question_id is b'q'"),
     ("answers", "question_id = '/../q'", "is invalid: question_id is '/../q'"),
     ("answers", """columns = '[{"name": 1, "label": 1, "type": 1}]'""", "a column is {'name': 1"),
 ]

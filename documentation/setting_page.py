@@ -55,7 +55,7 @@ def _config_of(op: dg.OpDefinition) -> type[BaseModel] | None:
 
 
 def _model(model: type[BaseModel]) -> list[str]:
-    """Return what a model is, a table of its fields, and the models that these hold."""
+    """Return a model's description, a table of its fields, and the models in these."""
     lines = ["| setting | type | default | meaning |", "|---|---|---|---|"]
     lines += [_row(name, field) for name, field in model.model_fields.items()]
     about = (model.__doc__ or "").strip().partition("\n\n")[0]

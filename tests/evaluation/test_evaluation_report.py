@@ -204,7 +204,7 @@ def test_a_base_that_the_run_was_not_trained_from_is_named(made):
     others = {"trained_from": "r9", "base_prompt_revision": "p2"}
     scores = scores | {"provenance": scores["provenance"] | others}
     page = render_report(details | {"scores": scores})
-    assert "trained from another policy (revision r9) than the base that is shown (revi" in page
+    assert "trained from another policy (revision r9) than the base shown here (revi" in page
     assert "asked with other prompts (revision p2)" in page
 
 

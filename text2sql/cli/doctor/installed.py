@@ -89,7 +89,7 @@ def _lacking(needed: list[Requirement]) -> list[str]:
 
 
 def _lack(requirement: Requirement) -> str:
-    """Say what is wrong with one package; empty where nothing is."""
+    """Return what is wrong with one package, empty if nothing."""
     version = _version(requirement.name)
     if version is None:
         return f"{requirement.name} is missing"

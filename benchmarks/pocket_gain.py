@@ -34,7 +34,7 @@ from text2sql.questions import Question
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Sandbox
-from text2sql.training.difficulty import Kind, rate_questions, usable
+from text2sql.training.difficulty import Bounds, Kind, Tally, rate, usable
 
 FINAL_SEED = 9173
 """The evaluation seed of the published numbers. The development seed is another."""
@@ -113,7 +113,7 @@ def filter_prompts(material: Material, sandbox: Sandbox) -> Path:
     """Keep the training questions that the base policy solves sometimes; return their folder."""
     questions = [question for question in material.train if usable(question, material.golds)]
     rollouts = sample(material, POCKET, questions, 1.0, "train-base", sandbox)
-    ratings = rate_questions(questions, material.golds, rollouts, minimum_valid=6)
+    ratings = rate(questions, material.golds, Tally(rollouts), Bounds(minimum_valid=6))
     kept = {rating.key for rating in ratings if rating.kind is Kind.TRAINABLE}
     prompts = [question for question in questions if question.key in kept]
     _write_lines(material.work / "prompts.jsonl", [q.to_dict() for q in prompts])

@@ -19,11 +19,14 @@ STORED = ("text2sql/datasets/stored.py",)
 GOLDS = ("text2sql/datasets/gold", *JUDGE)
 DATABASES = ("text2sql/datasets/reading", *SCHEMA)
 ROLLOUTS = ("text2sql/agent", "text2sql/policy", "text2sql/rollouts", *JUDGE)
-RATING = ("text2sql/training/difficulty.py", "text2sql/training/start.py")
+RATING = (
+    *("text2sql/training/difficulty.py", "text2sql/training/prompts.py"),
+    "text2sql/training/runs.py",
+)
 SAMPLING = ("assets/rollouts", "resources/policy.py", *STORED, *RATING, *ROLLOUTS)
 INGESTION = ("assets/data", "assets/checks", "text2sql/datasets", *SCHEMA, *SANDBOX)
 SCORING = ("assets/evaluation", "text2sql/evaluation", "text2sql/judge", *STORED)
-PROMOTION = ("assets/promotion", "text2sql/evaluation", "text2sql/training/start.py")
+PROMOTION = ("assets/promotion", "text2sql/evaluation", "text2sql/training/runs.py")
 BACK_TEST = ("text2sql/reporting/answering", "text2sql/policy/places.py", *SANDBOX)
 
 SOURCES: dict[str, tuple[str, ...]] = {

@@ -23,7 +23,7 @@ from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
 from text2sql.evaluation.stored import ROLLOUTS
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 
 @dg.op(

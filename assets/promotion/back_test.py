@@ -17,7 +17,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.policy.base import Sampling
 from text2sql.policy.places import is_there
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import NewAnswer

@@ -47,7 +47,7 @@ from text2sql.evaluation.promotion.gate import (
 from text2sql.evaluation.scores import markdown_table, score_rows
 from text2sql.evaluation.stored import last_evaluated, read_scores
 from text2sql.policy.places import is_served
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 SHOWN = 20
 """Former champions that metadata shows at most."""
@@ -151,19 +151,18 @@ def _decide(
         test = tester.verdict(run, context.run_id)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
-    context.log.info(decision.sentence)
+    why = decision.sentence
+    context.log.info(why)
     if decision.ruling is Ruling.REFUSED:
-        raise Text2SqlError(decision.sentence)
+        raise Text2SqlError(why)
     if decision.ruling is Ruling.PROMOTED:
-        why = decision.sentence
         promote(root.path, seen, candidate, findings, PROMOTION, why, context.run_id)
-    return _result(root, decision.sentence, findings)
+    return _result(root, why, findings)
 
 
 def _result(
     root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dg.MaterializeResult:
-    """Return who is champion now and why, and the history."""
     return dg.MaterializeResult(
         metadata=champion_facts(root, decision, findings),
         data_version=dg.DataVersion(read_champion(root)["revision"]),

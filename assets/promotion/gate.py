@@ -13,7 +13,7 @@ from assets.promotion.champion import model_card
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
@@ -74,7 +74,7 @@ def back_test(
     sandbox: SandboxResource,
 ) -> dg.AssetCheckResult:
     """The candidate answers no fewer verified report questions right than the champion."""
-    end_with_parent()
+    end_step_with_run()
     run = evaluated_run(context, root)
     found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
     shown = ("question_id", "before", "after", "sql_before", "sql_after")

@@ -16,7 +16,7 @@ from assets.rollouts.sets import settings_of, tally_rollouts
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
 from text2sql.common.artifacts import rollouts_folder
@@ -118,7 +118,7 @@ def sample_shard(
     sandbox: SandboxResource,
 ) -> dict:
     """Sample one shard's rollouts into its stores; return how many it drew for each set."""
-    end_with_parent()
+    end_step_with_run()
     with sandbox.open() as box:
         return asyncio.run(_sample_all(context, work, root.path, policy, box))
 

@@ -183,3 +183,17 @@ def test_the_behaviour_version_ignores_comments_and_docstrings(
     file.write_text(SOURCE.replace(old, new))
     assert (behaviour_version("module.py") == before[0]) is same
     assert code_version("module.py") != before[1]
+
+
+def test_a_template_is_part_of_the_code_but_not_of_its_behaviour(tmp_path, monkeypatch):
+    monkeypatch.setattr("text2sql.common.provenance.CHECKOUT", tmp_path)
+    (tmp_path / "room" / "templates").mkdir(parents=True)
+    (tmp_path / "room" / "page.py").write_text("x = 1\n")
+    template = tmp_path / "room" / "templates" / "page.html"
+    versions = set()
+    for text in ("<p>old</p>", "<p>new</p>"):
+        template.write_text(text)
+        versions.add((code_version("room"), behaviour_version("room")))
+    assert [len(set(kind)) for kind in zip(*versions, strict=True)] == [2, 1]
+    with pytest.raises(FileNotFoundError):
+        code_version("no-such-room")

@@ -157,9 +157,9 @@ def test_an_output_that_cannot_be_written_is_an_error(shop, closed, words):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    told = done.stderr.splitlines()
-    assert len(told) == ("2>&-" not in closed)
-    assert all(line.startswith("error: Cannot write the output: ") for line in told)
+    lines = done.stderr.splitlines()
+    assert len(lines) == ("2>&-" not in closed)
+    assert all(line.startswith("error: Cannot write the output: ") for line in lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")

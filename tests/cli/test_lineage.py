@@ -97,10 +97,10 @@ def evaluated(
     folder = root / "evaluation" / run
     rows = [("base", 0.4), ("trained", value)]
     scores = [Score(policy, "greedy", part, "", share, 0.0, 1.0, 1000) for policy, share in rows]
-    told = {"dataset": dataset, "prompt_revision": "p" * 12, "dagster_run": f"scored-{run}"}
+    provenance = {"dataset": dataset, "prompt_revision": "p" * 12, "dagster_run": f"scored-{run}"}
     revisions = {"base": BASE_REVISION, "trained": revision}
     rates = {"base": 0.0, "trained": 0.0}
-    found = Scores(8, 1000, revisions, scores, [], {}, rates, {"base": 0, "trained": 0}, told)
+    found = Scores(8, 1000, revisions, scores, [], {}, rates, {"base": 0, "trained": 0}, provenance)
     write(folder / "scores.json", found.to_dict())
     write(folder / "outcomes.json", {"greedy": {}})
     write(folder / "rollouts.json", {})
@@ -374,7 +374,7 @@ def test_an_unknown_or_ambiguous_name_is_one_sentence_that_lists_the_choices(roo
 
 
 def test_the_documentation_shows_what_is_printed(root):
-    """What docs/lineage.md tells people to type works, and every link that it names is there."""
+    """The commands in docs/lineage.md work, and every link that it names is printed."""
     page = Path(__file__).resolve().parents[2] / "docs" / "lineage.md"
     (block,) = [one.text for one in blocks(page) if one.kind == "console"]
     printed = ""

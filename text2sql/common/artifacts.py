@@ -106,6 +106,31 @@ def base_rollouts_file(root: Path) -> Path:
 # Training
 
 
+def prompts_folder(root: Path) -> Path:
+    """Return the folder of the training prompts: questions, gold results and ratings."""
+    return root / "prompts"
+
+
+def training_folder(root: Path, run: str = "") -> Path:
+    """Return the folder of a training run, or of all of them."""
+    return root / "training" / run
+
+
+def training_record_file(root: Path, run: str) -> Path:
+    """Return the record of a training run, which exists once its policy is trained."""
+    return training_folder(root, run) / "training.json"
+
+
+def training_plan_file(root: Path, run: str) -> Path:
+    """Return the plan of a training run, which exists once it has started."""
+    return training_folder(root, run) / "plan.json"
+
+
+def training_version_folder(root: Path, run: str, version: str) -> Path:
+    """Return the folder that a training run with these settings and data writes into."""
+    return training_folder(root, run) / version
+
+
 # Evaluation
 
 

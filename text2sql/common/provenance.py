@@ -47,10 +47,11 @@ def file_version(*paths: Path) -> str:
 def code_version(*paths: str) -> str:
     """Return a version of source files and folders, named relative to the checkout.
 
-    Every byte counts, comments too: it is cheap enough to compute whenever Dagster loads.
+    Every byte counts, comments and templates too: it is cheap enough to compute whenever Dagster
+    loads.
     """
     digest = hashlib.sha256()
-    for file in _modules(paths):
+    for file in _sources(paths, templates=True):
         digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()[:LENGTH]
@@ -62,16 +63,20 @@ def behaviour_version(*paths: str) -> str:
     For work that is too expensive to repeat because of a word in a comment.
     """
     digest = hashlib.sha256()
-    for file in _modules(paths):
+    for file in _sources(paths, templates=False):
         digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
         digest.update(_without_words(file.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()[:LENGTH]
 
 
-def _modules(paths: tuple[str, ...]) -> Iterator[Path]:
+def _sources(paths: tuple[str, ...], templates: bool) -> Iterator[Path]:
     for path in paths:
         place = CHECKOUT / path
-        yield from sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        if place.is_dir():
+            yield from sorted(place.rglob("*.py"))
+            yield from sorted(place.rglob("templates/*.*")) if templates else ()
+        else:
+            yield place
 
 
 def _without_words(source: str) -> str:

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import evaluation_folder, held_out_folder
+from text2sql.common.artifacts import (
+    evaluation_folder,
+    held_out_folder,
+    training_record_file,
+)
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, fingerprint, sealed
@@ -16,7 +20,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import Correction
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.evaluation.report.details import Before, Evaluated, details_of
+from text2sql.evaluation.report.details import Evaluated, PreviousChampion, details_of
 from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.report.words import champion_name
 from text2sql.evaluation.rollout_scores import (
@@ -266,7 +270,7 @@ def _provenance(
         found["known_issues"] = issues_version
     # A base that the run was not trained from, or that got other prompts, is no fair comparison.
     base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
-    record = read_if_there(root / "training" / what.run / "training.json")
+    record = read_if_there(training_record_file(root, what.run))
     start = str(record.get("base_revision", base.policy_revision))
     if start != base.policy_revision:
         found["trained_from"] = start
@@ -291,7 +295,7 @@ def _write_rivals(
 
 def _compare_with_champion(
     root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Outcomes]
-) -> Before | None:
+) -> PreviousChampion | None:
     """Compare with the present champion, if it is another policy that was asked the same."""
     champion = champion_record(root)
     if not champion or champion["revision"] == scores.revisions[TRAINED]:
@@ -302,7 +306,7 @@ def _compare_with_champion(
     if old is None:
         return None
     both = [key for key in greedy if key in old]
-    return Before(
+    return PreviousChampion(
         champion["training_run"],
         compare("greedy", "all", "", old, greedy, both),
         [key for key in both if greedy[key] > old[key]],

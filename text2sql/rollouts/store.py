@@ -71,7 +71,7 @@ class Rollout:
 
     @property
     def submission(self) -> Submission:
-        """The rollout's part in a vote: valid where it ran as a read and never tried to write."""
+        """The rollout's part in a vote: valid if it ran as a read and never tried to write."""
         ran = self.valid and self.status == Status.OK and not self.write_attempts
         return Submission(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
 
@@ -175,7 +175,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 def _open_alone(path: Path) -> int:
-    """Open for appending, refuse a second writer, and drop a torn last line."""
+    """Open for appending, refuse a second writer, and drop an incomplete last line."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -197,7 +197,7 @@ def _open_alone(path: Path) -> int:
 
 
 def _whole_length(file: int) -> int:
-    """Return the length of the file up to the end of its last whole line."""
+    """Return the length of the file up to the end of its last complete line."""
     end = os.fstat(file).st_size
     while end:
         start = max(0, end - (1 << 16))

@@ -39,7 +39,7 @@ def _end_all(workers: set[WorkerProcess], owner: int) -> None:
 
 
 class Sandbox:
-    """Runs SQL in worker processes: read-only, bounded, killed at the deadline.
+    """Runs SQL in worker processes: read-only, within limits, killed at the deadline.
 
     Thread-safe and meant to live long: workers start on demand and keep their connections. Use it
     as a context manager, or call ``close``.

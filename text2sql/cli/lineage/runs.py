@@ -13,6 +13,8 @@ from text2sql.common.artifacts import (
     evaluations_folder,
     file_digests,
     rollouts_folder,
+    training_folder,
+    training_record_file,
 )
 from text2sql.common.provenance import file_version
 from text2sql.datasets.pocket.corpus import MANIFEST
@@ -22,7 +24,6 @@ from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.policy.places import is_served
 from text2sql.policy.weights import directory_revision
 from text2sql.rollouts.cost import PACE
-from text2sql.training.start import RECORD, TRAINING
 
 _HASHED_BYTES = 2_000_000_000
 _STEP = re.compile(r"(?:checkpoint-|step_)(\d+)")
@@ -57,11 +58,11 @@ def run_links(
 
 def _record_of(link: Link, root: Path, run: str, revision: str) -> Record:
     """Return the record of the run, of an earlier version if the revision says so."""
-    folder = root / TRAINING / run
+    folder = training_folder(root, run)
     if not folder.is_dir():
         link.problems.append(f"{folder} is missing, so the chain of this training run ends here.")
         return {}
-    record = link.record(folder / RECORD)
+    record = link.record(training_record_file(root, run))
     if not revision or record.get("policy_revision") == revision:
         return record
     for file in sorted(folder.glob("*/record.json")):
@@ -171,7 +172,7 @@ def _data_links(root: Path, record: Record) -> list[Link]:
 
 def known_runs(root: Path) -> list[str]:
     """Return the training runs that have a record or an evaluation below an artifact root."""
-    trained = {path.name for path in (root / TRAINING).glob("*") if path.is_dir()}
+    trained = {path.name for path in training_folder(root).glob("*") if path.is_dir()}
     scored = {path.parent.name for path in evaluations_folder(root).glob("*/scores.json")}
     return sorted(trained | scored)
 

@@ -161,15 +161,15 @@ def replay_object(found: Replay) -> dict[str, Any]:
         "reproduced": found.reproduced,
         "data_changed": found.data_changed,
         "sql_changed": found.sql_changed,
-        "result_changed": found.result_changed,
-        "error": found.error,
+        "result_changed": found.published.changed,
+        "error": found.published.error,
         "fingerprint_then": answer.database_fingerprint,
         "fingerprint_now": found.fingerprint,
-        "rows": _changes(found.rows),
-        "complete": found.complete,
+        "rows": _changes(found.published.rows),
+        "complete": found.published.complete,
         "candidates": answer.candidates,
-        "candidates_run": found.candidates_run,
-        "candidates_changed": found.candidates_changed,
+        "candidates_run": found.queries_run,
+        "candidates_changed": found.queries_changed,
         "votes_then": answer.votes,
         "votes_now": found.ballot.votes,
         "winner_now": found.ballot.sql or None,
@@ -214,26 +214,27 @@ def _closing(found: Replay) -> str:
 
 
 def _rerun(found: Replay) -> str:
-    if not found.candidates_run:
+    if not found.queries_run:
         return f"none of {found.answer.candidates} had a query that ran"
-    changed = found.candidates_changed
+    changed = found.queries_changed
     results = (
         f"{changed} returned a different result" if changed else "all returned the same result"
     )
     again = counted(found.answer.candidates, "query was", "queries were")
-    return f"{found.candidates_run} of {again} run again; {results}"
+    return f"{found.queries_run} of {again} run again; {results}"
 
 
 def _replayed(found: Replay) -> str:
+    now = found.published
     if found.answer.status != AnswerStatus.ANSWERED:
         return "none was published, so there is none to compare"
-    if found.error:
-        return f"the SQL no longer runs: {neutral(found.error)}"
-    if not found.result_changed:
+    if now.error:
+        return f"the SQL no longer runs: {neutral(now.error)}"
+    if not now.changed:
         return "the same rows"
-    part = "" if found.complete else ", among the stored rows"
+    part = "" if now.complete else ", among the stored rows"
     cause = "" if found.data_changed else "; the data did not change, so it is not repeatable"
-    return f"changed: {found.rows}{part}{cause}"
+    return f"changed: {now.rows}{part}{cause}"
 
 
 def _sql_since(found: Replay) -> str:

@@ -85,7 +85,7 @@ def write_report(
 
 
 def read_details(folder: Path) -> dict[str, Any]:
-    """Read what a report shows; raises Text2SqlError where there is none."""
+    """Read the data of a report; raises Text2SqlError if there is none."""
     file = folder / DETAILS
     held_out = folder.parent.name == held_out_folder(Path()).name
     asset = "held_out_scores" if held_out else "dev_scores"
@@ -95,7 +95,7 @@ def read_details(folder: Path) -> dict[str, Any]:
 
 
 def render_again(folder: Path) -> str:
-    """Return the page of a report that was written; raises Text2SqlError where there is none."""
+    """Render the page of a stored report again; raises Text2SqlError if there is none."""
     details = read_details(folder)
     try:
         return render_report(details)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 
 from sqlglot import exp
@@ -107,16 +108,10 @@ def comparisons(tree: Node, keys: Keys) -> Iterator[Change]:
             new = swapped(this=node.this.copy(), expression=node.expression.copy())
             yield replacement(Kind.COMPARISON, node, new)
     for node in tree.find_all(exp.Between):
-        yield replacement(Kind.COMPARISON, node, _without_ends(node))
-
-
-def _without_ends(node: exp.Between) -> exp.Expr:
-    value, low, high = node.this.copy(), node.args["low"].copy(), node.args["high"].copy()
-    inside = exp.And(
-        this=exp.GT(this=value, expression=low),
-        expression=exp.LT(this=value.copy(), expression=high),
-    )
-    return exp.Paren(this=inside)
+        above = exp.GT(this=node.this.copy(), expression=node.args["low"].copy())
+        below = exp.LT(this=node.this.copy(), expression=node.args["high"].copy())
+        without_ends = exp.Paren(this=exp.And(this=above, expression=below))
+        yield replacement(Kind.COMPARISON, node, without_ends)
 
 
 def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -126,25 +121,20 @@ def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
             if not isinstance(dropped, exp.Connector) and not joins_sources(dropped, keys):
                 yield _dropped(node, dropped, keys)
     for clause in tree.find_all(exp.Where, exp.Having):
-        single = not isinstance(clause.this.unnest(), exp.Connector)
-        if single and not joins_sources(clause.this, keys):
-            where = isinstance(clause, exp.Where)
-            neutral = _IMPLIED if where and is_filter_implied(clause.this, [], keys) else ""
+        several = isinstance(clause.this.unnest(), exp.Connector)
+        if not several and not joins_sources(clause.this, keys):
+            implied = isinstance(clause, exp.Where) and is_filter_implied(clause.this, [], keys)
             text = f"without {shown(clause).strip()}"
+            neutral = _IMPLIED if implied else ""
             yield Change(Kind.CONDITION, clause, lambda node: node.pop(), text, neutral)
 
 
 def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
     others = _others(node, dropped)
     implied = others is not None and (dropped in others or is_filter_implied(dropped, others, keys))
-    side = "expression" if dropped is node.this else "this"
-    return Change(
-        Kind.CONDITION,
-        node,
-        lambda copy: copy.replace(copy.args[side]),
-        f"without {shown(dropped)}",
-        _IMPLIED if implied else "",
-    )
+    kept = "expression" if dropped is node.this else "this"
+    text, neutral = f"without {shown(dropped)}", _IMPLIED if implied else ""
+    return Change(Kind.CONDITION, node, lambda copy: copy.replace(copy.args[kept]), text, neutral)
 
 
 def _others(node: Node, dropped: Node) -> list[Node] | None:
@@ -187,16 +177,18 @@ _UNIQUE_VALUES = "no value can occur twice"
 def distincts(tree: Node, keys: Keys) -> Iterator[Change]:
     """Add DISTINCT to each SELECT without it and drop it from each other."""
     for select in tree.find_all(exp.Select):
-        neutral = _distinct_is_neutral(select, keys)
-        if neutral is None:
+        if (neutral := _distinct_is_neutral(select, keys)) is None:
             continue
-        word = "without" if select.args.get("distinct") else "with"
-        text = f"{word} DISTINCT in {_head(select)}"
-        yield Change(Kind.DISTINCT, select, _turn_distinct, text, neutral)
+        new = None if select.args.get("distinct") else exp.Distinct()
+        columns = ", ".join(map(shown, select.expressions))
+        text = f"{'with' if new else 'without'} DISTINCT in SELECT {columns}"
+        edit = partial(_set, distinct=new)
+        yield Change(Kind.DISTINCT, select, edit, text, neutral)
 
 
-def _turn_distinct(select: Node) -> None:
-    select.set("distinct", None if select.args.get("distinct") else exp.Distinct())
+def _set(node: Node, **arguments: Node | None) -> None:
+    for name, value in arguments.items():
+        node.set(name, value.copy() if value else None)
 
 
 def _distinct_is_neutral(select: exp.Select, keys: Keys) -> str | None:
@@ -306,21 +298,12 @@ def limits(tree: Node, keys: Keys) -> Iterator[Change]:
         if query is None or not number:
             continue
         more = exp.Limit(expression=exp.Literal.number(number + 1))
-        one = _ONE_ROW if returns_one_row(query) else ""
         first = _FIRST_ROW if use_of(query) in ("value", "exists") else ""
-        yield replacement(Kind.LIMIT, limit, more, one or first)
-        yield Change(
-            Kind.LIMIT,
-            query,
-            _without_limit,
-            f"without {shown(limit).strip()}",
-            "" if _offset(query) else one or first,
-        )
-
-
-def _without_limit(query: Node) -> None:
-    query.set("limit", None)
-    query.set("offset", None)
+        neutral = _ONE_ROW if returns_one_row(query) else first
+        yield replacement(Kind.LIMIT, limit, more, neutral)
+        text = f"without {shown(limit).strip()}"
+        edit = partial(_set, limit=None, offset=None)
+        yield Change(Kind.LIMIT, query, edit, text, "" if _offset(query) else neutral)
 
 
 def _rows(query: Node) -> int | None:
@@ -334,11 +317,6 @@ def _rows(query: Node) -> int | None:
 
 def _offset(query: Node) -> bool:
     return query.args.get("offset") is not None
-
-
-def _head(select: exp.Select) -> str:
-    columns = ", ".join(shown(projection) for projection in select.expressions)
-    return f"SELECT {columns}"
 
 
 # Literals
@@ -368,16 +346,16 @@ def literals(tree: Node) -> Iterator[Change]:
             yield replacement(Kind.LITERAL, node, literal)
 
 
-def _value(literal: exp.Literal, bounds: bool) -> str | None:
+def _value(literal: exp.Literal, is_range: bool) -> str | None:
     text = literal.name
     if literal.is_string and (year := _YEAR.match(text)):
         return f"{int(year[0]) + 1}{text[year.end() :]}"
     if not _NUMBER.match(text):
         return None
     if literal.is_string:
-        return None if bounds else str(int(text) + 1).zfill(len(text)) if text.isdigit() else None
+        return None if is_range else str(int(text) + 1).zfill(len(text)) if text.isdigit() else None
     number = Decimal(text)
-    step = Decimal(10) ** number.adjusted() if bounds and number else Decimal(1)
+    step = Decimal(10) ** number.adjusted() if is_range and number else Decimal(1)
     return format(number + step, "f")
 
 

@@ -41,9 +41,9 @@ def source_of(column: Node, keys: Keys) -> tuple[exp.Select, str] | None:
     select = column.find_ancestor(exp.Select)
     while select is not None:
         found = sources(select)
-        wanted, name = column.text("table").lower(), column.name.lower()
+        table_name, name = column.text("table").lower(), column.name.lower()
         for alias, table in found.items():
-            if alias == wanted or (not wanted and name in keys.columns.get(table, ())):
+            if alias == table_name or (not table_name and name in keys.columns.get(table, ())):
                 return select, alias
         select = select.find_ancestor(exp.Select)
     return None

@@ -36,8 +36,8 @@ def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]])
         drawn = _line([str(one) for one in names], values)
     else:
         drawn = bars([_cut(str(one)) for one in names], [Bars(values, texts)])
-    told = "; ".join(f"{one} {text}" for one, text in zip(names, texts, strict=True))
-    return drawn.svg(title, f"{value.label} by {name.label}: {told}")
+    described = "; ".join(f"{one} {text}" for one, text in zip(names, texts, strict=True))
+    return drawn.svg(title, f"{value.label} by {name.label}: {described}")
 
 
 def _roles(

@@ -1,4 +1,4 @@
-"""prime-rl's two metrics files, followed while they grow and written as one."""
+"""prime-rl's two metrics files, followed while they grow and merged into one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from text2sql.training.metrics import MetricsFile, MetricsTail
 from text2sql.training.prime_rl.toml import EVAL_SOURCE, ORCHESTRATOR_METRICS, TRAINER_METRICS
-from text2sql.training.progress import MetricsFile, MetricsTail
 
 Row = dict[str, Any]
 
 KL_ALARM = 0.015
 """Above this divergence between the trainer's and the server's probabilities a run goes wrong."""
 
-_WATCHED = ("loss", "grad_norm", "kl", "entropy")
-
 SETTLE_SECONDS = 2.0
-"""The processes append several rows a step: what arrives within this time becomes one line."""
+"""The processes append several rows per step: rows within this time become one line."""
 
+_MUST_BE_FINITE = ("loss", "grad_norm", "kl", "entropy")
 _ALL, _EFFECTIVE = "train/agg/all/agent", "train/agg/effective/agent"
 ORCHESTRATOR_NAMES = {
     f"{_EFFECTIVE}/reward/mean": "reward",
@@ -47,12 +46,12 @@ _LONGEST_STEP = 86_400.0
 
 
 class MergedMetrics:
-    """Writes both processes' rows to one file, under the names that every trainer here uses.
+    """Writes both processes' rows to one file, under the names that all trainers here use.
 
-    A line holds what arrived of a step since its last line; each number is written once, so a
-    reader merges the lines of a step, the later over the earlier. ``kl`` is the divergence
-    between trainer and inference server, ``off_policy_lag`` counts versions of the weights,
-    ``seconds`` are those of the trainer's step; ``estimated_end`` is a UTC instant.
+    A line holds what arrived for a step since its previous line, so a reader merges the lines of a
+    step, later over earlier. ``kl`` is the divergence between trainer and inference server,
+    ``off_policy_lag`` counts versions of the weights, ``seconds`` are those of the trainer's step;
+    ``estimated_end`` is a UTC instant.
     """
 
     def __init__(self, run_dir: Path, output: Path, steps: int) -> None:
@@ -62,12 +61,13 @@ class MergedMetrics:
             (MetricsTail(run_dir / TRAINER_METRICS), TRAINER_NAMES),
         )
         self._file = MetricsFile(output)
-        self._end = _End(steps)
+        self._steps = steps
+        self._last_seconds: deque[float] = deque(maxlen=_LAST_STEPS)
         self._waiting: dict[int, Row] = {}
         self._arrived: dict[int, float] = {}
 
     def poll(self) -> list[Row]:
-        """Take in what is new, up to 256 KiB of each file; return the lines that were written."""
+        """Read what is new, up to 256 KiB of each file; return the lines that were written."""
         self._read()
         return self._write(SETTLE_SECONDS)
 
@@ -79,25 +79,34 @@ class MergedMetrics:
         self._file.close()
 
     def _read(self) -> bool:
-        """Take in what is new; say whether there is more at once."""
+        """Read what is new; say whether there is more at once."""
         more = False
         for tail, names in self._tails:
             for row in tail.poll():
                 self._take(row, names)
             more = more or tail.more
-        for step in sorted(self._waiting)[:-_LAST_STEPS]:  # a backlog: these have their rows
+        for step in sorted(self._waiting)[:-_LAST_STEPS]:  # a backlog: these steps are complete
             self._arrived[step] = -math.inf
         return more
 
     def _take(self, row: Row, names: dict[str, str]) -> None:
-        found = {name: _number(row[key]) for key, name in names.items() if _is_number(row.get(key))}
+        found = {name: _finite(row[key]) for key, name in names.items() if _is_number(row.get(key))}
         step = row.get("step")
         if not found or not isinstance(step, int):
             return
         self._waiting.setdefault(step, {"step": step}).update(found)
         self._arrived.setdefault(step, time.monotonic())
         if (seconds := found.get("seconds")) is not None:
-            self._waiting[step] |= self._end.estimate(step, seconds)
+            self._waiting[step] |= self._estimated_end(step, seconds)
+
+    def _estimated_end(self, step: int, seconds: float) -> Row:
+        """Estimate when the run ends, from the time that its last steps took."""
+        # The clock may have jumped during a step.
+        self._last_seconds.append(min(max(seconds, 0.0), _LONGEST_STEP))
+        mean = sum(self._last_seconds) / len(self._last_seconds)
+        left = max(0, self._steps - step) * mean
+        end = datetime.now(UTC) + timedelta(seconds=left)
+        return {"seconds_left": round(left, 1), "estimated_end": end.isoformat(timespec="seconds")}
 
     def _write(self, settled: float) -> list[Row]:
         now = time.monotonic()
@@ -110,22 +119,8 @@ class MergedMetrics:
         return lines
 
 
-class _End:
-    """Estimates when a run ends, from the time that its last steps took."""
-
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-        self._seconds: deque[float] = deque(maxlen=_LAST_STEPS)
-
-    def estimate(self, step: int, seconds: float) -> Row:
-        self._seconds.append(min(max(seconds, 0.0), _LONGEST_STEP))  # a clock may have jumped
-        left = max(0, self._steps - step) * sum(self._seconds) / len(self._seconds)
-        end = datetime.now(UTC) + timedelta(seconds=left)
-        return {"seconds_left": round(left, 1), "estimated_end": end.isoformat(timespec="seconds")}
-
-
 def shown(line: Row, steps: int) -> str:
-    """Return a line of the metrics as a sentence for a log, with the alarm where it holds."""
+    """Return a line of the metrics as a sentence for a log, with its alarm if it has one."""
     numbers = ", ".join(
         f"{name.replace('_', ' ')} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in line.items()
@@ -136,18 +131,21 @@ def shown(line: Row, steps: int) -> str:
 
 
 def alarm_of(line: Row) -> str:
-    """Say that the divergence is above its alarm level, or that a number is none; else empty."""
-    if spoilt := [name.replace("_", " ") for name in _WATCHED if line.get(name, 0.0) is None]:
+    """Return the alarm for a step: its divergence is too high or a number is not finite."""
+    spoilt = [
+        name.replace("_", " ") for name in _MUST_BE_FINITE if name in line and line[name] is None
+    ]
+    if spoilt:
         return (
             f"ALARM: {' and '.join(spoilt)} of this step is not a finite number: the weights may "
-            "be spoilt; cancel, lower the learning rate, and go on from the last checkpoint"
+            "be ruined; cancel, lower the learning rate, and resume from the last checkpoint"
         )
     value = line.get("kl")
     if not isinstance(value, int | float) or value <= KL_ALARM:
         return ""
     return (
         f"ALARM: the KL mismatch is {value:.4f}, above {KL_ALARM}: trainer and inference server "
-        "disagree about the tokens' probabilities; look at the off-policy lag and the learning rate"
+        "disagree about the tokens' probabilities; check the off-policy lag and the learning rate"
     )
 
 
@@ -155,6 +153,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: float) -> float | None:
-    """Return a number, None for one that is not finite."""
+def _finite(value: float) -> float | None:
     return value if isinstance(value, int) or math.isfinite(value) else None

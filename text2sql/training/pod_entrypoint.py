@@ -1,8 +1,9 @@
-"""A container's first process: ``python -m text2sql.training.in_pod LOG GRACE_SECONDS COMMAND...``.
+"""The entrypoint of a training pod's container:
+``python -m text2sql.training.pod_entrypoint LOG GRACE_SECONDS COMMAND...``.
 
-Runs the command, copies what it prints to a log that outlives the pod, and ends all that it
-started when the pod is told to end: SIGTERM first, SIGKILL after the grace. The first process of
-a container ignores SIGTERM unless it handles it, and has to collect what others leave behind.
+Runs the command, copies its output to a log that outlives the pod, and ends all its processes when
+the pod is asked to end: SIGTERM first, SIGKILL after the grace period. The first process of a
+container ignores SIGTERM unless it handles it, and has to collect orphaned processes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from text2sql.common import guard
-from text2sql.training.usage import misuse
+from text2sql.training.child import check_usage
 
 _PIPES_MESSAGE = b'{"__dagster_pipes_version"'
 
@@ -44,7 +45,7 @@ def main(log: Path, grace: float, command: list[str]) -> int:
 
 
 def _copy(output: IO[bytes], log: Path) -> None:
-    """Copy lines to standard output and to the log; messages for Dagster are no part of it."""
+    """Copy lines to standard output and, unless they are messages for Dagster, to the log."""
     with log.open("ab", buffering=0) as file:
         for line in output:
             sys.stdout.buffer.write(line)
@@ -55,5 +56,6 @@ def _copy(output: IO[bytes], log: Path) -> None:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    misused = misuse(given, "text2sql.training.in_pod", "LOG", "GRACE_SECONDS", "COMMAND...")
-    sys.exit(main(Path(given[0]), float(given[1]), given[2:]) if misused is None else misused)
+    names = ("LOG", "GRACE_SECONDS", "COMMAND...")
+    misuse = check_usage(given, "text2sql.training.pod_entrypoint", *names)
+    sys.exit(main(Path(given[0]), float(given[1]), given[2:]) if misuse is None else misuse)

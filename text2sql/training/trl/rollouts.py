@@ -1,7 +1,7 @@
-"""Where GRPO's rollouts come from: the agent's own loop, with the model that is being trained.
+"""The rollouts of a GRPO step: drawn with the agent's own loop by the model that is being trained.
 
-TRL asks for the rollouts of a step. The agent, the tools, the sandbox and the judge are those
-of the difficulty filter and of the evaluation; only the tokens are recorded here.
+Agent, tools, sandbox and judge are those of the difficulty filter and of the evaluation; only the
+tokens are recorded here.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Sandbox
 
 _SAMPLING = Sampling(temperature=1.0)
-_MOST_INVALID = 0.5
+_MAX_INVALID = 0.5
 
 
 @dataclass
 class Recorder:
-    """The policy of one rollout: continues its own tokens and remembers which it wrote.
+    """The policy of one rollout: continues its own tokens and records which ones it wrote.
 
-    A later turn's prompt is what was written so far plus the new messages, token by token: the
-    text is never tokenized again, so the gradient belongs to the tokens that were drawn.
+    A later turn's prompt is the tokens so far plus those of the new messages. The text is never
+    tokenized again, so the gradient belongs to the tokens that were drawn.
     """
 
     policy: ModelPolicy
@@ -43,7 +43,7 @@ class Recorder:
     written: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Answer by the model's name."""
+        """Take the model's name."""
         self.info = self.policy.info
 
     async def complete(
@@ -60,10 +60,10 @@ class Recorder:
         return self.policy.reply(turn, tools)
 
     async def close(self) -> None:
-        """Leave the model open: other rollouts use it."""
+        """Do nothing: other rollouts use the model."""
 
     def _new_tokens(self, conversation: list[int]) -> list[int]:
-        """Return what follows the turns so far: each message ends with a stop token."""
+        """Return what follows the turns so far; each message ends with a stop token."""
         turns = sum(token in self.policy.stop for token in (*self.prompt, *self.completion))
         if not self.prompt:
             return conversation
@@ -77,7 +77,7 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class StepRollouts:
     """One step's rollouts, their tokens, and how long they took."""
 
     rollouts: list[Rollout]
@@ -86,7 +86,7 @@ class Drawn:
 
     @property
     def rewards(self) -> list[float | None]:
-        """Each rollout's reward; None where the infrastructure spoilt it."""
+        """Each rollout's reward, None for an infrastructure failure."""
         return [rollout.reward for rollout in self.rollouts]
 
     def summary(self) -> dict[str, float]:
@@ -100,10 +100,10 @@ class Drawn:
         }
 
 
-class Environment:
+class RolloutDrawer:
     """Draws rollouts of questions and judges them.
 
-    ``seed`` and the step's number fix every random draw, so a resumed run draws what an
+    ``seed`` and the step's number determine every random draw, so a resumed run draws what an
     uninterrupted one would have drawn.
     """
 
@@ -121,10 +121,10 @@ class Environment:
         self._settings = settings
         self._seed = seed
 
-    def draw(self, model: Any, tokenizer: Any, keys: Sequence[str], step: int) -> Drawn:
-        """Draw one rollout a key, all at once, with the model as it is now.
+    def draw(self, model: Any, tokenizer: Any, keys: Sequence[str], step: int) -> StepRollouts:
+        """Draw one rollout per key, all at once, with the model as it is now.
 
-        Raises InfrastructureError where more than half of them are invalid.
+        Raises InfrastructureError if more than half of them are invalid.
         """
         started = time.monotonic()
         training = model.training
@@ -135,12 +135,13 @@ class Environment:
             model.train(training)
         rollouts = [rollout for rollout, _ in drawn]
         failed = [rollout for rollout in rollouts if rollout.reward is None]
-        if len(failed) > _MOST_INVALID * len(rollouts):
+        if len(failed) > _MAX_INVALID * len(rollouts):
             raise InfrastructureError(
                 f"{len(failed)} of {len(rollouts)} rollouts of step {step} failed, "
                 f"the first with: {failed[0].error}"
             )
-        return Drawn(rollouts, [recorder for _, recorder in drawn], time.monotonic() - started)
+        recorders = [recorder for _, recorder in drawn]
+        return StepRollouts(rollouts, recorders, time.monotonic() - started)
 
     async def _draw(
         self, model: Any, tokenizer: Any, keys: Sequence[str], step: int

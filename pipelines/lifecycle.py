@@ -28,12 +28,15 @@ from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig
 from assets.training.ready import require_ready
 from assets.training.run_check import read_forms
+from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today
 from pipelines.programs.screen import LABELS, Screen
-from pipelines.runs.launch import Stage, run_job
+from pipelines.runs.launch import CommandRuns
+from pipelines.runs.progress import Stage
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
+from text2sql.common.artifacts import logs_folder
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.evaluation.scores import score_rows, text_table
@@ -69,29 +72,32 @@ def _run_jobs(
     instance: dg.DagsterInstance, root: ArtifactRoot, options: argparse.Namespace
 ) -> list[Stage]:
     """Run lifecycle and then today's answers; return their stages."""
-    logs = root.folder("logs")
-    stages: list[Stage] = []
-    config = _config(root, options)
-    empty = write_json(root.path / "logs" / "daily_answers.json", {})
-    jobs = (("lifecycle", options.run, config), ("daily_answers", today(), empty))
-    for job, partition, settings in jobs:
-        print(f"{job} ({partition})", flush=True)
-        screen = Screen(instance)
-        log = logs / f"{job}.log"
-        progress = run_job(instance, job, partition, settings, log, screen.finished, screen.tick)
-        stages += progress.stages.values()
+    log, stages = logs_folder(root.path) / "lifecycle.log", list[Stage]()
+    with CommandRuns(instance, log) as runs:
+        config = _config(root, options)
+        write_whole(log.with_suffix(".yaml"), yaml.safe_dump(config))
+        for job, partition, own in (
+            ("lifecycle", options.run, config),
+            ("daily_answers", today(), {}),
+        ):
+            print(f"{job} ({partition})", flush=True)
+            screen = Screen()
+            run = runs.run(job, partition, own, on_stage=screen.finished, on_tick=screen.tick)
+            stages += run.stages.values()
     return stages
 
 
-def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
-    """Write the lifecycle's run config, with the seed that was asked for."""
+def _config(root: ArtifactRoot, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the lifecycle's run config, checked and with the seed that was asked for."""
+    from pipelines.definitions import defs
+
     config = read_run_config(options.config)
     if options.seed is not None:
         part_of(config, "ops", "grpo_policy", "config", "trainer", "trl")["seed"] = options.seed
+    check_run_config(defs.resolve_job_def("lifecycle"), config)
     if isinstance(grpo := read_forms(config)["grpo_policy"], GrpoConfig):
         require_ready(root.path, options.run, config, grpo.trainer)
-    file = root.path / "logs" / "lifecycle.yaml"
-    return write_whole(file, yaml.safe_dump(config))
+    return config
 
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:

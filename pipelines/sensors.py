@@ -1,26 +1,29 @@
-"""What is watched: new data, finished training, declining answers, failed runs. All off by default.
+"""What is watched: new data, finished training, declining answers, failed runs, lost runs.
 
-A tick that is repeated, by a second daemon, after a restart or after an error, asks for the same
-run under the same run key, and Dagster starts a key once. A tick that fails keeps its cursor: the
-next one looks at the same again.
+All are off by default, except that lost runs are always failed. A tick that is repeated (by a
+second daemon, after a restart or an error) requests the same run under the same run key, and
+Dagster starts a key once. A tick that fails keeps its cursor: the next one looks at the same again.
 """
 
+import logging
 from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
 
-from assets.common.partitions import TRAINING_RUN, training_runs
+from assets.common.partitions import PARTITION_TAG, TRAINING_RUN, training_runs
 from assets.data.stored import CURRENT, load_current
 from pipelines.automation import STARTED_BY, evaluation, retraining
 from pipelines.partitions import today
-from pipelines.runs.notify import is_ours, notice_of, tell
+from pipelines.runs.progress import RunProgress
+from pipelines.runs.records import fail_lost_runs
 from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.cli.lineage.data import BIRD
 from text2sql.common.counting import counted
+from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.reporting.answering.decline import declines, period
 from text2sql.reporting.model.notice import Notice
@@ -140,12 +143,11 @@ def declining_answers(
     request = _request(context, automation, "retraining", name, key, why)
     facts = {"event": "answers decline", "training_run": name, "reason": why}
     notice = Notice("The answers decline", f"{why}\nTraining run {name} begins.", key, facts)
-    context.log.info(tell(delivery, notice, context.log)[1])
+    context.log.info(send(delivery, notice, context.log)[1])
     return _adding(name, request, f"{champion['revision']} {last}")
 
 
 @dg.run_failure_sensor(
-    monitor_all_code_locations=True,
     minimum_interval_seconds=30,
     default_status=OFF,
     description="Tells people about each run that failed, and why, on the channels of the resource "
@@ -154,16 +156,76 @@ def declining_answers(
 def failed_runs(
     context: dg.RunFailureSensorContext, delivery: DeliveryResource
 ) -> dg.SkipReason | None:
-    """Tell about a run that failed; Dagster notes in the run that this was done.
-
-    All code locations are watched, since a run of the command line belongs to none.
-    """
-    if not is_ours(_repository(context), context.dagster_run):
-        return dg.SkipReason(f"{context.dagster_run.job_name} is no job of this project.")
+    """Tell people about a run that failed; Dagster records in the run that this was done."""
     notice = notice_of(context.instance, context.dagster_run)
-    told, words = tell(delivery, notice, context.log)
+    delivered, words = send(delivery, notice, context.log)
     context.log.info(words)
-    return None if told else dg.SkipReason(words)
+    return None if delivered else dg.SkipReason(words)
+
+
+@dg.sensor(
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Fails the runs whose process is gone, after a reboot for example, and frees their "
+    "pools. It starts nothing, so it is on by default.",
+)
+def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    """Fail the runs that nothing executes any more."""
+    # Other launchers, such as that of Kubernetes, answer for their runs themselves.
+    local = isinstance(context.instance.run_launcher, dg.DefaultRunLauncher)
+    lost = fail_lost_runs(context.instance, local)
+    return dg.SkipReason(f"Failed: {', '.join(lost)}." if lost else "All runs have their process.")
+
+
+def notice_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Notice:
+    """Return the notice about a run that failed: what it was, and why in a sentence."""
+    name, reason = run_name(run), reason_of(instance, run)
+    facts = {"event": "run failed", "job": run.job_name, "dagster_run": run.run_id}
+    partition = run.tags.get(PARTITION_TAG, "")
+    text = f"{reason}\nDagster run {run.run_id}: open it in the UI under Runs."
+    return Notice(
+        f"Run failed: {name}", text, run.run_id, facts | {"partition": partition, "reason": reason}
+    )
+
+
+def run_name(run: dg.DagsterRun) -> str:
+    """Return what a run is called: its job, or its assets, and its partition."""
+    name = run.job_name
+    if run.asset_selection:
+        name = ", ".join(sorted(key.to_user_string() for key in run.asset_selection))
+    partition = run.tags.get(PARTITION_TAG)
+    return f"{name} ({partition})" if partition else name
+
+
+def reason_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Return why a run failed, from its events."""
+    progress = RunProgress(run.run_id)
+    progress.read(instance)
+    return progress.reason()
+
+
+def send(delivery: DeliveryResource, notice: Notice, log: logging.Logger) -> tuple[bool, str]:
+    """Send a notice on every channel; return whether all accepted it, and a report.
+
+    It never raises: a channel that refuses it is logged, and the others still get it.
+    """
+    try:
+        channels = delivery.channels()
+    except Text2SqlError as error:
+        log.error(f"No notification sent: {error}.")
+        return False, f"No notification sent: {error}."
+    if not channels:
+        return False, "No notification sent: no webhook or mail server is configured."
+    words, fine = [], True
+    for channel in channels:
+        try:
+            problem = channel.tell(notice)
+        except Exception as error:  # the run has failed, whatever happens here
+            problem = str(error) or type(error).__name__
+            log.exception(f"{channel.kind}: the notice was not delivered")
+        words.append(f"{channel.kind}: {problem or 'sent'}")
+        fine = fine and not problem
+    return fine, "; ".join(words)
 
 
 def _request(
@@ -175,19 +237,12 @@ def _request(
     why: str,
 ) -> dg.RunRequest:
     """Ask for a run of a job for a training run; its config is checked before it is asked for."""
-    definition = _repository(context).get_job(job)
+    assert context.repository_def is not None  # a sensor is evaluated by its repository
+    definition = context.repository_def.get_job(job)
     config = automation.run_config(definition)
     dg.validate_run_config(definition, config)
     tags = {STARTED_BY: context.sensor_name, WHY: why}
     return dg.RunRequest(key, config, tags, partition_key=training_run)
-
-
-def _repository(
-    context: dg.SensorEvaluationContext | dg.RunFailureSensorContext,
-) -> dg.RepositoryDefinition:
-    """Return what Dagster has loaded: a sensor is asked by the repository that holds it."""
-    assert context.repository_def is not None
-    return context.repository_def
 
 
 def _adding(name: str, request: dg.RunRequest, cursor: str) -> dg.SensorResult:
@@ -196,4 +251,4 @@ def _adding(name: str, request: dg.RunRequest, cursor: str) -> dg.SensorResult:
     return dg.SensorResult([request], dynamic_partitions_requests=[added], cursor=cursor)
 
 
-SENSORS = (new_training_data, finished_training, declining_answers, failed_runs)
+SENSORS = (new_training_data, finished_training, declining_answers, failed_runs, lost_runs)

@@ -24,11 +24,11 @@ from assets.common.partitions import days
 from pipelines.home import open_instance
 from pipelines.partitions import today
 from pipelines.programs.screen import Screen
-from pipelines.runs.launch import run_job
+from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.cli.output.stored_answers import as_list, as_object
-from text2sql.common.json_files import write_json
+from text2sql.common.artifacts import logs_folder
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.answer import StoredAnswer
 from text2sql.reporting.tables.finding import find_answers
@@ -73,13 +73,12 @@ def _request(arguments: list[str]) -> Request:
 
 def _run(root: ArtifactRoot, day: str, request: Request) -> str:
     """Execute the job; return the id of the Dagster run."""
-    logs = root.folder("logs")
     asked = {"group": request.group, "force": request.force}
-    config = write_json(logs / f"{JOB}-{day}.json", {"ops": {"report_answers": {"config": asked}}})
-    log = logs / f"{JOB}-{day}.log"
-    with open_instance() as instance:
-        screen = Screen(instance)
-        return run_job(instance, JOB, day, config, log, screen.finished, screen.tick).run_id
+    config = {"ops": {"report_answers": {"config": asked}}}
+    log, screen = logs_folder(root.path) / f"{JOB}-{day}.log", Screen()
+    with open_instance() as instance, CommandRuns(instance, log) as runs:
+        run = runs.run(JOB, day, config, on_stage=screen.finished, on_tick=screen.tick)
+    return run.run_id
 
 
 def _object(day: str, run: str, page: Path, found: list[StoredAnswer]) -> dict[str, Any]:

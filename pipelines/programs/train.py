@@ -25,7 +25,7 @@ from assets.data.stored import load_current
 from assets.evaluation.dev_rollouts import evaluation_folder
 from assets.evaluation.dev_scores import read_scores
 from assets.training.ready import require_ready
-from pipelines.home import open_instance
+from pipelines.home import check_variables, open_instance
 from pipelines.partitions import add_training_run
 from pipelines.programs.screen import Screen
 from pipelines.programs.train_config import (
@@ -36,9 +36,9 @@ from pipelines.programs.train_config import (
     trainer_of,
     training_config,
 )
-from pipelines.runs.launch import run_job
-from pipelines.runs.variables import check_variables
+from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
+from text2sql.common.artifacts import logs_folder
 from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
@@ -97,17 +97,15 @@ def _told(start: Start) -> str:
 
 def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any]:
     """Register the training run and execute the job for it to its end; return what came of it."""
-    logs = root.folder("logs")
-    text = yaml.safe_dump(config)
-    file = write_whole(logs / f"training-{name}.yaml", text)
-    with open_instance() as instance:
+    log = logs_folder(root.path) / f"training-{name}.log"
+    write_whole(log.with_suffix(".yaml"), yaml.safe_dump(config))
+    screen = Screen()
+    with open_instance() as instance, CommandRuns(instance, log) as runs:
         add_training_run(instance, name)
-        screen = Screen(instance)
-        log = logs / f"training-{name}.log"
-        progress = run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
+        run = runs.run(JOB, name, config, on_stage=screen.finished, on_tick=screen.tick)
     trained = read_training(root.path, name)
     return {
-        "dagster_run": progress.run_id,
+        "dagster_run": run.run_id,
         "policy": trained["policy"],
         "policy_revision": trained["policy_revision"],
         "scores": [asdict(score) for score in read_scores(root, name).scores],

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-
 from assets.training.plan import PLAN
 from assets.training.run_check import read_forms, resolved
 from assets.training.trainers import BACKENDS, TrainerConfig, TrlConfig, lasting
-from pipelines.runs.config_errors import refused_config
+from pipelines.config_errors import check_run_config
 from resources.forms import RefusedValue
 from resources.run_config import part_of, read_run_config
 from text2sql.common.provenance import read_record
@@ -43,6 +41,8 @@ class Request:
 
 def training_config(request: Request) -> dict[str, Any]:
     """Return the run config; raise Text2SqlError where something in it makes no sense."""
+    from pipelines.definitions import defs
+
     config = read_run_config(Path(request.config)) if request.config else {}
     ops = part_of(config, "ops")
     if request.start_from:
@@ -54,7 +54,7 @@ def training_config(request: Request) -> dict[str, Any]:
         (_of(ops, asset) if asset else settings)[setting] = _value(text)
     _of(ops, "grpo_policy")["trainer"] = {backend: settings}
     trainer_of(config)
-    _validate(config)
+    check_run_config(defs.resolve_job_def("training"), config)
     read_forms(config)
     return config
 
@@ -103,17 +103,6 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
 def start_of(config: Mapping[str, Any]) -> str:
     """Return what the run starts from, as its config says."""
     return str(config["ops"]["grpo_policy"]["config"].get("start_from", FROM_BASE))
-
-
-def _validate(config: Mapping[str, Any]) -> None:
-    from pipelines.definitions import defs
-
-    try:
-        dg.validate_run_config(defs.resolve_job_def("training"), config)
-    except dg.DagsterInvalidConfigError as error:
-        raise Text2SqlError(
-            f"The run config is wrong: {refused_config(error.errors[0].message)}."
-        ) from error
 
 
 def require_free(root: Path, run: str, trainer: TrainerConfig, start: Start) -> None:

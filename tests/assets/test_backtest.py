@@ -15,7 +15,7 @@ from assets.promotion.back_test import BackTester, BackTestVerdict
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
 from assets.reporting.questions import shipped_questions
-from pipelines.runs.notify import reason_of
+from pipelines.sensors import reason_of
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource

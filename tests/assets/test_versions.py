@@ -9,8 +9,8 @@ from assets.common import versions
 from assets.common.sources import ROLLOUT_BEHAVIOUR, SOURCES, TRAINING_BEHAVIOUR, version_for
 from assets.common.versions import behaviour_version, code_version
 from assets.reporting.questions import report_questions
+from pipelines.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
 from pipelines.definitions import defs
-from pipelines.runs.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parents[2]

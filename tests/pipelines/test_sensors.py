@@ -326,11 +326,11 @@ def test_a_message_that_is_not_taken_fails_nothing(root, instance, post, monkeyp
     assert "answered with status 400; mail: sent" in found.skip_message
     monkeypatch.setenv(SMTP_VARIABLE, "mail.example.org")
     found = failed(instance, found.cursor)
-    assert found.skip_message.startswith("Nobody was told: the mail server must be")
+    assert found.skip_message.startswith("No notification sent: the mail server must be")
     for variable in (SMTP_VARIABLE, WEBHOOK_VARIABLE):
         monkeypatch.delenv(variable)
     found = failed(instance, found.cursor)
-    assert found.skip_message.startswith("Nobody is told: neither a webhook nor mail")
+    assert found.skip_message.startswith("No notification sent: no webhook or mail")
     somebody_elses.execute_in_process(instance=instance, raise_on_error=False)
     found = tick("failed_runs", instance, found.cursor)
     assert found.skip_message == "somebody_elses is no job of this project."

@@ -1,8 +1,8 @@
 """``python -m pipelines.lifecycle``: the whole life of a model, as real runs.
 
 Runs the jobs ``lifecycle`` and ``daily_answers`` one after the other, shows each stage as it
-finishes, and ends with the scores. What is there already is not made again. Without ``--config``
-it is the demo, on embedded data.
+finishes, and ends with the scores. Finished work is reused. Without ``--config`` it is the demo, on
+embedded data.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CONFIG = Path(__file__).with_name("demo.yaml")
 
 
 def main(arguments: list[str]) -> None:
-    """Run the two jobs and show what came of them."""
+    """Run the two jobs and show the results."""
     options = _options(arguments)
     started = time.monotonic()
     root = ArtifactRoot()
@@ -101,7 +101,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
-    """Return what the run came to, for programs."""
+    """Return the results, for programs."""
     found = {stage.name: stage for stage in stages}
     prompts = read_if_there(root.path / "prompts" / "about.json")
     training = read_training(root.path, run)
@@ -128,7 +128,7 @@ def _counts(metadata: dict[str, Any]) -> dict[str, int]:
 
 
 def _withheld(answers: dict[str, int]) -> str:
-    """Say which answers should not be trusted, so that they were not published."""
+    """Return how many answers were not published, by the reason not to trust them."""
     kinds = [status for status in AnswerStatus if status is not AnswerStatus.ANSWERED]
     found = [f"{answers[kind]} {kind.replace('_', ' ')}" for kind in kinds if answers.get(kind)]
     return f"; not to trust: {', '.join(found)}" if found else ""

@@ -45,7 +45,7 @@ def remove_old_runs() -> None:
 
 
 def old_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
-    """Return the ids of the finished runs that no materialization in force comes from."""
+    """Return the ids of the finished runs that made nothing which is still the latest."""
     finished = [
         dg.DagsterRunStatus.SUCCESS,
         dg.DagsterRunStatus.FAILURE,

@@ -19,7 +19,10 @@ def main() -> None:
         pass
     # In the checkout, Dagster would warn that the dagster.yaml there is not the one it uses.
     os.chdir(os.environ["DAGSTER_HOME"])
-    become_dagster("dev", "-w", str(CHECKOUT / "workspace.yaml"), *sys.argv[1:])
+    # The server that forks the steps finds what it preloads here, and else says nothing.
+    paths = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    become_dagster("dev", "-m", "pipelines.definitions", "-d", str(CHECKOUT), *sys.argv[1:])
 
 
 if __name__ == "__main__":

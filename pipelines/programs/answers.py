@@ -38,7 +38,7 @@ JOB = "daily_answers"
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be answered; an empty ``day`` is today, an empty ``group`` all that is due."""
+    """What to answer; an empty ``day`` is today, an empty ``group`` all that is due."""
 
     day: str = ""
     group: str = ""

@@ -59,10 +59,12 @@ def run_program(module: str) -> int:
 
 def become_dagster(*arguments: str) -> None:
     """Run ``dagster ARGUMENTS`` in this process, to its end; Dagster handles the signals."""
+    import dagster as dg
+
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    warnings.filterwarnings("ignore", message=r"Function `\w+_command` is superseded")
+    warnings.simplefilter("ignore", dg.SupersessionWarning)  # about the command itself
     sys.argv = ["dagster", *arguments]
     runpy.run_module("dagster", run_name="__main__")
 

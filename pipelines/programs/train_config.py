@@ -1,4 +1,4 @@
-"""The run config of a training run that somebody starts from the command line."""
+"""The run config of a training run that is started from the command line."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from text2sql.errors import Text2SqlError
 from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
 
 STARTING = ("base_rollouts", "grpo_policy")
-"""The assets that have a policy to start from."""
+"""The assets whose config names the policy to start from."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: the run's name and what differs from the defaults.
+    """The request of a command: the run's name and what differs from the defaults.
 
-    ``settings`` are the trainer's by name, or another asset's as ASSET.NAME; their values are as
-    they were typed. ``config`` is the file of a run config that all this is laid over.
+    ``settings`` are the trainer's by name, or another asset's as ASSET.NAME, with their values as
+    typed. ``config`` is a file of run config, which the rest overrides.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Request:
 
 
 def training_config(request: Request) -> dict[str, Any]:
-    """Return the run config; raise Text2SqlError where something in it makes no sense."""
+    """Return the run config; raise Text2SqlError if something in it is invalid."""
     from pipelines.definitions import defs
 
     config = read_run_config(Path(request.config)) if request.config else {}
@@ -60,7 +60,7 @@ def training_config(request: Request) -> dict[str, Any]:
 
 
 def _of(ops: dict[str, Any], asset: str) -> dict[str, Any]:
-    """Return an asset's part of a run config, which is made where it is missing."""
+    """Return an asset's part of a run config, which is added if it is missing."""
     return part_of(ops, asset, "config")
 
 
@@ -74,7 +74,7 @@ def _trainer(grpo: Mapping[str, Any], backend: str) -> tuple[str, dict[str, Any]
 
 
 def _value(text: str) -> Any:
-    """Read a number, true, false or null; anything else is text."""
+    """Return a number, true, false or null as JSON; anything else as text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -84,7 +84,7 @@ def _value(text: str) -> Any:
 def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     """Return the trainer of a run config with all its settings.
 
-    Raises Text2SqlError for a trainer or setting that there is not, and for a refused value.
+    Raises Text2SqlError for an unknown trainer or setting, and for an invalid value.
     """
     given = config["ops"]["grpo_policy"]["config"]["trainer"]
     if not isinstance(given, dict) or len(given) != 1 or not set(given) <= set(BACKENDS):
@@ -106,22 +106,21 @@ def start_of(config: Mapping[str, Any]) -> str:
 
 
 def require_free(root: Path, run: str, trainer: TrainerConfig, start: Start) -> None:
-    """Refuse the name of a run that is there already with other settings or another start."""
+    """Refuse the name of an existing run that has other settings or another start."""
     before = read_record(root / TRAINING / run / PLAN) or training_record(root, run)
     if not before:
         return
     if before.get("backend") not in BACKENDS:
         raise Text2SqlError(f"The training run {run} was trained elsewhere: choose another name.")
     found = lasting(BACKENDS[before["backend"]](**before["settings"])) | _start(before["start"])
-    wanted = lasting(trainer) | _start({"from": start.name, "training_run": start.training_run})
+    asked = lasting(trainer) | _start({"from": start.name, "training_run": start.training_run})
     found |= {"trainer": before["backend"]}
-    wanted |= {"trainer": trainer.backend}
-    names = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    asked |= {"trainer": trainer.backend}
+    names = [name for name in {**found, **asked} if found.get(name) != asked.get(name)]
     if names:
-        told = ", ".join(f"{n}: {found.get(n)} there, {wanted.get(n)} here" for n in names)
+        differ = ", ".join(f"{n}: {found.get(n)}, not {asked.get(n)}" for n in names)
         raise Text2SqlError(
-            f"The training run {run} is there already with other settings ({told}): choose "
-            "another name."
+            f"The training run {run} exists with other settings ({differ}): choose another name."
         )
 
 
@@ -131,9 +130,9 @@ def _start(start: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(trainer: TrainerConfig) -> str:
-    """Say which trainer it is and which of its settings are not the defaults."""
+    """Return the trainer's name and those of its settings that are not the defaults."""
     given = trainer.model_dump(exclude={"backend"})
     defaults = {name: type(trainer).model_fields[name].default for name in given}
-    told = ", ".join(f"{name} {value}" for name, value in given.items() if value != defaults[name])
+    changed = [f"{name} {value}" for name, value in given.items() if value != defaults[name]]
     kind = "TRL in one process" if isinstance(trainer, TrlConfig) else "prime-rl on GPUs"
-    return f"{trainer.backend} ({kind}); {told or 'all settings as by default'}"
+    return f"{trainer.backend} ({kind}); {', '.join(changed) or 'default settings'}"

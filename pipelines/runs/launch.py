@@ -63,7 +63,6 @@ class CommandRuns:
         self._socket = Path(self._folder.name) / "code"
         server = ["-m", "dagster", "api", "grpc", "-m", MODULE, "-d", str(CHECKOUT)]
         server += ["--socket", str(self._socket), "--location-name", MODULE]
-        log.unlink(missing_ok=True)
         self._server = GuardedProcess([sys.executable, *server], log, os.environ)
 
     def __enter__(self) -> CommandRuns:
@@ -90,20 +89,16 @@ class CommandRuns:
         Raises Text2SqlError with the reason if the run fails or is cancelled in the web interface.
         A KeyboardInterrupt, and an OSError of ``on_stage`` or ``on_tick``, cancel the run.
         """
-        self._await_server()
-        run_id, stopped = self._launch(job, partition, config, assets)
-        progress, status = RunProgress(run_id), None
+        progress = RunProgress(self.launch(job, partition, config, assets))
+        status = None
         try:
-            mark_command(self._instance, run_id)
-            if stopped:
-                raise stopped
             while status is None:
-                status = self._ended(run_id)
+                status = self._ended(progress.run_id)
                 progress.read(self._instance, on_stage)
                 on_tick(progress)
                 time.sleep(0 if status else POLL_SECONDS)
         except (KeyboardInterrupt, OSError):  # or the reader of the output is gone
-            self._cancel(run_id)
+            self._cancel(progress.run_id)
             raise
         free_pools(self._instance)
         if status is dg.DagsterRunStatus.CANCELED:
@@ -117,20 +112,26 @@ class CommandRuns:
             if self._server.wait(0.1) is not None:
                 raise Text2SqlError(self._not_begun())
 
-    def _launch(
-        self, job: str, partition: str, config: Mapping[str, Any], assets: Sequence[dg.AssetKey]
-    ) -> tuple[str, KeyboardInterrupt | None]:
-        """Launch a run through Dagster's own GraphQL, as its web interface does.
+    def launch(
+        self,
+        job: str,
+        partition: str,
+        config: Mapping[str, Any],
+        assets: Sequence[dg.AssetKey] = (),
+    ) -> str:
+        """Launch a run through Dagster's own GraphQL, as its web interface does; return its id."""
+        from pipelines.definitions import defs  # meanwhile the server loads them, too
 
-        Return its id. A signal waits until that is known, since the run may have begun by then.
-        """
+        own = {} if assets else defs.resolve_job_def(job).run_tags
+        tags = own | ({PARTITION_TAG: partition} if partition else {})
+        self._await_server()
         selector: dict[str, Any] = {"repositoryLocationName": MODULE, "repositoryName": REPOSITORY}
         selector |= {"pipelineName": job}
         if assets:
             selector["assetSelection"] = [{"path": key.path} for key in assets]
-        tags = [{"key": PARTITION_TAG, "value": partition}] if partition else []
         run = {"selector": selector, "runConfigData": dict(config), "mode": "default"}
-        variables = json.dumps({"run": run | {"executionMetadata": {"tags": tags}}}, default=str)
+        run["executionMetadata"] = {"tags": [{"key": k, "value": v} for k, v in tags.items()]}
+        variables = json.dumps({"run": run}, default=str)
         answer = Path(self._folder.name) / "answer.json"
         answer.unlink(missing_ok=True)
         options = ["-w", self._workspace(), "-t", _LAUNCH, "-v", variables, "-o", str(answer)]
@@ -141,14 +142,23 @@ class CommandRuns:
             while status is None:
                 try:
                     status = launching.wait(POLL_SECONDS)
-                except KeyboardInterrupt as signal:
+                except KeyboardInterrupt as signal:  # the run may have begun: learn its id first
                     stopped = signal
+        run_id = self._launched(answer)
+        mark_command(self._instance, run_id)
+        if stopped:
+            self._cancel(run_id)
+            raise stopped
+        return run_id
+
+    def _launched(self, answer: Path) -> str:
+        """Return the id of the run that was launched; raise Text2SqlError if it was refused."""
         if not answer.is_file():
             raise Text2SqlError(self._not_begun())
         found = json.loads(answer.read_text(encoding="utf-8"))
         result = (found.get("data") or {}).get("launchRun") or {}
         if "run" in result:
-            return str(result["run"]["runId"]), stopped
+            return str(result["run"]["runId"])
         (first, *_) = result.get("errors") or found.get("errors") or [result]
         raise Text2SqlError(self._about(f"Dagster refused the run: {first.get('message')}"))
 

@@ -157,7 +157,7 @@ def test_what_a_cancelled_run_holds_of_a_pool_is_free_for_the_next(root, ended):
     ("name", "told"),
     [
         (POOL_VARIABLE, "use sampling or gpu."),
-        (SAMPLING_VARIABLE, "give how many steps may sample at once, from 1 to 1000."),
+        (SAMPLING_VARIABLE, "give the number of steps that may sample at once, from 1 to 1000."),
         (TRAINING_VARIABLE, "give a number of GPUs."),
         (STEPS_VARIABLE, "give a whole number from 1 on."),
         (EXECUTOR_VARIABLE, "use one of processes, kubernetes, in_process."),

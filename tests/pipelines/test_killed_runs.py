@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pipelines.home import open_instance
+from pipelines.jobs import RETRIED
 from pipelines.partitions import add_training_run
 from tests.support.interface import Interface
 from tests.support.lifecycle_tools import CORPUS, answering, commands, processes_below
@@ -94,18 +95,23 @@ def test_a_killed_step_or_fork_server_leaves_nothing_and_the_step_is_repeated(ro
                 killed = process(root, kind)
                 below = {killed, *killed.children(recursive=True)}
                 killed.kill()
-                assert wait_until(lambda: not any(map(works, below)), GONE_SECONDS), below
+                assert wait_until(partial(all_gone, below), GONE_SECONDS), below
                 asked = len(server.requests)
-                assert wait_until(lambda: len(server.requests) > asked + 4, 120)
+                assert wait_until(partial(asks_on, server, asked), 120)
             running.send_signal(signal.SIGTERM)
             running.communicate(timeout=120)
         assert running.returncode == 143
         assert not left_below(root)
 
 
-def works(process: psutil.Process) -> bool:
-    """Return whether a process runs; a zombie does not."""
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+def all_gone(processes: set[psutil.Process]) -> bool:
+    """Return whether none of these processes runs; a zombie does not."""
+    return not any(one.is_running() and one.status() != "zombie" for one in processes)
+
+
+def asks_on(server: ScriptedServer, asked: int) -> bool:
+    """Return whether a server has had more requests since."""
+    return len(server.requests) > asked + 4
 
 
 @pytest.mark.slow
@@ -117,11 +123,12 @@ def test_runs_of_the_interface_end_with_their_worker_and_after_a_reboot(root, tm
     with answering(root, 0.5, seconds=0.5) as server:
         try:
             assert wait_until(interface.repositories, 240), (tmp_path / "ui.log").read_text()
-            idle = set(processes_below(root))
-            first = interface.launch("lifecycle", "demo", config_for(server))
+            first = interface.launch("lifecycle", "demo", config_for(server), **RETRIED)
             assert wait_until(lambda: len(server.requests) > 4, 240), interface.status(first)
-            process(root, "worker").kill()
-            assert wait_until(lambda: not set(processes_below(root)) - idle, GONE_SECONDS)
+            worker = process(root, "worker")
+            below = {worker, *worker.children(recursive=True)}
+            worker.kill()
+            assert wait_until(partial(all_gone, below), GONE_SECONDS), below
             assert wait_until(lambda: interface.status(first) == "FAILURE", 60)
             # Its job has it repeated once: that is the run which the reboot ends.
             asked = len(server.requests)
@@ -131,15 +138,20 @@ def test_runs_of_the_interface_end_with_their_worker_and_after_a_reboot(root, tm
                 os.kill(pid, signal.SIGKILL)
             interface.process.wait(60)
         assert not left_below(root)
-        with dg.DagsterInstance.get() as instance:  # open_instance would fail the run itself
-            second = instance.get_runs(limit=1)[0]
-        assert second.run_id != first and second.status is dg.DagsterRunStatus.STARTED
+        second = latest()
+        assert second.status is dg.DagsterRunStatus.STARTED
         interface = Interface(tmp_path / "again.log")
         try:
             assert wait_until(interface.repositories, 240)
             assert wait_until(partial(_failed, interface, second.run_id), 60)
         finally:
             interface.stop()
+
+
+def latest() -> dg.DagsterRun:
+    """Return the latest run; ``open_instance`` would fail a lost one itself."""
+    with dg.DagsterInstance.get() as instance:
+        return instance.get_runs(limit=1)[0]
 
 
 def _failed(interface: Interface, run: str) -> bool:

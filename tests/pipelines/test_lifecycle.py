@@ -113,6 +113,7 @@ def test_a_run_of_the_command_line_is_cancelled_there_or_in_the_interface(root, 
                 ended = instance.get_run_by_id(run)
                 assert len(instance.get_runs()) == number
                 assert ended.tags["dagster/code_location"] == "pipelines.definitions"
+                assert ended.tags["text2sql/exclusive"] == "lifecycle"
             assert ended.status is dg.DagsterRunStatus.CANCELED
             assert "dagster/will_retry" not in ended.tags
             told = {143: "stopped; run it again", 1: "error: The run was cancelled in Dagster"}

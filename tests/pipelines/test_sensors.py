@@ -78,10 +78,11 @@ def champion(root, dataset: str = "", revision: str = "r1") -> None:
     write_json(root / "champion.json", record | ({"dataset": dataset} if dataset else {}))
 
 
-def test_all_are_off_and_say_what_they_do():
-    assert set(SENSORS) == NAMES
-    for sensor in SENSORS.values():
-        assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+def test_all_that_start_something_are_off_and_described():
+    assert set(SENSORS) == NAMES | {"lost_runs"}
+    for name, sensor in SENSORS.items():
+        off = sensor.default_status is dg.DefaultSensorStatus.STOPPED
+        assert off == (name != "lost_runs")
         assert len(sensor.description) > 80
 
 
@@ -246,7 +247,7 @@ def test_a_decline_is_asked_about_and_told_once(root, instance, store, monkeypat
         waits = tick("declining_answers", instance, first.cursor)
         assert waits.skip_message == (
             "questions answered: 48% (12 of 25) in 7 days; at least 50% are asked for. "
-            f"A training was asked for on {now} already."
+            f"A training was already requested on {now}."
         )
         assert len(chat.requests) == 1
         assert "The answers decline" in chat.requests[0]["text"]
@@ -310,10 +311,12 @@ def test_people_are_told_of_a_failed_run_once(root, instance, post, monkeypatch)
     assert (message["dagster_run"], message["job"]) == (run, "champion_rollback")
     name, reason, place = message["text"].splitlines()
     assert name == "**`Run failed: champion_rollback`**"
-    assert reason.lstrip("`").startswith("champion_policy failed: Say why in 1 to 1,000 characters")
+    assert reason.lstrip("`").startswith(
+        "champion_policy failed: Give a reason of 1 to 1,000 characters"
+    )
     assert run in place
     assert mail["Subject"] == "Run failed: champion_rollback"
-    assert run in mail.get_content() and "Say why" in mail.get_content()
+    assert run in mail.get_content() and "Give a reason" in mail.get_content()
     assert mail["Message-ID"] == f"<notice-{run}@example.org>"
 
 

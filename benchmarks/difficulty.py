@@ -25,7 +25,8 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling, ToolCall
 from text2sql.questions import Question
-from text2sql.rollouts.draw import RolloutStore, draw_rollouts
+from text2sql.rollouts.draw import RolloutPlan
+from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
 from text2sql.training.difficulty import Tally, rate, select
 
@@ -92,18 +93,8 @@ def sample(work: Path, count: int) -> dict[str, Any]:
     with Sandbox() as box:
         questions, golds = material(work, count, box)
         before, started = peak_mb(), perf_counter()
-        asyncio.run(
-            draw_rollouts(
-                questions,
-                golds,
-                ScriptedPolicy(),
-                box,
-                AgentSettings(),
-                Sampling(1.0),
-                SAMPLES,
-                RolloutStore(work / STORE),
-            )
-        )
+        plan = RolloutPlan(ScriptedPolicy(), box, AgentSettings(), Sampling(1.0), SAMPLES, golds)
+        asyncio.run(plan.draw(questions, RolloutStore(work / STORE)))
         seconds = perf_counter() - started
     rollouts = count * SAMPLES
     return {

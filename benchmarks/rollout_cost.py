@@ -23,7 +23,7 @@ from text2sql.common.progress import show_progress
 from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import ServerPolicy
 from text2sql.questions import Question
-from text2sql.rollouts.draw import sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
 
@@ -76,9 +76,8 @@ async def _rounds(
         await _each(questions, together, lambda q: _episode(q, policy, sandbox))
 
     async def stored() -> None:
-        await sample_rollouts(
-            questions, golds, policy, sandbox, _SETTINGS, _SAMPLING, 1, next(stores), together
-        )
+        plan = RolloutPlan(policy, sandbox, _SETTINGS, _SAMPLING, golds=golds, concurrency=together)
+        await plan.rollouts(questions, next(stores))
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 

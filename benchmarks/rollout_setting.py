@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import Retry, ServerPolicy
 from text2sql.questions import Question
-from text2sql.rollouts.draw import collect
+from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Sandbox
 
@@ -70,20 +71,27 @@ class Drawing:
     def run(self, on_progress: Callable[[int, int], None] | None = None) -> list[Rollout]:
         """Draw what is missing."""
         questions = questions_on(build(self.folder), self.count)
-        with Sandbox() as sandbox:
-            return collect(
-                questions,
-                golds_of(questions, sandbox),
-                self.policy(),
+
+        async def draw(sandbox: Sandbox) -> list[Rollout]:
+            policy = self.policy()
+            plan = RolloutPlan(
+                policy,
                 sandbox,
                 AgentSettings(),
                 Sampling(temperature=1.0),
                 self.samples,
-                RolloutStore(self.path),
-                concurrency=self.concurrency,
-                on_progress=on_progress,
-                transcripts=False,
+                golds_of(questions, sandbox),
+                self.concurrency,
             )
+            try:
+                return await plan.rollouts(
+                    questions, RolloutStore(self.path), on_progress=on_progress, transcripts=False
+                )
+            finally:
+                await policy.close()
+
+        with Sandbox() as sandbox:
+            return asyncio.run(draw(sandbox))
 
 
 def golds_of(questions: list[Question], sandbox: Sandbox) -> dict[str, GoldResult]:

@@ -26,7 +26,7 @@ from resources.delivery import DeliveryResource
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.trainer import TrainerResource
@@ -48,7 +48,7 @@ MODULES = [
 ]
 
 sampling_pool()  # refuses an invalid name before Dagster meets it in a step
-end_with_parent()  # a run's process, which a code server spawns: it ends with a killed server
+end_step_with_run()  # a run's process, too, which a code server spawns: it ends with that server
 
 defs = dg.Definitions(
     assets=automation.with_conditions(with_code_links(dg.load_assets_from_modules(MODULES))),

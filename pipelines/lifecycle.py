@@ -22,12 +22,9 @@ from typing import Any
 import dagster as dg
 import yaml
 
-from assets.evaluation.dev_rollouts import evaluation_folder
-from assets.evaluation.dev_scores import read_scores
 from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig
-from assets.training.ready import require_ready
-from assets.training.run_check import read_forms
+from assets.training.run_check import read_forms, require_trainable
 from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today
@@ -36,13 +33,15 @@ from pipelines.runs.launch import CommandRuns
 from pipelines.runs.progress import Stage
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
-from text2sql.common.artifacts import logs_folder
+from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder
 from text2sql.common.files import write_whole
-from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.json_files import write_json
 from text2sql.evaluation.scores import score_rows, text_table
+from text2sql.evaluation.stored import read_scores
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
-from text2sql.training.start import read_training
+from text2sql.training.prompts import read_about
+from text2sql.training.runs import read_training
 
 CONFIG = Path(__file__).with_name("demo.yaml")
 
@@ -96,14 +95,14 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> dict[str, Any]:
         part_of(config, "ops", "grpo_policy", "config", "trainer", "trl")["seed"] = options.seed
     check_run_config(defs.resolve_job_def("lifecycle"), config)
     if isinstance(grpo := read_forms(config)["grpo_policy"], GrpoConfig):
-        require_ready(root.path, options.run, config, grpo.trainer)
+        require_trainable(root.path, options.run, config, grpo.trainer)
     return config
 
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
     """Return the results, for programs."""
     found = {stage.name: stage for stage in stages}
-    prompts = read_if_there(root.path / "prompts" / "about.json")
+    prompts = read_about(prompts_folder(root.path))
     training = read_training(root.path, run)
     return {
         "training_run": run,
@@ -113,11 +112,11 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
         "training": {key: training[key] for key in ("policy", "policy_revision", "seconds")},
         "champion": {k: read_champion(root)[k] for k in ("training_run", "policy", "revision")},
         "answers": _counts(found["report_answers"].metadata),
-        "scores": read_scores(root, run).to_dict(),
+        "scores": read_scores(root.path, run).to_dict(),
         "paths": {
             "root": str(root.path),
             "reporting": reporting_place(root.path),
-            "model_card": str(evaluation_folder(root, run) / "README.md"),
+            "model_card": str(evaluation_folder(root.path, run) / "README.md"),
         },
     }
 
@@ -143,7 +142,7 @@ def _near(path: str) -> str:
 def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     """Print the scores and where to look next."""
     prompts, answers, paths = summary["prompts"], summary["answers"], summary["paths"]
-    print(f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n")
+    print(f"\n{text_table(score_rows(read_scores(root.path, run), ('all', 'subset')))}\n")
     print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
     print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
     print(f"training          {summary['training']['seconds']:.0f} s")

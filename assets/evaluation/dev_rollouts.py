@@ -1,58 +1,64 @@
 """Rollouts of the base and the trained policy on the dev questions."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_runs
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.data.stored import load_current, load_questions
 from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
-from assets.evaluation.rivals import champion_set
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
-from assets.rollouts.sets import POINTER, RolloutSet, rollout_set
+from assets.rollouts.sets import rollout_set
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
-from text2sql.evaluation.compare import EVALUATIONS
+from text2sql.datasets.stored import load_current, load_questions
+from text2sql.evaluation.evaluate import champion_set, first_of_subsets
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
-from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
-from text2sql.training.start import read_training
+from text2sql.evaluation.stored import ROLLOUTS
+from text2sql.rollouts.sets import RolloutSet
+from text2sql.rollouts.store import Rollout
+from text2sql.training.runs import read_training
 
 
 @dg.op(
     ins={"gold_results": dg.In(dg.Nothing), "grpo_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "sets": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_dev_rollouts(
     context: dg.OpExecutionContext,
     config: DevRolloutsConfig,
     root: ArtifactRoot,
     policy: PolicyResource,
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
-    """Find out which rollouts of the two policies are missing; the base's are sampled once."""
+    """Plan the missing rollouts of the two policies; the base's are shared by all runs."""
+    from text2sql.agent.prompts import prompt_revision
+
     trained = read_training(root.path, context.partition_key)["policy"]
-    sets = wanted_sets(root, policy, "dev", trained, config)
+    sets = required_sets(root, policy, "dev", trained, config)
     if config.ask_champion:
-        sets |= champion_set(root, policy, sets, context.log.warning)
-    rows = {name: wanted.to_dict() for name, wanted in sets.items()}
+
+        def ask(spec: str) -> tuple[str, str]:
+            return policy.revision(spec), prompt_revision(policy.settings(spec))
+
+        sets |= champion_set(root.path, sets, ask, context.log.warning)
+    rows = {name: one.to_dict() for name, one in sets.items()}
     yield dg.Output(rows, output_name="sets")
     yield from plan_shards(root.path, list(sets.values()), config, policy)
 
 
-def wanted_sets(
+def required_sets(
     root: ArtifactRoot, policy: PolicyResource, split: str, trained: str, config: EvaluationConfig
 ) -> dict[str, RolloutSet]:
     """Return the sets of rollouts that an evaluation of a policy and its base needs."""
     questions = load_questions(root.path, split)
-    some = choose(questions, config.sampled_per_subset)
+    some = first_of_subsets(questions, config.sampled_per_subset)
     dataset = load_current(root.path).fingerprint
     sets = {}
     for name, spec in ((BASE, None), (TRAINED, trained)):
@@ -65,25 +71,14 @@ def wanted_sets(
     return sets
 
 
-def choose(questions: Sequence[Question], each: int) -> list[Question]:
-    """Return the first ``each`` questions of every subset, in order; all where it is 0."""
-    seen: dict[str, int] = {}
-    chosen = []
-    for question in questions:
-        seen[question.subset] = seen.get(question.subset, 0) + 1
-        if not each or seen[question.subset] <= each:
-            chosen.append(question)
-    return chosen
-
-
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_dev_rollouts(
     context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
-    """Say what was sampled, and point at it."""
+    """Describe what was sampled, and name it for dev_scores."""
     found = tallied(root.path, sets)
-    write_json(evaluation_folder(root, context.partition_key) / POINTER, sets)
+    write_json(evaluation_folder(root.path, context.partition_key) / ROLLOUTS, sets)
     return describe_rollouts(root.path, found, shards)
 
 
@@ -105,8 +100,3 @@ def dev_rollouts(gold_results: Any, grpo_policy: Any) -> Any:
     """Sample the base and the trained policy on the dev questions, in shards."""
     shards, sets = plan_dev_rollouts(gold_results=gold_results, grpo_policy=grpo_policy)
     return collect_dev_rollouts(sets, shards.map(sample_shard).collect())
-
-
-def evaluation_folder(root: ArtifactRoot, run: str) -> Path:
-    """Return the folder of a training run's evaluation."""
-    return root.folder(EVALUATIONS, run)

@@ -27,11 +27,10 @@ from pipelines.programs.screen import Screen
 from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
-from text2sql.cli.output.stored_answers import as_list, as_object
-from text2sql.common.artifacts import logs_folder
+from text2sql.cli.output.reporting import answer_list, answer_object
+from text2sql.common.artifacts import day_page, logs_folder
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.answer import StoredAnswer
-from text2sql.reporting.tables.finding import find_answers
 
 JOB = "daily_answers"
 
@@ -59,8 +58,8 @@ def main(arguments: list[str]) -> None:
         print(f"{JOB} ({day})", flush=True)
         run = _run(root, day, request)
     with ReportingDatabase().open(root.path) as store:
-        found = find_answers(store, date.fromisoformat(day))
-    page = root.path / "reports" / f"{day}.html"
+        found = store.list_answers(date.fromisoformat(day))
+    page = day_page(root.path, day)
     print(json.dumps(_object(day, run, page, found)) if request.as_json else _text(found, page))
 
 
@@ -82,9 +81,9 @@ def _run(root: ArtifactRoot, day: str, request: Request) -> str:
 
 
 def _object(day: str, run: str, page: Path, found: list[StoredAnswer]) -> dict[str, Any]:
-    answers = [as_object(answer) for answer in found]
+    answers = [answer_object(answer) for answer in found]
     return {"day": day, "dagster_run": run, "page": str(page), "answers": answers}
 
 
 def _text(found: list[StoredAnswer], page: Path) -> str:
-    return f"\n{as_list(found)}\n\nWhich to trust, and why: {page}"
+    return f"\n{answer_list(found)}\n\nWhich to trust, and why: {page}"

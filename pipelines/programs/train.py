@@ -21,10 +21,7 @@ from typing import Any
 import yaml
 
 from assets.common.partitions import require_run_name
-from assets.data.stored import load_current
-from assets.evaluation.dev_rollouts import evaluation_folder
-from assets.evaluation.dev_scores import read_scores
-from assets.training.ready import require_ready
+from assets.training.run_check import require_trainable
 from pipelines.home import check_variables, open_instance
 from pipelines.partitions import add_training_run
 from pipelines.programs.screen import Screen
@@ -38,12 +35,14 @@ from pipelines.programs.train_config import (
 )
 from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
-from text2sql.common.artifacts import logs_folder
+from text2sql.common.artifacts import evaluation_folder, logs_folder
 from text2sql.common.files import write_whole
+from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.scores import score_rows, text_table
-from text2sql.training.start import Start, find_start, read_training
+from text2sql.evaluation.stored import read_scores
+from text2sql.training.runs import StartPolicy, find_start, read_training
 
 JOB = "training"
 
@@ -70,7 +69,7 @@ def main(arguments: list[str]) -> None:
             print(f"{label.replace('_', ' '):<14}{about[label]}", flush=True)
         if request.dry_run:
             print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
-        require_ready(root.path, request.name, config, trainer)
+        require_trainable(root.path, request.name, config, trainer)
         if not request.dry_run:
             about |= _run(root, request.name, config)
             _show(root, request.name)
@@ -85,7 +84,7 @@ def _request(arguments: list[str]) -> Request:
         raise Text2SqlError("Start a training run with: text2sql train NAME.") from error
 
 
-def _describe_start(start: Start) -> str:
+def _describe_start(start: StartPolicy) -> str:
     run = f" (training run {start.training_run}, revision {start.revision})"
     return f"{start.name}{run if start.training_run else ''}"
 
@@ -103,15 +102,15 @@ def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any
         "dagster_run": run.run_id,
         "policy": trained["policy"],
         "policy_revision": trained["policy_revision"],
-        "scores": [asdict(score) for score in read_scores(root, name).scores],
+        "scores": [asdict(score) for score in read_scores(root.path, name).scores],
     }
 
 
 def _show(root: ArtifactRoot, name: str) -> None:
     """Print the scores and possible next steps."""
-    print(f"\n{text_table(score_rows(read_scores(root, name), ('all', 'subset')))}\n")
+    print(f"\n{text_table(score_rows(read_scores(root.path, name), ('all', 'subset')))}\n")
     print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
-    print(f"model card    {evaluation_folder(root, name) / 'README.md'}")
+    print(f"model card    {evaluation_folder(root.path, name) / 'README.md'}")
     print(f"made from     text2sql lineage {name}")
     champion = champion_record(root.path).get("training_run")
     if champion not in (None, ADOPTED_RUN, name):

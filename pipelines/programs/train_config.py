@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assets.training.plan import PLAN
+from assets.training.config import BACKENDS, TrainerConfig, TrlConfig
 from assets.training.run_check import read_forms, resolved
-from assets.training.trainers import BACKENDS, TrainerConfig, TrlConfig, lasting
 from pipelines.config_errors import check_run_config
-from resources.forms import RefusedValue
+from resources.forms import InvalidValue
 from resources.run_config import part_of, read_run_config
-from text2sql.common.provenance import read_record
 from text2sql.errors import Text2SqlError
-from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
+from text2sql.training.backends import identity_settings
+from text2sql.training.runs import FROM_BASE, StartPolicy, run_state
 
 STARTING = ("base_rollouts", "grpo_policy")
 """The assets whose config names the policy to start from."""
@@ -96,7 +95,7 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     given = resolved(settings)
     try:
         return BACKENDS[backend](**given)
-    except RefusedValue as error:
+    except InvalidValue as error:
         raise Text2SqlError(f"{backend}: {error}") from error
 
 
@@ -105,15 +104,18 @@ def start_of(config: Mapping[str, Any]) -> str:
     return str(config["ops"]["grpo_policy"]["config"].get("start_from", FROM_BASE))
 
 
-def require_free(root: Path, run: str, trainer: TrainerConfig, start: Start) -> None:
+def require_free(root: Path, run: str, trainer: TrainerConfig, start: StartPolicy) -> None:
     """Refuse the name of an existing run that has other settings or another start."""
-    before = read_record(root / TRAINING / run / PLAN) or training_record(root, run)
+    before = run_state(root, run)
     if not before:
         return
     if before.get("backend") not in BACKENDS:
         raise Text2SqlError(f"The training run {run} was trained elsewhere: choose another name.")
-    found = lasting(BACKENDS[before["backend"]](**before["settings"])) | _start(before["start"])
-    asked = lasting(trainer) | _start({"from": start.name, "training_run": start.training_run})
+    earlier = BACKENDS[before["backend"]](**before["settings"])
+    found = identity_settings(before["backend"], earlier) | _start(before["start"])
+    asked = identity_settings(trainer.backend, trainer) | _start(
+        {"from": start.name, "training_run": start.training_run}
+    )
     found |= {"trainer": before["backend"]}
     asked |= {"trainer": trainer.backend}
     names = [name for name in {**found, **asked} if found.get(name) != asked.get(name)]

@@ -123,7 +123,7 @@ class CommandRuns:
         from pipelines.definitions import defs  # meanwhile the server loads them, too
 
         own = {} if assets else defs.resolve_job_def(job).run_tags
-        tags = own | ({PARTITION_TAG: partition} if partition else {})
+        tags = dict(own) | ({PARTITION_TAG: partition} if partition else {})
         self._await_server()
         selector: dict[str, Any] = {"repositoryLocationName": MODULE, "repositoryName": REPOSITORY}
         selector |= {"pipelineName": job}

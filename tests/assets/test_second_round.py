@@ -47,7 +47,7 @@ def with_changed(source: str, folder: Path, patch: pytest.MonkeyPatch) -> dg.Def
     with (folder / source).open("a") as file:
         file.write("\nCHANGED = True\n")
     with patch.context() as there:
-        there.setattr("assets.common.versions.CHECKOUT", folder)
+        there.setattr("text2sql.common.provenance.CHECKOUT", folder)
         versions = {name: version_for(name) for name in SOURCES}
     return defs.map_asset_specs(
         func=lambda spec: spec.replace_attributes(code_version=versions[spec.key.to_user_string()])
@@ -61,7 +61,9 @@ def test_an_unchanged_rerun_makes_the_same_versions(life):
 
 
 PROMPTED = {"base_rollouts", "grpo_policy", "dev_rollouts"}
-JUDGED = PROMPTED | {"gold_results", "reward_strength", "known_issues"}
+JUDGED = PROMPTED | {"gold_results", "reward_strength", "known_issues", "dev_scores"}
+READ = {"bird_archive", "bird_questions", "bird_databases", "gold_results"}
+SCORED = {"known_issues", "dev_scores", "model_card"}
 
 
 @pytest.mark.parametrize(
@@ -70,9 +72,9 @@ JUDGED = PROMPTED | {"gold_results", "reward_strength", "known_issues"}
         ("text2sql/agent/prompts.py", PROMPTED),
         ("text2sql/agent/tools.py", PROMPTED),
         ("text2sql/judge/verdicts.py", JUDGED),
-        ("text2sql/datasets/reading/rows.py", {"bird_questions"}),
-        ("text2sql/evaluation/statistics.py", {"dev_scores"}),
-        ("text2sql/evaluation/model_card.py", {"model_card"}),
+        ("text2sql/datasets/reading/rows.py", READ),
+        ("text2sql/evaluation/statistics.py", SCORED),
+        ("text2sql/evaluation/model_card.py", SCORED),
         ("text2sql/reporting/delivery/page.py", set()),
     ],
 )

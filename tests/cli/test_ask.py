@@ -22,7 +22,7 @@ from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import policy_directory
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 QUERY = "SELECT name FROM city ORDER BY name"
 
@@ -114,14 +114,35 @@ def test_votes(shop):
     assert server.requests[0]["temperature"] == 1.0
 
 
-def test_failed_rollouts_do_not_vote_and_do_not_count(shop):
+def test_failed_rollouts_count_in_the_share_and_are_named(shop):
     turns = iter(range(100))
 
     def script(body):
         return fails(400, "odd") if next(turns) == 0 else submits(QUERY)
 
     result, _ = run(script, shop, "Which cities?", "--votes", 3)
-    assert "Share: 2 of 2 (100%)" in result.stdout
+    assert re.search(r"^Share: 2 of 3 \(67%\); 1 failed: .*odd", result.stdout, re.MULTILINE)
+    turns = iter(range(100))
+    found = json.loads(run(script, shop, "Which cities?", "--votes", 3, "--json")[0].stdout)
+    assert (found["votes"], found["k"], found["failed"]) == (2, 3, 1)
+
+
+def test_one_answer_among_failures_is_no_consensus(shop):
+    turns = iter(range(100))
+
+    def script(body):
+        return submits(QUERY) if next(turns) == 0 else fails(400, "odd")
+
+    result, _ = run(script, shop, "Which cities?", "--votes", 3)
+    assert result.exit_code == 3
+    assert "2 of 3: the policy or the sandbox failed" in result.stdout
+
+
+def test_a_rollout_that_tried_to_write_has_no_vote(shop):
+    script = [calls(("run_sql", {"sql": "DELETE FROM city"})), submits(QUERY)]
+    result, _ = run(script, shop, "Which cities?")
+    assert result.exit_code == 4
+    assert "it tried to write before it submitted a query, so it has no vote" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -367,7 +388,7 @@ def test_broken_rules_of_the_schema_are_no_damage(tmp_path):
         (["  "], "error: The question is empty; ask something."),
         (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
         (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
-        (["Which?", "--votes", "0"], "give a whole number from 1 to 64, not '0'."),
+        (["Which?", "--votes", "0"], "0 is not in the range 1<=x<=64."),
     ],
 )
 def test_wrong_usage(shop, arguments, words):
@@ -492,4 +513,4 @@ def test_the_champion_answers(shop, tmp_path, monkeypatch):
     result = CliRunner().invoke(cli, ["ask", str(shop), "How many cities are there?", "--csv"])
     assert result.exit_code in (0, 4), result.stderr
     assert result.stderr.startswith(f"policy: the champion of {tmp_path / 'root'}, training run")
-    assert "warning: the promoted weights were others (0123456789abcdef)" in result.stderr
+    assert "warning: the weights differ from the promoted ones (0123456789abcdef)" in result.stderr

@@ -1,4 +1,4 @@
-"""How the program ends, seen from outside: statuses, words, pipes, interrupts, ``--verbose``."""
+"""How the program ends, seen from outside: statuses, messages, pipes, interrupts, ``--verbose``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_statuses_of_ask(shop, script, votes, status):
     assert done.returncode == status, done.stderr
 
 
-def test_a_server_that_is_not_there_has_a_status_of_its_own(shop):
+def test_an_unreachable_server_has_a_status_of_its_own(shop):
     done = text2sql("ask", "shop.sqlite", "Which?", "--policy", "http://127.0.0.1:9/v1")
     assert done.returncode == 5
     assert done.stderr.startswith("error: No policy server answers at http://127.0.0.1:9/v1")
@@ -88,12 +88,16 @@ def test_a_server_that_is_not_there_has_a_status_of_its_own(shop):
     ("words", "status", "sentence"),
     [
         (["sql", "nowhere.sqlite", "SELECT 1"], 1, "error: There is no database"),
-        (["sql", "postgresql://u@h/x", "SELECT 1"], 1, "error: A database is not named by a URL"),
+        (
+            ["sql", "postgresql://u@h/x", "SELECT 1"],
+            1,
+            "error: A database must be the path of a SQLite file",
+        ),
         (["bogus"], 2, "No such command 'bogus'"),
         (["anwsers", "list"], 2, "No such command 'anwsers'. Did you mean 'answers'?"),
         (["sql"], 2, "Missing argument"),
         (["ask", "shop.sqlite", " "], 2, "error: The question is empty"),
-        (["answers", "list"], 1, "error: there are no reporting tables at"),
+        (["answers", "list"], 1, "error: no reporting tables at"),
         (["reporting", "status", "--reporting", "postgresql://u@127.0.0.1:9/x"], 6, "error: "),
         (["compare", "a", "b"], 1, "error: "),
         (["report", "nobody"], 1, "error: "),
@@ -117,7 +121,7 @@ def test_the_statuses_of_reporting(shop):
     assert text2sql("reporting", "status").returncode == 3
 
 
-def test_a_fault_of_the_program_is_told_as_one(shop):
+def test_a_bug_is_reported_as_one(shop):
     broken = "import text2sql.sandbox.files as f; f.check_database = lambda path: 1 / 0; "
     broken += "import text2sql.sandbox as s; s.check_database = f.check_database; "
     run = f"import sys; {broken} from text2sql.cli.main import main; main()"
@@ -125,6 +129,7 @@ def test_a_fault_of_the_program_is_told_as_one(shop):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 70
     assert done.stderr.startswith("error: unexpected ZeroDivisionError: division by zero.")
+    assert "a bug in text2sql" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -142,7 +147,7 @@ def test_a_closed_pipe_ends_it_quietly(shop, words):
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-", "> /dev/full"])
 @pytest.mark.parametrize("words", [f'sql shop.sqlite "{QUERY}"', "--help"])
-def test_what_cannot_be_written_is_no_success(shop, closed, words):
+def test_an_output_that_cannot_be_written_is_an_error(shop, closed, words):
     script = f'"$0" -m text2sql {words} {closed}'
     done = subprocess.run(
         ["sh", "-c", script, sys.executable],
@@ -152,9 +157,9 @@ def test_what_cannot_be_written_is_no_success(shop, closed, words):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    told = done.stderr.splitlines()
-    assert len(told) == ("2>&-" not in closed)
-    assert all(line.startswith("error: Cannot write the output: ") for line in told)
+    lines = done.stderr.splitlines()
+    assert len(lines) == ("2>&-" not in closed)
+    assert all(line.startswith("error: Cannot write the output: ") for line in lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")
@@ -170,7 +175,7 @@ def test_what_cannot_be_written_is_no_success(shop, closed, words):
         ("train", "new", "--config", "nowhere"),
     ],
 )
-def test_what_may_not_be_read_is_to_be_mended(shop, words):
+def test_an_unreadable_file_is_an_error_that_names_it(shop, words):
     (shop / "secret").write_text("x: [")
     (shop / "secret").chmod(0)
     done = text2sql(*words, preexec_fn=without_privileges)
@@ -179,7 +184,7 @@ def test_what_may_not_be_read_is_to_be_mended(shop, words):
     assert "secret" in done.stderr or "nowhere" in done.stderr
 
 
-def test_a_result_is_written_though_nobody_reads_what_is_printed(shop):
+def test_a_result_file_is_written_even_if_the_output_pipe_is_closed(shop):
     question = {"question_id": 0, "db_id": "shop", "question": "?", "SQL": QUERY}
     (shop / "dev.json").write_text(json.dumps([question]))
     (shop / "predicted.json").write_text(json.dumps({"0": QUERY}))
@@ -241,7 +246,7 @@ def _await_worker(pid: int) -> None:
 # -- what else is written
 
 
-def test_verbose_tells_what_is_tried_and_where_it_failed(shop):
+def test_verbose_shows_every_attempt_and_the_traceback(shop):
     with ScriptedServer([fails(503), submits(QUERY)]) as server:
         done = text2sql(
             "--verbose", "ask", "shop.sqlite", "Which?", "--policy", server.url, "--json"
@@ -256,7 +261,7 @@ def test_verbose_tells_what_is_tried_and_where_it_failed(shop):
     assert done.stderr.splitlines()[-1].startswith("error: There is no database")
 
 
-def test_a_quiet_run_writes_nothing_beside_its_result(shop):
+def test_without_verbose_only_the_result_is_written(shop):
     done = text2sql("sql", "shop.sqlite", QUERY)
     assert (done.stdout, done.stderr) == ("a\n0\n1\n2\n(3 rows)\n", "")
 

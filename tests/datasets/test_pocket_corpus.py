@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.splits import load_split
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools
+from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import (
     CorpusSizes,
     generate,
@@ -24,7 +26,6 @@ from text2sql.datasets.pocket.questions import ask
 from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrate, demonstrations
 from text2sql.datasets.pocket.words import DEV, TRAIN, UNSEEN, plural
 from text2sql.datasets.pocket.world import make_database
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.reporting.model.question import find_database
@@ -259,7 +260,7 @@ def test_the_share_of_the_target_phrasing_is_what_was_asked_for():
 
 def test_the_report_questions_concern_the_business_database(tmp_path: Path):
     folder = generate_business_databases(tmp_path / "report_databases")
-    questions = read_questions(POCKET / "report_questions.yaml")
+    questions = read_questions(SHIPPED_QUESTIONS)
     assert 5 <= len(questions) <= 6
     for question in questions:
         database = find_database(question.database, [folder])

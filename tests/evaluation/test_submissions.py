@@ -18,7 +18,7 @@ from text2sql.evaluation.predictions.writing import (
     submitted_sql,
 )
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.store import Rollout
 
 QUESTIONS = [Question(f"dev/{n}", f"db{n}", Path("x"), "?") for n in range(3)]
 SQL = {"dev/0": "SELECT 1\n", "dev/2": "SELECT 'a\tb' -- why\nFROM t"}

@@ -124,7 +124,7 @@ def test_a_day_is_answered_from_the_command_line(place, tmp_path):
     (place.root / "champion.json").unlink()
     refused = subprocess.run(command, **options, check=False)
     assert refused.returncode == 1
-    assert "There is no champion" in refused.stderr and refused.stderr.count("\n") == 1
+    assert "No champion below" in refused.stderr and refused.stderr.count("\n") == 1
 
 
 _OTHER_RUN = """

@@ -21,8 +21,7 @@ from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, fails, replay
 from text2sql.common.json_files import write_json
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.delivery.webhook import Webhook
-from text2sql.reporting.model.notice import Notice
+from text2sql.reporting.delivery.channels import Notice, Webhook
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.location import URL_VARIABLE
 from text2sql.reporting.tables.schema import answers
@@ -246,7 +245,7 @@ def test_a_decline_is_asked_about_and_told_once(root, instance, store, monkeypat
         assert first.cursor == f"r1 {now}"
         waits = tick("declining_answers", instance, first.cursor)
         assert waits.skip_message == (
-            "questions answered: 48% (12 of 25) in 7 days; at least 50% are asked for. "
+            "questions answered: 48% (12 of 25) in 7 days; the limit is 50%. "
             f"A training was already requested on {now}."
         )
         assert len(chat.requests) == 1

@@ -14,25 +14,24 @@ from pathlib import Path
 import pytest
 
 from tests.policy.test_vllm_child import living
+from tests.support.splits import load_split
 from tests.support.tiny_policy import make_policy, teach
-from text2sql.agent.ask import Outcome, answer
 from text2sql.agent.loop import run_episode
 from text2sql.agent.settings import AgentSettings, trained_settings
 from text2sql.common.guard import descendants
-from text2sql.datasets.gold.checks import run_golds
+from text2sql.datasets.gold.run import run_golds
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Sampling
 from text2sql.policy.open import open_policy, policy_directory
-from text2sql.policy.vllm.command import VllmOptions
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
+from text2sql.policy.vllm.options import PYTHON_VARIABLE, VllmOptions
 from text2sql.policy.vllm.policy import serve_policy
 from text2sql.policy.vllm.server import VllmServer
-from text2sql.rollouts.draw import collect
+from text2sql.rollouts.ask import AskStatus, ask
+from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Limits, Sandbox
-from text2sql.training.difficulty import Kind, rate_questions
+from text2sql.training.difficulty import Bounds, Kind, Tally, rate
 
 REPO = Path(__file__).resolve().parents[2]
 BUILT = REPO / ".venv-vllm-cpu"
@@ -78,9 +77,15 @@ def draw(
     golds = run_golds(questions, sandbox, Limits())
     store = RolloutStore(folder / "rollouts.jsonl")
     policy = open_policy(spec, model)
-    return golds, collect(
-        questions, golds, policy, sandbox, SETTINGS, sampling, samples, store, concurrency=16
-    )
+    plan = RolloutPlan(policy, sandbox, SETTINGS, sampling, samples, golds, concurrency=16)
+
+    async def drawn():
+        try:
+            return await plan.rollouts(questions, store)
+        finally:
+            await policy.close()
+
+    return golds, asyncio.run(drawn())
 
 
 def told(rollout) -> list[tuple]:
@@ -120,22 +125,24 @@ def test_the_filter_finds_what_is_learnable_over_http(server, questions, sandbox
     golds, rollouts = draw(server.url, questions, sandbox, tmp_path, DRAWN, samples=4)
     assert len(rollouts) == 4 * len(questions)
     assert all(rollout.valid for rollout in rollouts)
-    kinds = [rating.kind for rating in rate_questions(questions, golds, rollouts, 4)]
+    kinds = [
+        rating.kind for rating in rate(questions, golds, Tally(rollouts), Bounds(minimum_valid=4))
+    ]
     assert {Kind.TRAINABLE, Kind.TOO_EASY, Kind.TOO_HARD} <= set(kinds)
     assert Kind.UNKNOWN not in kinds
 
 
 def test_rollouts_vote_over_http(server, questions, sandbox):
-    async def ask():
+    async def asked():
         policy = open_policy(server.url)
         general = next(question for question in questions if question.subset == "general")
         try:
-            return await answer(general, policy, sandbox, SETTINGS, votes=6)
+            return await ask(general, policy, sandbox, SETTINGS, votes=6)
         finally:
             await policy.close()
 
-    found = asyncio.run(ask())
-    assert found.outcome is Outcome.ANSWERED
+    found = asyncio.run(asked())
+    assert found.status is AskStatus.ANSWERED
     assert found.vote.k == 6
     assert found.vote.votes >= 2
 
@@ -150,7 +157,7 @@ def test_single_turn_then_a_killed_engine(questions, sandbox, tmp_path):
     processes = [policy.server.pid, *descendants(policy.server.pid)]
     assert len(processes) >= 4  # the guard, the server, its engine, the engine's worker
 
-    async def ask():
+    async def asked():
         try:
             before = await run_episode(question, policy, sandbox, settings, Sampling())
             os.kill(_engine(processes), signal.SIGKILL)
@@ -159,7 +166,7 @@ def test_single_turn_then_a_killed_engine(questions, sandbox, tmp_path):
             await policy.close()
         return before, after
 
-    before, after = asyncio.run(ask())
+    before, after = asyncio.run(asked())
     assert (before.stop_reason, before.sql, before.turns) == ("submit", question.sql, 1)
     assert after.stop_reason == "infrastructure"
     assert "vLLM ended with status" in after.error

@@ -27,7 +27,8 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
 from text2sql.policy import Sampling
 from text2sql.policy.served.server import Retry, ServerPolicy
-from text2sql.rollouts.draw import RolloutStore, collect, sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan, vote_of
+from text2sql.rollouts.store import RolloutStore
 
 GOLD = "SELECT count(*) FROM city"
 HOT = Sampling(temperature=1.0)
@@ -48,17 +49,17 @@ def draw(tmp_path, sandbox, questions):
     def run(script, samples=1, with_golds=True, asked=None, sampling=HOT, **options):
         asked = questions if asked is None else asked
         golds = {q.key: run_gold(q, sandbox) for q in asked} if with_golds else None
-        store = RolloutStore(options.pop("path", tmp_path / "r.jsonl"))
+        store = RolloutStore(tmp_path / "r.jsonl") if options.pop("durable", True) else None
         settings = options.pop("settings", AgentSettings())
         revision = options.pop("revision", None)
+        progress = options.pop("on_progress", None)
         with ScriptedServer(script) as server:
             policy = ServerPolicy(server.url, "m", revision=revision, retry=QUICK)
+            plan = RolloutPlan(policy, sandbox, settings, sampling, samples, golds, **options)
 
             async def all_():
                 try:
-                    return await sample_rollouts(
-                        asked, golds, policy, sandbox, settings, sampling, samples, store, **options
-                    )
+                    return await plan.rollouts(asked, store, on_progress=progress)
                 finally:
                     await policy.close()
 
@@ -103,7 +104,8 @@ def test_every_outcome_has_its_verdict_and_reward(draw, questions, tmp_path):
     assert found[0].sampling == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 2048}
     assert (found[0].policy, found[0].turns, found[0].completion_tokens) == ("m", 1, 20)
     assert found[0].calls[0]["name"] == "submit"
-    assert RolloutStore(tmp_path / "r.jsonl").done() == {(f"t/{n}", 0) for n in range(6)}
+    kept = RolloutStore(tmp_path / "r.jsonl").read()
+    assert {r.key for r in kept if r.valid} == {f"t/{n}" for n in range(6)}
 
 
 def test_a_write_in_run_sql_counts_even_if_the_answer_is_right(draw, questions):
@@ -131,9 +133,6 @@ def test_a_second_call_asks_nothing_and_a_wider_one_the_rest(draw):
     wider, requests = draw(lambda body: submits("SELECT 1"), samples=3)
     assert requests == 4
     assert [r.verdict for r in wider[:3]] == ["match", "match", "wrong"]
-    later, requests = draw(lambda body: submits(GOLD), samples=2, first_sample=2)
-    assert requests == 4
-    assert [r.sample for r in later[:2]] == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +158,31 @@ def test_infrastructure_is_asked_again_and_the_valid_one_replaces_it(draw, tmp_p
     found, requests = draw(lambda body: submits(GOLD))
     assert ([r.verdict for r in found], requests) == (["match"] * 4, 2)
     assert [r.verdict for r in RolloutStore(tmp_path / "r.jsonl").read()] == ["match"] * 4
+
+
+def test_lost_rollouts_are_retried_within_the_call_and_nothing_else_is(draw):
+    lost = set()
+
+    def script(body):
+        number = number_of(body)
+        if number < 2 and number not in lost:
+            lost.add(number)
+            return fails(400, "odd")
+        return submits(GOLD)
+
+    found, requests = draw(script, retries=1, durable=False)
+    assert ([r.verdict for r in found], requests) == (["match"] * 4, 6)
+
+
+def test_a_lost_rollout_counts_in_the_share(draw, questions):
+    turns = iter(range(100))
+
+    def script(body):
+        return fails(400, "odd") if next(turns) < 6 else submits(GOLD)
+
+    found, _ = draw(script, samples=8, asked=questions[:1], concurrency=8)
+    winner = vote_of(found)
+    assert (winner.votes, winner.k, winner.share) == (2, 8, 0.25)
 
 
 def test_nothing_but_failures_ends_the_run(draw, questions, tmp_path):
@@ -188,8 +212,9 @@ def test_missing_material_costs_no_request(draw, questions, tmp_path, sandbox):
         draw(lambda body: pytest.fail("asked"), asked=[*questions, gone], with_golds=False)
     store = RolloutStore(tmp_path / "x.jsonl")
     policy = ServerPolicy("http://127.0.0.1:9", "m")
-    with pytest.raises(Text2SqlError, match="4 questions have no gold result, t/0"):
-        collect(questions, {}, policy, sandbox, AgentSettings(), HOT, 1, store)
+    plan = RolloutPlan(policy, sandbox, AgentSettings(), HOT, golds={})
+    with pytest.raises(Text2SqlError, match="4 questions have no gold result, for example t/0"):
+        asyncio.run(plan.draw(questions, store))
 
 
 def test_single_turn_rollouts(draw, questions):
@@ -224,7 +249,7 @@ def test_a_torn_last_line_is_dropped(draw, tmp_path):
 
 def test_a_file_of_something_else_is_named(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 1 is no rollout"):
+    with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 1 is not a rollout"):
         RolloutStore(tmp_path / "r.jsonl").read()
 
 
@@ -253,7 +278,8 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import run_gold
 from text2sql.policy import Sampling
 from text2sql.policy.served.server import ServerPolicy
-from text2sql.rollouts.draw import RolloutStore, collect
+from text2sql.rollouts.draw import RolloutPlan
+from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
 from text2sql.agent.settings import AgentSettings
 
@@ -264,12 +290,19 @@ asked = [
     ask(Path(database), f"question {n}", key=f"t/{n}", sql="SELECT count(*) FROM city")
     for n in range(30)
 ]
+async def draw(plan, store):
+    try:
+        await plan.draw(asked, store)
+    finally:
+        await plan.policy.close()
+
 with Sandbox(1) as sandbox:
     golds = {q.key: run_gold(q, sandbox) for q in asked}
     policy = ServerPolicy(url, "m")
     try:
-        collect(asked, golds, policy, sandbox, AgentSettings(), Sampling(temperature=1.0), 1,
-                RolloutStore(Path(path)), concurrency=3)
+        plan = RolloutPlan(policy, sandbox, AgentSettings(), Sampling(temperature=1.0),
+                           golds=golds, concurrency=3)
+        asyncio.run(draw(plan, RolloutStore(Path(path))))
     except Text2SqlError as error:
         sys.exit(f"error: {error}")
 """

@@ -17,7 +17,8 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.judge.verdicts import run_gold
 from text2sql.policy import Sampling
 from text2sql.policy.served.server import ServerPolicy
-from text2sql.rollouts.draw import RolloutStore, sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan
+from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
 
 HERE = Path(__file__).resolve().parent
@@ -81,9 +82,8 @@ def evaluated(material, tmp_path_factory):
     async def draw(url):
         policy = ServerPolicy(url, "scripted")
         try:
-            return await sample_rollouts(
-                questions, by_key, policy, sandbox, settings, sampling, 1, store
-            )
+            plan = RolloutPlan(policy, sandbox, settings, sampling, golds=by_key)
+            return await plan.rollouts(questions, store)
         finally:
             await policy.close()
 

@@ -26,11 +26,11 @@ from text2sql.evaluation.slices import (
 from text2sql.evaluation.statistics import Proportion, mean_interval
 from text2sql.evaluation.vote_curve import Ballots, Curve, ballots, curve
 from text2sql.judge.verdicts import Verdict
-from text2sql.judge.voting import Vote, vote
 from text2sql.questions import Question
-from text2sql.rollouts.draw import Rollout
+from text2sql.rollouts.draw import vote_of
+from text2sql.rollouts.located import by_question
 from text2sql.rollouts.origin import require_dataset, require_modes, require_policy
-from text2sql.rollouts.packed import RolloutTable, by_question
+from text2sql.rollouts.store import Rollout
 
 SAMPLED = "sampled"
 _SAMPLED = ("vote", "pass", "mean")
@@ -89,11 +89,6 @@ def _complete(sampled: Sequence[Rollout], k: int) -> Iterator[tuple[str, list[Ro
     for key, group in by_question(sampled):
         if len(group) >= k:
             yield key, group[:k]
-
-
-def vote_of(rollouts: Iterable[Rollout]) -> Vote:
-    """Vote among a question's rollouts; one that attempted a write has no vote."""
-    return vote([rollout.submission for rollout in rollouts])
 
 
 def _is_right(rollout: Rollout) -> float:
@@ -196,8 +191,8 @@ def _ballots(group: Sequence[Rollout]) -> Ballots:
 
 
 def _judged_again(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
-    def judged(rollouts: Sequence[Rollout]) -> RolloutTable:
-        return RolloutTable(judge_again(rollouts, corrections), sql=False)
+    def judged(rollouts: Sequence[Rollout]) -> list[Rollout]:
+        return list(judge_again(rollouts, corrections))
 
     return replace(
         policy,

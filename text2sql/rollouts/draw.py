@@ -1,237 +1,324 @@
-"""Many rollouts: bounded concurrency, a durable store, and only what is missing is asked."""
+"""Draw k rollouts of each question, retry those that were lost, vote, and run the winner.
+
+A rollout is lost when the infrastructure fails: the policy server, a sandbox worker. It says
+nothing about the policy, so it is asked again, and until then it counts as one of the k.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from text2sql.agent.loop import run_episode
+from text2sql.agent.loop import Episode, run_episode
+from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
-from text2sql.common.progress import Progress
+from text2sql.common.progress import OnProgress
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.judge.verdicts import GoldResult
-from text2sql.policy.base import Policy, Sampling
+from text2sql.judge.verdicts import REWARD, GoldResult, Verdict, execute_submission, verdict_of
+from text2sql.judge.voting import Vote, vote
+from text2sql.policy.base import Message, Policy, PolicyInfo, Sampling
 from text2sql.questions import Question
-from text2sql.rollouts.judged import judge_episode, origin_of
 from text2sql.rollouts.store import Rollout, RolloutStore, drawn_as
-from text2sql.rollouts.wanted import Count, Places
-from text2sql.sandbox import Sandbox
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
-__all__ = [
-    "Drawn",
-    "Keeper",
-    "Rollout",
-    "RolloutStore",
-    "collect",
-    "draw_rollouts",
-    "sample_rollouts",
-]
+_FAILURES_IN_A_ROW = 2  # of this many rounds of concurrent rollouts: then the server is down
 
-_FAILURES_IN_A_ROW = 2
-
-
-@dataclass(frozen=True)
-class Keeper:
-    """Who is given every rollout, stored or new; ``transcripts`` asks for those of stored ones."""
-
-    keep: Callable[[Rollout], None]
-    transcripts: bool = False
+Follower = Callable[[int, Message], None]
+"""Called with a rollout's number, from 0, and each message as it joins its conversation."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What there is after a call: valid rollouts, and spoilt ones with the error of one."""
+    """What is there after drawing: valid rollouts, and lost ones with the error of one."""
 
     valid: int
-    spoilt: int
+    lost: int
     error: str = ""
 
 
-async def draw_rollouts(
-    questions: Sequence[Question],
-    golds: Mapping[str, GoldResult] | None,
-    policy: Policy,
-    sandbox: Sandbox,
-    settings: AgentSettings,
-    sampling: Sampling,
-    samples: int,
-    store: RolloutStore,
-    concurrency: int = 64,
-    on_progress: Progress | None = None,
-    first_sample: int = 0,
-    run_id: str = "",
-    keeper: Keeper | None = None,
-) -> Drawn:
-    """Draw rollouts ``first_sample`` to ``first_sample + samples - 1`` of every question.
+@dataclass(frozen=True)
+class RolloutPlan:
+    """Who answers, how, and how often.
 
-    Valid rollouts in the store that were drawn by the same policy, prompts and sampling count;
-    the rest is asked, and each is stored as it finishes and forgotten: memory stays flat. Without
-    ``golds`` submissions are executed and not judged. A rollout that the infrastructure spoilt
-    is asked again by the next call. Raises Text2SqlError for a missing database or gold result
-    before anything is asked, and InfrastructureError once nothing but failures comes (twice
-    ``concurrency`` in a row).
+    Every question gets ``samples`` rollouts, ``concurrency`` of all at a time. Without ``golds``
+    submissions are executed and not judged. Lost rollouts are asked again up to ``retries`` times.
     """
-    await asyncio.to_thread(sandbox.check, [question.database for question in questions])
-    _require_golds(questions, golds)
-    places = Places(questions, range(first_sample, first_sample + samples))
-    work = _Work(golds, policy, sandbox, settings, sampling, store, run_id, places, keeper)
-    work.count_stored()
-    try:
-        await work.run(concurrency, on_progress)
-    finally:
-        store.close()
-    return Drawn(places.valid, places.total - places.valid, work.error)
 
+    policy: Policy
+    sandbox: Sandbox
+    settings: AgentSettings
+    sampling: Sampling
+    samples: int = 1
+    golds: Mapping[str, GoldResult] | None = None
+    concurrency: int = 64
+    retries: int = 0
+    run_id: str = ""
 
-async def sample_rollouts(
-    questions: Sequence[Question],
-    golds: Mapping[str, GoldResult] | None,
-    policy: Policy,
-    sandbox: Sandbox,
-    settings: AgentSettings,
-    sampling: Sampling,
-    samples: int,
-    store: RolloutStore,
-    concurrency: int = 64,
-    on_progress: Progress | None = None,
-    first_sample: int = 0,
-    run_id: str = "",
-    transcripts: bool = True,
-) -> list[Rollout]:
-    """Do what ``draw_rollouts`` does, and return all the rollouts in order.
+    async def draw(
+        self,
+        questions: Sequence[Question],
+        store: RolloutStore | None,
+        *,
+        on_progress: OnProgress | None = None,
+        on_lost: Callable[[Drawn, int], None] = lambda drawn, retries_left: None,
+        on_message: Follower | None = None,
+        keep: Callable[[Rollout], None] = lambda rollout: None,
+        transcripts: bool = False,
+    ) -> Drawn:
+        """Draw what the store lacks; each rollout is stored as it ends and forgotten.
 
-    A rollout that the infrastructure spoilt is returned as such. Without ``transcripts`` the
-    returned ones have no messages and calls: some 1 KB each.
-    """
-    found: dict[tuple[str, int], Rollout] = {}
-
-    def keep(rollout: Rollout) -> None:
-        found[rollout.key, rollout.sample] = rollout if transcripts else _brief(rollout)
-
-    await draw_rollouts(
-        questions,
-        golds,
-        policy,
-        sandbox,
-        settings,
-        sampling,
-        samples,
-        store,
-        concurrency,
-        on_progress,
-        first_sample,
-        run_id,
-        Keeper(keep, transcripts),
-    )
-    drawn = range(first_sample, first_sample + samples)
-    return [found[question.key, sample] for question in questions for sample in drawn]
-
-
-def _brief(rollout: Rollout) -> Rollout:
-    return replace(rollout, messages=[], calls=[])
-
-
-def collect(
-    questions: Sequence[Question],
-    golds: Mapping[str, GoldResult] | None,
-    policy: Policy,
-    *arguments: Any,
-    **options: Any,
-) -> list[Rollout]:
-    """Do what ``sample_rollouts`` does, from code that is not async, and close the policy."""
-
-    async def draw() -> list[Rollout]:
+        Valid rollouts in the store that were drawn by the same policy, prompts and sampling count.
+        Without a store nothing is kept but what ``keep`` takes: it is given every rollout, stored
+        ones with their ``transcripts`` if asked for. ``on_lost`` hears what each round lost.
+        Raises Text2SqlError for a missing database or gold result before anything is asked, and
+        InfrastructureError after nothing but failures (twice ``concurrency`` in a row).
+        """
+        await asyncio.to_thread(self.sandbox.check, [question.database for question in questions])
+        self._require_golds(questions)
+        work = _Work(self, questions, store, on_message, keep)
+        work.count_stored(transcripts)
         try:
-            return await sample_rollouts(questions, golds, policy, *arguments, **options)
+            for retries_left in reversed(range(1 + self.retries)):
+                drawn = await work.round(on_progress)
+                if not drawn.lost:
+                    break
+                on_lost(drawn, retries_left)
         finally:
-            await policy.close()
+            if store is not None:
+                store.close()
+        return drawn
 
-    return asyncio.run(draw())
+    async def rollouts(
+        self,
+        questions: Sequence[Question],
+        store: RolloutStore | None,
+        *,
+        on_progress: OnProgress | None = None,
+        on_message: Follower | None = None,
+        transcripts: bool = True,
+    ) -> list[Rollout]:
+        """Draw what the store lacks, and return all rollouts, question by question, by sample.
 
+        Lost ones are among them. Without ``transcripts`` they have no messages and calls: some
+        1 KB each. Raises what ``draw`` raises.
+        """
+        found: dict[tuple[str, int], Rollout] = {}
 
-def _require_golds(questions: Sequence[Question], golds: Mapping[str, GoldResult] | None) -> None:
-    if golds is None:
-        return
-    if lacking := [question.key for question in questions if question.key not in golds]:
-        raise Text2SqlError(
-            f"{len(lacking)} questions have no gold result, {lacking[0]} for one; run gold first."
+        def keep(rollout: Rollout) -> None:
+            brief = rollout if transcripts else replace(rollout, messages=[], calls=[])
+            found[rollout.key, rollout.sample] = brief
+
+        await self.draw(
+            questions,
+            store,
+            on_progress=on_progress,
+            on_message=on_message,
+            keep=keep,
+            transcripts=transcripts,
         )
+        return [found[q.key, sample] for q in questions for sample in range(self.samples)]
+
+    async def run_winner(self, winner: Vote, database: Path, keep_rows: int) -> QueryResult:
+        """Run the query that won a vote, with the limits it had when it was judged."""
+        limits = Limits(keep_rows=keep_rows)
+        return await self.sandbox.aexecute(database, winner.sql, limits)
+
+    def _require_golds(self, questions: Sequence[Question]) -> None:
+        golds = self.golds
+        if golds is None:
+            return
+        if lacking := [question.key for question in questions if question.key not in golds]:
+            raise Text2SqlError(
+                f"{len(lacking)} questions have no gold result, for example {lacking[0]}; "
+                "run gold first."
+            )
+
+
+def vote_of(rollouts: Iterable[Rollout]) -> Vote:
+    """Vote among a question's rollouts; the share is of all of them, lost ones included.
+
+    A rollout that tried to write has no vote.
+    """
+    return vote([rollout.submission for rollout in rollouts])
+
+
+class _Coverage:
+    """Which samples of which questions have a valid rollout: one bit each."""
+
+    def __init__(self, questions: Sequence[Question], samples: int) -> None:
+        self._questions, self._samples = questions, samples
+        self._valid = dict.fromkeys((question.key for question in questions), 0)
+
+    @property
+    def total(self) -> int:
+        return len(self._valid) * self._samples
+
+    @property
+    def valid(self) -> int:
+        return sum(bits.bit_count() for bits in self._valid.values())
+
+    def note(self, rollout: Rollout) -> bool:
+        """Take the latest of a sample for what counts; return whether it is part of the plan."""
+        if rollout.key not in self._valid or not 0 <= rollout.sample < self._samples:
+            return False
+        bit = 1 << rollout.sample
+        bits = self._valid[rollout.key]
+        self._valid[rollout.key] = bits | bit if rollout.valid else bits & ~bit
+        return True
+
+    def missing(self) -> Iterator[tuple[Question, int]]:
+        """Yield the questions and samples that have no valid rollout when their turn comes."""
+        for question in self._questions:
+            for sample in range(self._samples):
+                if not self._valid[question.key] >> sample & 1:
+                    yield question, sample
 
 
 class _Work:
-    """One call's rollouts: a few workers take from one list, so that memory stays flat."""
+    """The rollouts of one call: a few workers take from one list, so that memory stays flat."""
 
     def __init__(
         self,
-        golds: Mapping[str, GoldResult] | None,
-        policy: Policy,
-        sandbox: Sandbox,
-        settings: AgentSettings,
-        sampling: Sampling,
-        store: RolloutStore,
-        run_id: str,
-        places: Places,
-        keeper: Keeper | None,
+        plan: RolloutPlan,
+        questions: Sequence[Question],
+        store: RolloutStore | None,
+        on_message: Follower | None,
+        keep: Callable[[Rollout], None],
     ) -> None:
-        self.golds = golds
-        self.policy = policy
-        self.sandbox = sandbox
-        self.settings = settings
-        self.sampling = sampling
-        self.store = store
-        self.places = places
-        self.keeper = keeper or Keeper(lambda rollout: None)
-        origin = origin_of(policy.info, settings, sampling)
-        self.origin = origin | {"run_id": run_id}
+        self.plan, self.store, self.keep, self.on_message = plan, store, keep, on_message
+        self.coverage = _Coverage(questions, plan.samples)
+        origin = origin_of(plan.policy.info, plan.settings, plan.sampling)
+        self.origin = origin | {"run_id": plan.run_id}
         names = ("policy_revision", "prompt_revision", "sampling")
         self.drawn_as = drawn_as(*(origin[name] for name in names))
         self.failures = 0
         self.error = ""
 
-    def count_stored(self) -> None:
-        """Note what the store has of what is wanted."""
-        for rollout in self.store.scan(self.keeper.transcripts):
-            if rollout.drawn_as == self.drawn_as and self.places.note(rollout):
-                self.keeper.keep(rollout)
+    def count_stored(self, transcripts: bool) -> None:
+        """Note what the store has of the plan."""
+        for rollout in self.store.scan(transcripts) if self.store else ():
+            if rollout.drawn_as == self.drawn_as and self.coverage.note(rollout):
+                self.keep(rollout)
 
-    async def run(self, concurrency: int, on_progress: Progress | None) -> None:
-        """Draw what is missing; the first error that is not a rollout's own ends all."""
-        report = Count(self.places, on_progress)
-        lacking = self.places.total - self.places.valid
-        queue = self.places.missing()
-        workers = [
-            asyncio.create_task(self._work(queue, _FAILURES_IN_A_ROW * concurrency, report))
-            for _ in range(min(concurrency, lacking))
-        ]
+    async def round(self, on_progress: OnProgress | None) -> Drawn:
+        """Ask once for all that is missing; an error that is no rollout's own ends all."""
+        coverage, self.failures = self.coverage, 0
+        done = coverage.valid
+        report = on_progress or (lambda done, total: None)
+        report(done, coverage.total)
+
+        async def work(queue: Iterator[tuple[Question, int]]) -> None:
+            nonlocal done
+            for question, sample in queue:
+                await self._one(question, sample)
+                done += 1
+                report(done, coverage.total)
+
+        queue = coverage.missing()
+        count = min(self.plan.concurrency, coverage.total - done)
+        workers = [asyncio.create_task(work(queue)) for _ in range(count)]
         try:
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
+        return Drawn(coverage.valid, coverage.total - coverage.valid, self.error)
 
-    async def _work(self, queue: Iterator[tuple[Question, int]], limit: int, report: Count) -> None:
-        for question, sample in queue:
-            rollout = await self._one(question, sample)
-            await asyncio.to_thread(self.store.append, rollout)
-            self.places.note(rollout)
-            self.keeper.keep(rollout)
-            self.failures = 0 if rollout.valid else self.failures + 1
-            self.error = self.error if rollout.valid else rollout.error
-            report.one_more()
-            if self.failures >= limit:
-                raise InfrastructureError(
-                    f"{self.failures} rollouts in a row failed, the last with: {rollout.error} "
-                    f"Finished rollouts are kept in {self.store.path}; run again to go on."
-                )
-
-    async def _one(self, question: Question, sample: int) -> Rollout:
+    async def _one(self, question: Question, sample: int) -> None:
+        plan, follower = self.plan, self.on_message
+        follow = (lambda message: follower(sample, message)) if follower else None
         episode = await run_episode(
-            question, self.policy, self.sandbox, self.settings, self.sampling
+            question, plan.policy, plan.sandbox, plan.settings, plan.sampling, follow
         )
-        gold = self.golds[question.key] if self.golds is not None else None
-        return await asyncio.to_thread(
-            judge_episode, episode, question, gold, self.sandbox, self.origin | {"sample": sample}
+        gold = plan.golds[question.key] if plan.golds is not None else None
+        origin = self.origin | {"sample": sample}
+        rollout = await asyncio.to_thread(
+            judge_episode, episode, question, gold, plan.sandbox, origin
         )
+        if self.store:
+            await asyncio.to_thread(self.store.append, rollout)
+        self.coverage.note(rollout)
+        self.keep(rollout)
+        self.failures = 0 if rollout.valid else self.failures + 1
+        self.error = self.error if rollout.valid else rollout.error
+        if self.failures >= _FAILURES_IN_A_ROW * plan.concurrency:
+            kept = f" Finished rollouts are kept in {self.store.path};" if self.store else ""
+            raise InfrastructureError(
+                f"{self.failures} rollouts in a row failed, the last with: {rollout.error}{kept} "
+                "run it again to resume."
+            )
+
+
+def origin_of(
+    policy: PolicyInfo, settings: AgentSettings, sampling: Sampling | None
+) -> dict[str, Any]:
+    """Return the first fields of a record: who answers, and how; a rollout adds its ``sample``.
+
+    Without ``sampling`` the replies are drawn elsewhere, in a way that is not known here.
+    """
+    return {
+        "policy": policy.name,
+        "policy_revision": policy.revision,
+        "prompt_revision": prompt_revision(settings),
+        "mode": settings.mode,
+        "sampling": asdict(sampling) if sampling else {},
+    }
+
+
+def judge_episode(
+    episode: Episode,
+    question: Question,
+    gold: GoldResult | None,
+    sandbox: Sandbox,
+    origin: Mapping[str, Any],
+) -> Rollout:
+    """Execute what an episode submitted, judge it, and return the record.
+
+    ``origin`` is that of ``origin_of`` with the sample's number. Without ``gold`` the submission
+    is executed and not judged, and text that is not UTF-8 does not fail it.
+    """
+    try:
+        result = execute_submission(
+            episode.sql, question.database, sandbox, strict_text=gold is not None
+        )
+    except InfrastructureError as error:
+        result = QueryResult(Status.INFRASTRUCTURE, error=str(error))
+    verdict = _verdict(episode, result, gold)
+    writes = episode.write_attempts + (result.status is Status.WRITE)
+    return Rollout(
+        **origin,
+        key=question.key,
+        messages=episode.messages,
+        calls=[asdict(record) for record in episode.tool_log],
+        sql=episode.sql,
+        status=result.status.value if episode.sql is not None else "",
+        verdict=verdict or "",
+        digest=result.digest,
+        row_count=result.row_count,
+        reward=REWARD[verdict] if verdict else None,
+        write_attempts=writes,
+        turns=episode.turns,
+        prompt_tokens=episode.prompt_tokens,
+        completion_tokens=episode.completion_tokens,
+        seconds=round(episode.seconds, 6),
+        stop_reason=episode.stop_reason,
+        error=episode.error or (result.error if episode.sql is not None else ""),
+        submitted=episode.submitted,
+    )
+
+
+def _verdict(episode: Episode, result: QueryResult, gold: GoldResult | None) -> Verdict | None:
+    """Judge an episode; None where there is no gold and nothing went wrong in between."""
+    if episode.stop_reason == "infrastructure" or result.status is Status.INFRASTRUCTURE:
+        return Verdict.INFRASTRUCTURE
+    if gold is None:
+        return None
+    if episode.write_attempts:
+        return Verdict.WRITE
+    if episode.stop_reason in ("truncated", "context_exceeded"):
+        return Verdict.TRUNCATED
+    return verdict_of(result, gold)

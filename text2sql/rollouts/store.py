@@ -1,4 +1,4 @@
-"""Rollout records on disk: one JSON line each, appended and synced as it finishes."""
+"""Rollout records on disk: one JSON line each, appended and synced as each finishes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ INFRASTRUCTURE = "infrastructure"
 class Rollout:
     """One rollout, judged.
 
-    ``sql`` is the submitted query as it was run, ``submitted`` the text as the model wrote it; both
-    are None without a submission. ``verdict`` is the judge's, empty where there was no gold to judge by; ``status``,
-    ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is None where
-    the rollout says nothing: no gold, or a failure of the infrastructure. ``write_attempts``
-    counts writes in run_sql and in the submission. ``seconds`` is wall clock; the token counts
-    are sums over the turns.
+    ``sql`` is the submitted query as it was run, ``submitted`` the text as the model wrote it;
+    both are None without a submission. ``verdict`` is the judge's, empty without gold to judge by;
+    ``status``, ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is
+    None where the rollout says nothing: no gold, or a failure of the infrastructure.
+    ``write_attempts`` counts writes in run_sql and in the submission. ``seconds`` is wall clock;
+    the token counts are sums over the turns.
     """
 
     key: str
@@ -65,12 +66,12 @@ class Rollout:
 
     @property
     def drawn_as(self) -> tuple[str, str, str]:
-        """What the rollout depends on beside its question: policy, prompts, sampling."""
+        """What the rollout depends on besides its question: policy, prompts, sampling."""
         return drawn_as(self.policy_revision, self.prompt_revision, self.sampling)
 
     @property
     def submission(self) -> Submission:
-        """The rollout's part in a vote: valid where it ran as a read and never tried to write."""
+        """The rollout's part in a vote: valid if it ran as a read and never tried to write."""
         ran = self.valid and self.status == Status.OK and not self.write_attempts
         return Submission(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
 
@@ -82,14 +83,14 @@ class Rollout:
 def drawn_as(
     policy_revision: str, prompt_revision: str, sampling: dict[str, Any]
 ) -> tuple[str, str, str]:
-    """Return a hashable name for what rollouts have in common that may be compared."""
+    """Return a hashable name of what rollouts must share to be comparable."""
     return policy_revision, prompt_revision, sys.intern(json.dumps(sampling, sort_keys=True))
 
 
 class RolloutStore:
     """An append-only file of rollouts; every appended one survives a crash.
 
-    One process at a time may append; anyone may read. A line that a crash tore is dropped.
+    One process at a time may append; any may read. A line that a crash cut off is dropped.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -98,36 +99,36 @@ class RolloutStore:
         self._lock = threading.Lock()
 
     def read(self, transcripts: bool = True) -> list[Rollout]:
-        """Return the rollouts, of each (question, sample) drawn the same way the last one.
+        """Return the rollouts; of each (question, sample) drawn the same way the last one.
 
-        Without ``transcripts`` their messages and calls are left empty: some 1 KB a rollout.
+        Without ``transcripts`` messages and calls are left empty: some 1 KB a rollout.
         """
         found: dict[tuple[Any, ...], Rollout] = {}
-        for rollout in self._lines(transcripts):
+        for rollout in self.scan(transcripts):
             place = (rollout.key, rollout.sample, *rollout.drawn_as)
             found.pop(place, None)
             found[place] = rollout
         return list(found.values())
 
     def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts one by one as they were written, without transcripts unless asked.
-
-        One that was asked again comes again, and the later one holds.
-        """
-        return self._lines(transcripts)
-
-    def done(self) -> set[tuple[str, int]]:
-        """Return the (question key, sample) of every valid rollout."""
-        return {(rollout.key, rollout.sample) for rollout in self.read(False) if rollout.valid}
+        """Yield the rollouts one by one as they were written; of a retried one the last counts."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith(b"\n"):
+                    yield _parse(line, f"{self.path}, line {number}", transcripts)
 
     def append(self, rollout: Rollout) -> None:
         """Write one rollout and wait until it is on the disk.
 
-        Raises Text2SqlError where it cannot be written; what was written before stays.
+        Raises Text2SqlError if it cannot be written; what was written before stays.
         """
         line = (json.dumps(rollout.to_dict()) + "\n").encode()
         with self._lock:
-            file = self._opened()
+            if self._file is None:
+                self._file = _open_alone(self.path)
+            file = self._file
             before = os.lseek(file, 0, os.SEEK_END)
             try:
                 _write(file, line)
@@ -135,8 +136,8 @@ class RolloutStore:
             except OSError as error:
                 os.ftruncate(file, before)
                 raise Text2SqlError(
-                    f"A rollout cannot be written to {self.path}: {error.strerror}; those before "
-                    "it are safe, and the next run asks only for what is missing."
+                    f"A rollout cannot be written to {self.path}: {error.strerror}; earlier ones "
+                    "are safe, and the next run asks only for what is missing."
                 ) from error
 
     def close(self) -> None:
@@ -146,20 +147,11 @@ class RolloutStore:
                 os.close(self._file)
                 self._file = None
 
-    def _opened(self) -> int:
-        if self._file is None:
-            self._file = _open_alone(self.path)
-        return self._file
 
-    def _lines(self, transcripts: bool) -> Iterator[Rollout]:
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.endswith(b"\n"):
-                    yield _parse(line, f"{self.path}, line {number}", transcripts)
-
-
+_NUMBERS = attrgetter(
+    *("sample", "row_count", "write_attempts", "turns", "prompt_tokens", "completion_tokens"),
+    "seconds",
+)
 _SHARED = ("policy", "policy_revision", "prompt_revision", "mode", "run_id")
 
 
@@ -169,9 +161,11 @@ def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
         if not transcripts:
             row |= {"messages": [], "calls": []}
             row |= {name: sys.intern(row[name]) for name in _SHARED if name in row}
-        return Rollout(**row)
+        rollout = Rollout(**row)
+        sum(_NUMBERS(rollout), rollout.reward or 0.0)  # else a text among them surfaces far away
+        return rollout
     except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"{place} is no rollout ({error}); move the file away.") from error
+        raise Text2SqlError(f"{place} is not a rollout ({error}); move the file away.") from error
 
 
 def _write(file: int, data: bytes) -> None:
@@ -181,7 +175,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 def _open_alone(path: Path) -> int:
-    """Open for appending, refuse a second writer, and drop a torn last line."""
+    """Open for appending, refuse a second writer, and drop an incomplete last line."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -203,7 +197,7 @@ def _open_alone(path: Path) -> int:
 
 
 def _whole_length(file: int) -> int:
-    """Return the length of the file up to the end of its last whole line."""
+    """Return the length of the file up to the end of its last complete line."""
     end = os.fstat(file).st_size
     while end:
         start = max(0, end - (1 << 16))

@@ -9,7 +9,7 @@ import click
 
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import evaluation_folder
+from text2sql.evaluation.stored import find_evaluation
 
 
 @click.command()
@@ -22,23 +22,23 @@ from text2sql.evaluation.compare import evaluation_folder
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the page's path.")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
-    """Write the report of the training run RUN as one HTML page, and print where it is.
+    """Write the report of the training run RUN as one HTML page, and print its path.
 
-    The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may
-    also be an evaluation on a held-out split, named as its folder below held_out is; a wrong name
-    lists all. The page needs no network; the lines that its numbers come from are in rollouts.csv
-    beside the scores.
+    The run's evaluation is below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may also
+    be an evaluation on a held-out split, by the name of its folder below held_out; a wrong name
+    lists all of them. The page needs no network; rollouts.csv, next to the scores, has the
+    rollouts that its numbers are counted from.
 
     \b
     Exit status:
       0  written
-      1  something to mend: no such run, no report, a full disk
+      1  an error you can fix: no such run, no report, a full disk
       2  wrong usage
     """
     from text2sql.common.files import write_whole
     from text2sql.evaluation.report.files import PAGE, render_again
 
-    folder = evaluation_folder(artifact_root(), run)
+    folder = find_evaluation(artifact_root(), run)
     page = write_whole(output or folder / PAGE, render_again(folder))
     click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
     if show and click.launch(str(page)):

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
 from text2sql.common.checkout import CHECKOUT
-from text2sql.common.stopping import hold_signals
+from text2sql.common.stopping import block_signals
 from text2sql.errors import Text2SqlError
 
 
@@ -21,14 +21,12 @@ def go_on_as(module: str, request: dict[str, Any], what: str) -> NoReturn:
     the Dagster project, or Dagster is not installed.
     """
     if not (CHECKOUT / "pipelines" / "definitions.py").is_file():
-        raise Text2SqlError(
-            f"{what} need a checkout of the project: this is the library alone."
-        )
+        raise Text2SqlError(f"{what} need a checkout of the project: this is the library alone.")
     if importlib.util.find_spec("dagster") is None:
         raise Text2SqlError(
             f"{what} need Dagster: install text2sql-lifecycle[pipelines,local], or run make setup."
         )
     os.environ[ROOT_VARIABLE] = str(artifact_root())
     os.chdir(CHECKOUT)
-    hold_signals()  # until the program can end with a sentence
+    block_signals()  # until the program can end with a sentence
     os.execv(sys.executable, [sys.executable, "-m", module, json.dumps(request)])

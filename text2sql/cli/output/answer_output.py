@@ -5,58 +5,60 @@ from __future__ import annotations
 import csv
 import io
 import json
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from text2sql.agent.ask import Answer, Outcome, Tried
 from text2sql.common.counting import counted
-from text2sql.common.render import neutral, render_cell
-from text2sql.common.values import csv_value, plain_rows
+from text2sql.common.render import aligned, neutral, render_cell
+from text2sql.common.values import csv_value, json_rows
 from text2sql.policy.base import PolicyInfo
 from text2sql.questions import Question
+from text2sql.rollouts.ask import AskResult, AskStatus, fate
+from text2sql.rollouts.store import Rollout
 
 _SHOWN_ROWS = 50
 _CELL_CHARS = 60
-_TITLES = {Outcome.NO_CONSENSUS: "No consensus", Outcome.NO_ANSWER: "No answer"}
+_TITLES = {AskStatus.NO_CONSENSUS: "No consensus", AskStatus.NO_ANSWER: "No answer"}
 
 
-def as_text(found: Answer, opening: float) -> str:
+def as_text(found: AskResult, opening: float) -> str:
     """Lay an answer out for a terminal: rows, SQL, share and cost, or why there is none.
 
     ``opening`` is how many seconds it took to open the policy.
     """
     if found.result is None:
-        lines = [unanswered(found), *_candidates(found.tried)]
+        lines = [unanswered(found), *_candidates(found.valid)]
         return "\n".join([*lines, _cost(found, opening)])
     table = format_table(found.result.columns, found.result.rows, found.result.row_count)
     agreed = f"{found.vote.votes} of {found.vote.k} ({found.vote.share:.0%})"
     tie = ", a tie" if found.vote.tie else ""
-    lines = [f"SQL: {_inert(found.vote.sql)}", f"Share: {agreed}{tie}", _cost(found, opening)]
+    failed = f"; {len(found.lost)} failed: {neutral(found.lost[0].error)}" if found.lost else ""
+    share = f"Share: {agreed}{tie}{failed}"
+    lines = [f"SQL: {_inert(found.vote.sql)}", share, _cost(found, opening)]
     return "\n".join([table, "", *lines])
 
 
-def unanswered(found: Answer) -> str:
+def unanswered(found: AskResult) -> str:
     """Say why there is no answer."""
-    return f"{_TITLES[found.outcome]}: {found.reason}"
+    return f"{_TITLES[found.status]}: {found.reason}"
 
 
-def _candidates(tried: tuple[Tried, ...]) -> list[str]:
+def _candidates(rollouts: Iterable[Rollout]) -> list[str]:
     """List the submitted queries, each once; of several also what became of each."""
-    fates = {one.episode.sql: one.fate for one in tried if one.episode.sql is not None}
+    fates = {one.sql: fate(one) for one in rollouts if one.sql is not None}
     if len(fates) == 1:
         return [f"SQL: {_inert(sql)}" for sql in fates]
-    return [f"SQL: {_inert(sql)}\n  {neutral(fate)}" for sql, fate in fates.items()]
+    return [f"SQL: {_inert(sql)}\n  {neutral(end)}" for sql, end in fates.items()]
 
 
 def _inert(sql: str) -> str:
     return "\n".join(neutral(line) for line in sql.strip().splitlines())
 
 
-def _cost(found: Answer, opening: float) -> str:
-    tokens = sum(e.prompt_tokens + e.completion_tokens for e in found.episodes)
-    seconds = max(episode.seconds for episode in found.episodes)
-    turns = sum(episode.turns for episode in found.episodes)
+def _cost(found: AskResult, opening: float) -> str:
+    tokens = sum(one.prompt_tokens + one.completion_tokens for one in found.rollouts)
+    seconds = max(one.seconds for one in found.rollouts)
+    turns = sum(one.turns for one in found.rollouts)
     spent = f"{seconds:.1f} s, after {opening:.1f} s to open the policy"
     return f"Cost: {counted(turns, 'turn')}, {counted(tokens, 'token')}, {spent}"
 
@@ -70,27 +72,12 @@ def format_table(
     """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
     shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:most]]
     table = [[neutral(name) for name in columns], *shown]
-    widths = [max(_width(row[i]) for row in table) for i in range(len(columns))]
-    lines = ["  ".join(map(_padded, row, widths)) for row in table]
-    lines.insert(1, "  ".join("-" * width for width in widths))
     unit = "row" if total == 1 else "rows"
     count = f"{total} {unit}" if total == len(shown) else f"{len(shown)} of {total} {unit} shown"
-    return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
+    return "\n".join([*aligned(table, underlined=True), f"({count})"])
 
 
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - _width(cell))
-
-
-def _width(text: str) -> int:
-    """Return how many places of a terminal a text takes: two for a Chinese character."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
-
-
-def as_json(found: Answer, asked: Question, policy: PolicyInfo, opening: float) -> str:
+def as_json(found: AskResult, asked: Question, policy: PolicyInfo, opening: float) -> str:
     """Write an answer as one JSON object.
 
     ``seconds`` is the wall clock of the slowest rollout, ``opening_seconds`` what it took before
@@ -100,29 +87,30 @@ def as_json(found: Answer, asked: Question, policy: PolicyInfo, opening: float) 
     values = {
         "question": asked.question,
         "database": str(asked.database),
-        "status": found.outcome.value,
+        "status": found.status.value,
         "reason": found.reason,
         "columns": list(result.columns) if result else [],
-        "rows": plain_rows(result.rows) if result else [],
+        "rows": json_rows(result.rows) if result else [],
         "row_count": result.row_count if result else 0,
         "sql": found.vote.sql if result else None,
         "share": found.vote.share,
         "votes": found.vote.votes,
         "k": found.vote.k,
+        "failed": len(found.lost),
         "tie": found.vote.tie,
-        "candidates": [{"sql": one.episode.sql, "fate": one.fate} for one in found.tried],
+        "candidates": [{"sql": one.sql, "fate": fate(one)} for one in found.valid],
         "policy": policy.name,
         "policy_revision": policy.revision,
-        "stop_reasons": [episode.stop_reason for episode in found.episodes],
-        "prompt_tokens": sum(episode.prompt_tokens for episode in found.episodes),
-        "completion_tokens": sum(episode.completion_tokens for episode in found.episodes),
+        "stop_reasons": [one.stop_reason for one in found.rollouts],
+        "prompt_tokens": sum(one.prompt_tokens for one in found.rollouts),
+        "completion_tokens": sum(one.completion_tokens for one in found.rollouts),
         "opening_seconds": round(opening, 3),
-        "seconds": round(max(episode.seconds for episode in found.episodes), 3),
+        "seconds": round(max(one.seconds for one in found.rollouts), 3),
     }
     return json.dumps(values, allow_nan=False)
 
 
-def as_csv(found: Answer) -> str:
+def as_csv(found: AskResult) -> str:
     """Write an answer's rows below a header; NULL is empty, a blob is hexadecimal digits."""
     return "" if found.result is None else rows_as_csv(found.result.columns, found.result.rows)
 

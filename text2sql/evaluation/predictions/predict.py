@@ -1,4 +1,4 @@
-"""Let a policy answer a file of questions: kept rollouts, and what each question's come to."""
+"""Let a policy answer a file of questions, with rollouts that are stored and resumed."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.counting import counted
-from text2sql.common.progress import Progress
+from text2sql.common.progress import OnProgress
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
 from text2sql.errors import InfrastructureError
-from text2sql.judge.voting import Vote, vote
+from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
-from text2sql.rollouts.draw import sample_rollouts
+from text2sql.rollouts.draw import RolloutPlan, vote_of
 from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Sandbox
 
-_TRIES = 3
+_RETRIES = 2
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a policy answers to one question.
+    """A policy's answer to one question.
 
-    ``sql`` is the only rollout's query, or of several the one that their vote chose, without
-    fences; empty where nothing was submitted or no rollout has a vote. ``vote`` is None for one
-    rollout. ``rollouts`` come without their transcripts.
+    ``sql`` is the query of the only rollout, or of the one that won the vote; empty if nothing was
+    submitted or no rollout has a vote. ``vote`` is None for a single rollout. ``rollouts`` have no
+    transcripts.
     """
 
     question: Question
@@ -46,15 +46,15 @@ class Drawing:
 
     @property
     def name(self) -> str:
-        """What sets these rollouts apart in the names of files: greedy, sampled, single-turn-…"""
+        """The kind of rollouts in names of files: greedy, sampled, single-turn-greedy, …"""
         kind = "sampled" if self.sampling.temperature else "greedy"
         return kind if self.settings.mode == "agentic" else f"single-turn-{kind}"
 
 
 def store_name(file: Path, asked: Sequence[Question], drawing: Drawing, revision: str) -> str:
-    """Name the file that keeps rollouts, so that others are never taken for them.
+    """Name the file that stores rollouts after everything that they depend on.
 
-    The name has the policy's ``revision`` and a fingerprint of all that is asked: the bytes of the
+    The name has the policy's ``revision`` and a fingerprint of what is asked: the bytes of the
     questions ``file``, of every database and of its descriptions. Raises Text2SqlError where one
     cannot be read.
     """
@@ -70,50 +70,38 @@ async def predict(
     drawing: Drawing,
     store: RolloutStore,
     concurrency: int = 16,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Predicted]:
-    """Ask every question, and return the answers in order; gold is not looked at.
+    """Ask every question, and return the answers in order; gold is not used.
 
-    What the store has is not asked again, and what the infrastructure spoilt is, twice at once.
-    Raises InfrastructureError where there are still spoilt rollouts then: a vote or an accuracy
-    without them would be another one. The valid ones stay in the store.
+    Only rollouts that the store lacks are drawn. Raises InfrastructureError if some are still lost
+    after the retries, because they could change a vote or the accuracy. The valid ones stay in the
+    store.
     """
-    for _ in range(_TRIES):
-        rollouts = await sample_rollouts(
-            questions,
-            None,
-            policy,
-            sandbox,
-            drawing.settings,
-            drawing.sampling,
-            drawing.votes,
-            store,
-            concurrency,
-            on_progress,
-            transcripts=False,
-        )
-        spoilt = [rollout for rollout in rollouts if not rollout.valid]
-        if not spoilt:
-            return _predicted(questions, rollouts, drawing.votes)
-    asked = counted(len(rollouts), "rollout was", "rollouts were")
-    raise InfrastructureError(
-        f"{len(spoilt)} of {asked} spoilt {_TRIES} times, one of "
-        f"{spoilt[0].key} by: {spoilt[0].error}; the others are kept in {store.path}. Run it "
-        "again: only what is missing is asked."
+    plan = RolloutPlan(
+        policy,
+        sandbox,
+        drawing.settings,
+        drawing.sampling,
+        drawing.votes,
+        concurrency=concurrency,
+        retries=_RETRIES,
     )
-
-
-def _predicted(
-    questions: Sequence[Question], rollouts: Sequence[Rollout], votes: int
-) -> list[Predicted]:
-    """Give each question its rollouts, which lie one question after the other."""
-    starts = range(0, len(rollouts), votes)
-    groups = (tuple(rollouts[start : start + votes]) for start in starts)
-    return [_answer(question, group) for question, group in zip(questions, groups, strict=True)]
+    rollouts = await plan.rollouts(questions, store, on_progress=on_progress, transcripts=False)
+    lost = [rollout for rollout in rollouts if not rollout.valid]
+    if not lost:
+        starts = range(0, len(rollouts), drawing.votes)  # each question's rollouts are adjacent
+        groups = (tuple(rollouts[start : start + drawing.votes]) for start in starts)
+        return [_answer(question, group) for question, group in zip(questions, groups, strict=True)]
+    raise InfrastructureError(
+        f"{len(lost)} of {counted(len(rollouts), 'rollout')} failed {1 + _RETRIES} times, one of "
+        f"{lost[0].key} with: {lost[0].error}; the others are stored in {store.path}. Run it "
+        "again: it only draws the missing ones."
+    )
 
 
 def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:
     if len(group) == 1:
         return Predicted(question, group[0].sql or "", group)
-    chosen = vote([rollout.submission for rollout in group])
+    chosen = vote_of(group)
     return Predicted(question, chosen.sql, group, chosen)

@@ -1,11 +1,11 @@
-"""Where a part of a query stands: its sources, and what becomes of its rows.
+"""What a query's parts mean: their sources, the use of their rows, and the effect of NULLs.
 
-Everything here errs towards no: where a query does not show something, it is not claimed.
+Every answer errs towards no: what the query and the schema do not prove is not claimed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
@@ -34,23 +34,23 @@ def _root(node: Node) -> Node:
 
 
 def source_of(column: Node, keys: Keys) -> tuple[exp.Select, str] | None:
-    """Return the SELECT and the alias that a column belongs to, None where that is not sure.
+    """Return the SELECT and the alias that a column belongs to, None where that is uncertain.
 
-    A name in double quotes that no source has is a text to SQLite, and has no source here.
+    A name in double quotes that no source has is text in SQLite, and has no source here.
     """
     select = column.find_ancestor(exp.Select)
     while select is not None:
         found = sources(select)
-        wanted, name = column.text("table").lower(), column.name.lower()
+        table_name, name = column.text("table").lower(), column.name.lower()
         for alias, table in found.items():
-            if alias == wanted or (not wanted and name in keys.columns.get(table, ())):
+            if alias == table_name or (not table_name and name in keys.columns.get(table, ())):
                 return select, alias
         select = select.find_ancestor(exp.Select)
     return None
 
 
 def column_of(node: Node, keys: Keys) -> tuple[str, ColumnName] | None:
-    """Return a column's alias and its place in the schema, None where that is not sure."""
+    """Return a column's alias and its place in the schema, None where that is uncertain."""
     found = source_of(node, keys) if isinstance(node, exp.Column) else None
     if found is None:
         return None
@@ -67,7 +67,7 @@ def joins_sources(node: Node, keys: Keys) -> bool:
 
 
 def conjuncts(condition: Node | None) -> Iterator[Node]:
-    """Yield the conditions that all must hold."""
+    """Yield the conditions that must all be true."""
     if isinstance(condition, exp.And):
         yield from conjuncts(condition.this)
         yield from conjuncts(condition.expression)
@@ -78,7 +78,7 @@ def conjuncts(condition: Node | None) -> Iterator[Node]:
 
 
 def aggregates(select: exp.Select) -> list[exp.AggFunc]:
-    """Return the aggregates among the columns that a SELECT returns, without window functions."""
+    """Return the aggregates, but no window functions, among a SELECT's result columns."""
     return [
         node
         for projection in select.expressions
@@ -95,10 +95,10 @@ def returns_one_row(select: Node) -> bool:
 
 
 def use_of(query: Node) -> str:
-    """Say what takes a query's rows.
+    """Say what uses a query's rows.
 
-    ``result``: nothing in the statement. ``part``: a UNION, INTERSECT or EXCEPT. ``in`` and
-    ``exists``: that operator. ``source``: a SELECT, which reads the subquery or CTE. ``value``:
+    ``result``: nothing, they are the statement's. ``part``: a UNION, INTERSECT or EXCEPT. ``in``
+    and ``exists``: that operator. ``source``: a SELECT that reads the subquery or CTE. ``value``:
     an expression, for which SQLite takes the first row.
     """
     node = query
@@ -117,7 +117,7 @@ def use_of(query: Node) -> str:
 
 
 def is_taken_as_a_set(query: Node) -> bool:
-    """Whether it makes no difference to the result, as a set, how often a query returns a row."""
+    """Whether repeated rows of a query cannot change the statement's result as a set."""
     use = use_of(query)
     if use == "part":
         parent = query.find_ancestor(exp.SetOperation)
@@ -131,7 +131,7 @@ def is_taken_as_a_set(query: Node) -> bool:
 
 
 def _is_plain(query: Node) -> bool:
-    """Whether a query neither counts its rows nor cuts them."""
+    """Whether a query neither counts nor limits its rows."""
     if isinstance(query, exp.Subquery):
         return True
     if query.args.get("limit") or query.args.get("offset") or query.args.get("group"):
@@ -140,7 +140,7 @@ def _is_plain(query: Node) -> bool:
 
 
 def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
-    """Whether a SELECT cannot return a row twice, whatever its tables hold."""
+    """Whether a SELECT cannot return a row twice, whatever is in its tables."""
     columns = [projection.unalias() for projection in select.expressions]
     group = select.args.get("group")
     if returns_one_row(select) or not select.args.get("from_"):
@@ -156,9 +156,9 @@ def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
 
 
 def is_row_once(select: exp.Select, alias: str, keys: Keys) -> bool:
-    """Whether the sources of a SELECT join each row of one of them with at most one of the others.
+    """Whether a SELECT joins each row of one source with at most one row of every other.
 
-    True where every other source is reached by an equality with a unique column of its own.
+    So it is where an equality with a unique column of its own leads to every other source.
     """
     found = sources(select)
     joins = select.args.get("joins", ())
@@ -176,7 +176,7 @@ def is_row_once(select: exp.Select, alias: str, keys: Keys) -> bool:
 def _equalities(
     select: exp.Select, keys: Keys
 ) -> Iterator[tuple[tuple[str, ColumnName], tuple[str, ColumnName]]]:
-    """Yield both directions of each equality of columns that must hold."""
+    """Yield both directions of each equality of columns that must be true."""
     where = select.args.get("where")
     conditions = [join.args.get("on") for join in select.args.get("joins", ())]
     for condition in [*conditions, where.this if where else None]:
@@ -186,3 +186,121 @@ def _equalities(
                 if left and right:
                     yield left, right
                     yield right, left
+
+
+# Which conditions a row of NULLs cannot pass: what makes an outer join an inner one.
+
+IsMine = Callable[[exp.Column], bool]
+"""Whether a column is one of those that are assumed to be NULL."""
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Glob)
+_OF_BOTH = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe)
+_OF_FIRST = (
+    exp.Abs,
+    exp.Cast,
+    exp.Length,
+    exp.Lower,
+    exp.Neg,
+    exp.Paren,
+    exp.Round,
+    exp.Substring,
+    exp.TimeToStr,
+    exp.TsOrDsToTimestamp,
+    exp.Upper,
+)
+
+
+def is_null(node: Node | None, mine: IsMine) -> bool:
+    """Whether an expression is NULL for certain where the columns of ``mine`` are."""
+    if isinstance(node, exp.Column):
+        return mine(node)
+    if isinstance(node, _OF_BOTH):
+        return is_null(node.this, mine) or is_null(node.expression, mine)
+    return isinstance(node, _OF_FIRST) and is_null(node.this, mine)
+
+
+def rejects_null(node: Node | None, mine: IsMine) -> bool:
+    """Whether a condition cannot be true where the columns of ``mine`` are NULL."""
+    if isinstance(node, exp.Paren):
+        return rejects_null(node.this, mine)
+    if isinstance(node, exp.And):
+        return rejects_null(node.this, mine) or rejects_null(node.expression, mine)
+    if isinstance(node, exp.Or):
+        return rejects_null(node.this, mine) and rejects_null(node.expression, mine)
+    if isinstance(node, exp.Not):
+        return _negation_rejects(node.this, mine)
+    if isinstance(node, _COMPARISONS):
+        return is_null(node.this, mine) or is_null(node.expression, mine)
+    return isinstance(node, exp.In | exp.Between) and is_null(node.this, mine)
+
+
+def _negation_rejects(node: Node, mine: IsMine) -> bool:
+    """Judge what is negated: NOT of NULL is NULL, but NOT of false is true."""
+    if isinstance(node, exp.Paren):
+        return _negation_rejects(node.this, mine)
+    if isinstance(node, exp.Is):
+        return isinstance(node.expression, exp.Null) and is_null(node.this, mine)
+    if isinstance(node, exp.In) and node.args.get("query"):
+        return False  # NULL IN (no rows) is false
+    return isinstance(node, (*_COMPARISONS, exp.In, exp.Between)) and rejects_null(node, mine)
+
+
+def outer_join_is_inner(select: exp.Select, join: exp.Join, keys: Keys) -> bool:
+    """Whether LEFT JOIN and JOIN mean the same: a later condition rejects the unmatched rows."""
+    alias = join.this.alias_or_name.lower()
+    mine = _columns_of(select, alias, keys)
+    joins = select.args.get("joins", [])
+    later = joins[[other is join for other in joins].index(True) + 1 :]
+    where = select.args.get("where")
+    conditions = [other.args.get("on") for other in later if not other.side]
+    conditions += [where.this] if where else []
+    if any(rejects_null(one, mine) for condition in conditions for one in conjuncts(condition)):
+        return not any(other.side in ("RIGHT", "FULL") for other in later)
+    return not later and ignores_null(select, mine)
+
+
+def ignores_null(select: exp.Select, mine: IsMine) -> bool:
+    """Whether a SELECT returns aggregates only, and each skips rows where ``mine`` are NULL."""
+    found = aggregates(select)
+    if not found or select.args.get("group") or select.args.get("having"):
+        return False
+    inside = {id(node) for aggregate in found for node in aggregate.find_all(exp.Column)}
+    columns = {id(node) for part in select.expressions for node in part.find_all(exp.Column)}
+    return columns <= inside and all(_skips_null(aggregate, mine) for aggregate in found)
+
+
+def _skips_null(aggregate: exp.AggFunc, mine: IsMine) -> bool:
+    if not isinstance(aggregate, exp.Count | exp.Sum | exp.Avg | exp.Min | exp.Max):
+        return False
+    argument = aggregate.this
+    if isinstance(argument, exp.Distinct):
+        argument = argument.expressions[0] if len(argument.expressions) == 1 else None
+    return is_null(argument, mine)
+
+
+def _columns_of(select: exp.Select, alias: str, keys: Keys) -> IsMine:
+    def mine(column: exp.Column) -> bool:
+        found = source_of(column, keys)
+        return found is not None and found[0] is select and found[1] == alias
+
+    return mine
+
+
+def is_filter_implied(node: Node, others: list[Node], keys: Keys) -> bool:
+    """Whether ``x IS NOT NULL`` follows from the schema or from the other conditions."""
+    inner = node.this if isinstance(node, exp.Not) else None
+    if not isinstance(inner, exp.Is) or not isinstance(inner.expression, exp.Null):
+        return False
+    place = source_of(inner.this, keys) if isinstance(inner.this, exp.Column) else None
+    column = column_of(inner.this, keys)
+    if place is None or column is None:
+        return False
+    select = place[0]
+
+    def mine(other: exp.Column) -> bool:
+        return column_of(other, keys) == column and source_of(other, keys) == place
+
+    if any(rejects_null(other, mine) for other in others) or ignores_null(select, mine):
+        return True
+    outer = any(join.side for join in select.args.get("joins", ()))
+    return column[1] in keys.filled and not outer

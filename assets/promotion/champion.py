@@ -151,19 +151,18 @@ def _decide(
         test = tester.verdict(run, context.run_id)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
-    context.log.info(decision.sentence)
+    why = decision.sentence
+    context.log.info(why)
     if decision.ruling is Ruling.REFUSED:
-        raise Text2SqlError(decision.sentence)
+        raise Text2SqlError(why)
     if decision.ruling is Ruling.PROMOTED:
-        why = decision.sentence
         promote(root.path, seen, candidate, findings, PROMOTION, why, context.run_id)
-    return _result(root, decision.sentence, findings)
+    return _result(root, why, findings)
 
 
 def _result(
     root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dg.MaterializeResult:
-    """Return who is champion now and why, and the history."""
     return dg.MaterializeResult(
         metadata=champion_facts(root, decision, findings),
         data_version=dg.DataVersion(read_champion(root)["revision"]),

@@ -16,7 +16,7 @@ from assets.common.sources import version_for
 from assets.promotion.champion import champion_policy, read_champion
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import GROUP, report_questions
-from assets.reporting.view import deliver_day, describe_day
+from assets.reporting.view import deliver_and_check, describe_day
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -113,7 +113,7 @@ def report_answers(
         page = write_whole(day_page(root.path, day), render_page(day, entries, due.unreadable))
         ids = {answer.question.id for answer in answers}
         mine = [entry for entry in entries if entry.answer.question_id in ids]
-        delivered = deliver_day(context.run, delivery, store, day, mine)
+        delivered = deliver_and_check(context.run, delivery, store, day, mine)
         log.info(f"delivery: {delivered.description}")
     require_some_answer(answers)
     return describe_day(answers, due.unreadable, mine, config, page, delivered, champion)

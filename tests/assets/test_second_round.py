@@ -186,12 +186,14 @@ def test_what_makes_no_sense_is_one_sentence(life, name, request_, sentence):
         train.main([json.dumps({"name": name, "dry_run": True, **request_})])
 
 
-def test_weights_that_are_gone_or_others_are_not_started_from(life, tmp_path):
+def test_a_run_does_not_start_from_missing_or_changed_weights(life, tmp_path):
     record = json.loads((life.root / "training" / SECOND / "training.json").read_text())
     policy = Path(record["policy"])
     policy.rename(tmp_path / "policy")
     try:
-        with pytest.raises(Text2SqlError, match=f"weights of the training run {SECOND} are gone"):
+        with pytest.raises(
+            Text2SqlError, match=f"weights of the training run {SECOND} are missing"
+        ):
             train.main([json.dumps({"name": "third", "start_from": SECOND, "dry_run": True})])
     finally:
         (tmp_path / "policy").rename(policy)
@@ -199,7 +201,7 @@ def test_weights_that_are_gone_or_others_are_not_started_from(life, tmp_path):
     before = settings.read_text()
     settings.write_text(before + "\n")
     try:
-        with pytest.raises(Text2SqlError, match="are not those that were recorded"):
+        with pytest.raises(Text2SqlError, match="differ from their record"):
             life.materialize(
                 ("base_rollouts",), FIRST, base_rollouts={"config": {"start_from": SECOND}}
             )

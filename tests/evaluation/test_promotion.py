@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from resources.gate import PromotionGate
 from tests.evaluation.promotion_place import candidate, evaluate, trained
+from text2sql.cli.commands.champion import promote as promote_command
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
 from text2sql.evaluation.promotion.champion import read_incumbent
@@ -32,6 +36,23 @@ def look(root: Path, run: str, rules: GateRules = RULES):
     return by_name, decide(found, rival, findings, rules)
 
 
+def test_form_options_and_docs_take_the_rules_from_one_definition():
+    options = {option.name: option for option in promote_command.params}
+    page = (Path(__file__).parents[2] / "docs" / "promotion.md").read_text()
+    for rule in fields(GateRules):
+        field = PromotionGate.model_fields[rule.name]
+        assert (field.default, field.description) == (rule.default, rule.metadata["description"])
+        if rule.name != "promote":
+            option = options[rule.name]
+            assert (option.default, option.help) == (rule.default, field.description)
+            assert f"`{rule.name}` {rule.default:g}" in page
+    assert PromotionGate(significance=0.2, promote="not_worse").rules() == GateRules(
+        significance=0.2, promote="not_worse"
+    )
+    with pytest.raises(ValidationError, match="less than 1"):
+        PromotionGate(significance=1)
+
+
 def test_the_first_champion_must_not_be_worse_than_the_base(tmp_path):
     candidate(tmp_path, "june", 24)
     findings, decision = look(tmp_path, "june")
@@ -47,7 +68,7 @@ def test_the_first_champion_must_not_be_worse_than_the_base(tmp_path):
     assert "Worse beyond noise than the base: 5.0 vs 25.0" in decision.sentence
 
 
-def test_what_is_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
+def test_a_candidate_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
     candidate(tmp_path, "june", 24)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 26, first=2)
@@ -65,7 +86,7 @@ def test_what_is_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
     )
 
 
-def test_better_beyond_noise_takes_over_and_worse_is_stopped(tmp_path):
+def test_better_beyond_noise_is_promoted_and_worse_is_refused(tmp_path):
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "better", 32)
@@ -77,7 +98,7 @@ def test_better_beyond_noise_takes_over_and_worse_is_stopped(tmp_path):
     assert "Worse beyond noise than the champion june: 30.0 vs 50.0" in decision.sentence
 
 
-def test_the_champions_own_weights_are_named(tmp_path):
+def test_the_champions_own_weights_are_recognized(tmp_path):
     candidate(tmp_path, "june", 20, weights="same")
     crown(tmp_path, "june")
     candidate(tmp_path, "again", 20, weights="same")
@@ -117,7 +138,7 @@ def beside(root: Path, run: str, revision: str, right: int, prompts: str = "prom
     (root / "evaluation" / run / "rivals.json").write_text(json.dumps(row))
 
 
-def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(tmp_path):
+def test_an_adopted_champion_is_compared_by_its_answers_beside_a_candidate(tmp_path):
     adopt(tmp_path, ADOPTED, "revision-small", "our first model")
     candidate(tmp_path, "june", 30)
     _, decision = look(tmp_path, "june")
@@ -143,7 +164,7 @@ def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(t
         look(tmp_path, "june")
 
 
-def test_a_champion_of_other_data_is_compared_by_what_it_answers_beside_a_candidate(tmp_path):
+def test_a_champion_of_other_data_is_compared_by_its_answers_beside_a_candidate(tmp_path):
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 40, dataset="data-2")
@@ -179,7 +200,7 @@ def test_a_comparison_on_few_of_the_questions_is_refused(tmp_path):
     assert "Only 30 of 40 questions have a result of both." in findings["accuracy_holds"].sentence
 
 
-def test_runs_that_cannot_be_candidates_are_named(tmp_path):
+def test_runs_that_cannot_be_candidates_are_refused(tmp_path):
     with pytest.raises(Text2SqlError, match="No evaluation of a training run 'june'"):
         read_candidate(tmp_path, "june")
     candidate(tmp_path, "june", 20)

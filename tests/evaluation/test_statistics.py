@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from text2sql.evaluation.scores import Score
 from text2sql.evaluation.statistics import (
-    Proportion,
     mcnemar,
     mean_interval,
     p_equals,
@@ -30,7 +30,7 @@ def test_wilson_agrees_with_newcombes_worked_examples():
 
 
 @given(st.integers(0, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_holds_the_share_and_stays_between_zero_and_one(case):
+def test_wilson_contains_the_share_and_stays_between_zero_and_one(case):
     successes, n = case
     low, high = wilson(successes, n)
     assert 0.0 <= low <= high <= 1.0
@@ -45,7 +45,7 @@ def test_mcnemar_is_the_two_sided_binomial_test():
     assert mcnemar(9, 1) == mcnemar(1, 9)
 
 
-def test_the_paired_interval_is_that_of_the_formula():
+def test_the_paired_interval_follows_the_formula():
     # Approval asked twice of 1,600 people: 86 came to approve, 150 no longer did.
     low, high = paired_difference(86, 150, 1600)
     assert low == pytest.approx(-64 / 1602 - 1.959964 * 15.311538 / 1602, abs=1e-7)
@@ -58,7 +58,7 @@ def test_the_paired_interval_is_that_of_the_formula():
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
-def test_the_paired_interval_turns_with_the_sides_and_holds_the_difference(won, lost, same):
+def test_the_paired_interval_flips_with_the_sides_and_contains_the_difference(won, lost, same):
     n = won + lost + same
     low, high = paired_difference(won, lost, n)
     assert -1 <= low <= high <= 1
@@ -98,5 +98,6 @@ def test_a_p_value_is_never_written_as_zero_or_on_the_wrong_side_of_its_bound():
     assert (p_text(0.04999996), p_text(0.05000004)) == ("0.04999996", "0.05000004")
 
 
-def test_a_proportion_prints_percent_interval_and_n():
-    assert str(Proportion(81, 263)) == "30.8 [25.5, 36.6] n=263"
+def test_a_score_prints_percent_interval_and_n():
+    score = Score("trained", "greedy", "all", "", 81 / 263, *wilson(81, 263), 263)
+    assert str(score) == "30.8 [25.5, 36.6] n=263"

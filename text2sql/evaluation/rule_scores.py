@@ -14,7 +14,7 @@ from typing import get_args
 from text2sql.evaluation.predictions.writing import submitted_sql
 from text2sql.evaluation.scores import Score
 from text2sql.evaluation.slices import RULE
-from text2sql.evaluation.statistics import Proportion, mean_interval
+from text2sql.evaluation.statistics import mean_interval, wilson
 from text2sql.judge.equality import Rule
 from text2sql.judge.rules import DEFINITIONS as RULE_DEFINITIONS
 from text2sql.judge.rules import (
@@ -59,9 +59,7 @@ def score_rules(values: Values) -> dict[str, RuleScore]:
 def _rule_score(rule: str, values: Sequence[float]) -> RuleScore:
     most = HIGHEST.get(rule, max(1.0, *values))
     low, high = (
-        Proportion(int(sum(values)), len(values)).interval
-        if rule in get_args(Rule)
-        else mean_interval(values, most)
+        wilson(sum(values), len(values)) if rule in get_args(Rule) else mean_interval(values, most)
     )
     return RuleScore(fmean(values), low, high, len(values))
 

@@ -147,7 +147,7 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
     multiple=True,
     help="Where to look for the databases that the file names; default: beside it.",
 )
-@click.option("--overwrite", is_flag=True, help="Undo what was edited by hand.")
+@click.option("--overwrite", is_flag=True, help="Replace what was edited by hand.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_new_store
 def import_(
@@ -202,7 +202,7 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
 
 
 def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
-    """Return the path of a question's database; refuse what is none, and the reports' own."""
+    """Return the path of a question's database; refuse other files and the reports' own."""
     from text2sql.common.artifacts import artifact_root, report_databases
     from text2sql.reporting.model.question import find_database
     from text2sql.sandbox import check_database

@@ -57,7 +57,7 @@ def export_answers(
 
 
 def cut_notes(answers: Iterable[StoredAnswer]) -> list[str]:
-    """Name the answers of which the tables, and so the files, have only the first rows."""
+    """Name the answers whose rows are only partly stored, and so only partly exported."""
     sizes = [(one.question_id, one.rows_kept or 0, one.row_count or 0) for one in answers]
     return [
         f"{name}: only the first {kept:,} of {of:,} rows are stored"

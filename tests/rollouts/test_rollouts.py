@@ -191,7 +191,7 @@ def test_nothing_but_failures_ends_the_run(draw, questions, tmp_path):
     assert len(RolloutStore(tmp_path / "r.jsonl").read()) <= 6
 
 
-def test_concurrency_is_bounded_and_progress_is_told(draw):
+def test_concurrency_is_bounded_and_progress_reported(draw):
     told = []
     meeting = threading.Barrier(2, timeout=30)
 
@@ -314,7 +314,7 @@ def start_child(url, database, path, limit=0):
     return subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def test_kill_9_loses_only_what_was_in_flight(tmp_path, questions):
+def test_kill_9_loses_only_rollouts_in_flight(tmp_path, questions):
     path = tmp_path / "k.jsonl"
     answered = 0
     enough = threading.Event()

@@ -397,3 +397,10 @@ def test_only_the_guard_reads_proc():
         if "/proc" in file.read_text()
     }
     assert found == {"text2sql/common/guard.py"}
+
+
+def test_odd_cells_and_text_tables_have_one_owner():
+    """``common.values`` names infinities, ``common.render`` aligns columns."""
+    named = {name_of(file) for file in PRODUCT if '"Infinity"' in file.read_text()}
+    assert named <= {"text2sql/common/values.py", "text2sql/reporting/model/values.py"}
+    assert callers("ljust") | callers("rjust") == set()

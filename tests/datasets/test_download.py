@@ -310,7 +310,7 @@ def test_an_empty_file_is_refused(server: FileServer, tmp_path: Path) -> None:
         get(server, tmp_path)
 
 
-def test_a_silent_server_is_left(server: FileServer, tmp_path: Path) -> None:
+def test_a_silent_server_is_given_up(server: FileServer, tmp_path: Path) -> None:
     server.now.breaks, server.now.silent = [1000, 0, 0], 1.0
     patience = Patience(tries=2, first_wait=0.01, silence=0.2)
     with pytest.raises(InfrastructureError, match="the server is silent"):

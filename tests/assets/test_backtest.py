@@ -13,7 +13,7 @@ import pytest
 from assets.promotion.back_test import BackTester, BackTestVerdict
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
-from pipelines.runs.notify import reason_of
+from pipelines.sensors import reason_of
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource

@@ -176,8 +176,8 @@ def test_a_run_is_shown_before_it_is_started(life, capsys):
         (
             SECOND,
             {"settings": {"steps": "9"}},
-            r"second is there already with other settings \(steps: 1 there, 9 here.*starts from: "
-            r"champion \(first\) there, base here\): choose another name",
+            r"second exists with other settings \(steps: 1, not 9.*starts from: "
+            r"champion \(first\), not base\): choose another name",
         ),
     ],
 )

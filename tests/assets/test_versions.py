@@ -15,8 +15,8 @@ from assets.common.sources import (
     version_for,
 )
 from assets.reporting.questions import report_questions
+from pipelines.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
 from pipelines.definitions import defs
-from pipelines.runs.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
 from text2sql.common import provenance
 from text2sql.common.provenance import behaviour_version, code_version
 from text2sql.errors import Text2SqlError

@@ -19,6 +19,8 @@ from text2sql.evaluation.known_issues import (
     Correction,
     issues_of,
     judge_again,
+    list_version,
+    load_corrections,
     read_issues,
     run_corrections,
 )
@@ -27,7 +29,6 @@ from text2sql.evaluation.predictions.score import score_many, score_predictions
 from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows
 from text2sql.evaluation.slices import Strengths
-from text2sql.evaluation.stored_issues import list_version, load_corrections
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout

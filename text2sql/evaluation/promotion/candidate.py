@@ -127,11 +127,9 @@ def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> R
     """
     if not champion:
         return None
-    promoted = Rival(
-        *(champion[name] for name in ("training_run", "policy", "revision")),
-        *(champion.get(name, "") for name in ("dataset", "prompt_revision")),
-        champion.get("outcomes", {}),
-    )
+    names = ("training_run", "policy", "revision", "dataset", "prompt_revision")
+    about = {name: champion.get(name, "") for name in names}
+    promoted = Rival(**about, outcomes=champion.get("outcomes", {}))
     if promoted.differs(candidate):
         for find in (_asked_beside, _evaluated_again):
             found = find(root, promoted, candidate)

@@ -200,7 +200,7 @@ class CommandRuns:
 
     def _not_begun(self) -> str:
         last = last_lines(self._log, 300).rpartition("\n")[2] or "it printed nothing"
-        return self._about(f"Dagster could not begin the run: {last}")
+        return self._about(f"Dagster could not begin the run: {last.rstrip('.')}.")
 
 
 def command_home(home: Path) -> Path:

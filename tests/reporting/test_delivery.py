@@ -149,6 +149,17 @@ def test_a_redirect_is_not_followed(reports):
     assert "status 302" in one.error
 
 
+def test_a_webhook_is_reached_through_the_proxy_of_the_environment(reports, monkeypatch):
+    with ScriptedServer([replay({})]) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("http://", "http://me:secret@"))
+        monkeypatch.setenv("no_proxy", "")
+        [one] = reports.deliver(Webhook("http://chat.example/hook"))
+        assert (one.status, one.error) == (DeliveryStatus.SENT, "")
+        [headers] = proxy.headers
+    assert headers["Host"] == "chat.example"
+    assert headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
+
+
 def test_errors_do_not_reveal_the_secret_of_a_webhook(reports):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

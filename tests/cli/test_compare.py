@@ -162,7 +162,7 @@ def test_training_runs(tmp_path):
     assert "d1 (july), d2 (august)" in refused
     missing = run(tmp_path, "compare", "july", "may")
     assert "No evaluation of a training run 'may'" in missing.stderr
-    assert "evaluated: august, july, june" in missing.stderr
+    assert "or choose one of august, july, june" in missing.stderr
     a = scored(tmp_path / "a.json", "mm")
     assert "compare two of one kind" in run(tmp_path, "compare", a, "july").stderr
 

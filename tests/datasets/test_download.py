@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import shutil
@@ -290,6 +291,22 @@ def test_a_circle_of_redirects_ends(server: FileServer, tmp_path: Path) -> None:
     server.now.location = server.url
     with pytest.raises(Text2SqlError, match="redirects more than 10 times"):
         get(server, tmp_path)
+
+
+def test_the_proxy_of_the_environment_is_used(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.url.removesuffix("/data/dev.zip")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", address.replace("http://", "http://me:pass%20word@"))
+    url = "http://data.example/dev.zip"
+    assert download(url, tmp_path, patience=QUICK).read_bytes() == OLD
+    user = server.requests[-1]["Proxy-Authorization"].removeprefix("Basic ")
+    assert base64.b64decode(user) == b"me:pass word"
+    monkeypatch.setenv("no_proxy", "data.example")
+    with pytest.raises(InfrastructureError, match="connection failed"):
+        download(url, tmp_path / "direct", patience=Patience(tries=1))
 
 
 def test_a_web_page_is_refused(server: FileServer, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import time_ns
@@ -69,9 +70,8 @@ class KnownResults:
                 ).fetchone()
                 if row is not None:
                     status, count, *digests, error = json.loads(row[0])
-                    found[key] = QueryResult(
-                        Status(status), (), (), count, True, *digests, error=error
-                    )
+                    result = QueryResult(Status(status), (), (), count, True, *digests)
+                    found[key] = replace(result, error=error)
         except (ValueError, TypeError, sqlite3.Error) as error:
             raise self._failed(error) from error
         return found

@@ -209,3 +209,8 @@ def logs_folder(root: Path) -> Path:
 def dagster_home(root: Path) -> Path:
     """Return the folder of Dagster's instance."""
     return root / "dagster_home"
+
+
+def summary_file(root: Path) -> Path:
+    """Return the numbers of the last lifecycle, for programs."""
+    return root / "summary.json"

@@ -7,7 +7,6 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines.jobs import TRAINING, lifecycle
 from text2sql.errors import Text2SqlError
 
 _TYPES = {"Int": "a whole number", "Float": "a number", "Bool": "true or false", "String": "a text"}
@@ -28,12 +27,6 @@ def _reason(job: dg.JobDefinition, error: Any) -> str:
     place = ".".join(filter(None, path))
     if error.reason.value == "FIELD_NOT_DEFINED":
         name = error.error_data.field_name
-        if path == ["ops"] and job.name == "training" and name in _only_in_lifecycle():
-            return (
-                f"the job training does not make {name}, it trains on the data that exists; leave "
-                f"{name} out, or run everything with python -m pipelines.lifecycle --run NAME "
-                "--config FILE"
-            )
         known = _known(job, path)
         return f"{place or 'it'} has no '{name}'" + (f", only {', '.join(known)}" if known else "")
     kind = getattr(getattr(error.error_data, "config_type_snap", None), "given_name", None)
@@ -58,12 +51,3 @@ def _fields(node: Any) -> Mapping[str, Any]:
     owner = node.config_mapping if isinstance(node, dg.GraphDefinition) else node
     schema = owner.config_schema.config_type if owner and owner.config_schema else None
     return getattr(schema, "fields", {})
-
-
-def _only_in_lifecycle() -> set[str]:
-    """Return the assets that the job lifecycle makes and the job training does not."""
-    from pipelines.definitions import defs
-
-    graph = defs.resolve_asset_graph()
-    found = lifecycle.selection.resolve(graph) - TRAINING.resolve(graph)
-    return {key.to_user_string() for key in found}

@@ -56,13 +56,9 @@ def _configured(
     def all_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         return {**settings, "max_concurrent": config["max_concurrent"]}
 
-    description = "Steps of this run that execute at the same time."
-    field = dg.Field(int, default_value=_max_concurrent(), description=description)
-    return executor.configured(all_settings, config_schema={"max_concurrent": field})
-
-
-def _max_concurrent() -> int:
     text = os.environ.get(STEPS_VARIABLE) or str(MAX_CONCURRENT)
     if not (text.isascii() and text.isdigit() and int(text)):
         raise Text2SqlError(f"{STEPS_VARIABLE} is {text!r}: give a whole number from 1 on.")
-    return int(text)
+    description = "Steps of this run that execute at the same time."
+    field = dg.Field(int, default_value=int(text), description=description)
+    return executor.configured(all_settings, config_schema={"max_concurrent": field})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import yaml
@@ -17,7 +16,7 @@ from assets.common.pools import sampling_pool
 from pipelines.code_links import git_url
 from pipelines.executors import choose_executor
 from pipelines.pools import sampling_slots, set_pools
-from pipelines.runs.records import fail_lost_runs, on_one_machine, records_error
+from pipelines.runs.records import fail_lost_runs, records_error
 from resources.step_pods import sampling_pod, training_pod
 from text2sql.common.artifacts import artifact_root, dagster_home
 from text2sql.common.checkout import CHECKOUT
@@ -63,26 +62,18 @@ def open_instance(root: Path | None = None) -> dg.DagsterInstance:
     """Open Dagster's instance in the prepared home; use it in a ``with`` block."""
     check_variables()
     prepare_home(root)
-    if unset := sorted(_unset_variables(yaml.safe_load(instance_config().read_text()))):
+    config = yaml.safe_load(instance_config().read_text()) or {}
+    named = re.findall(r"\benv: (\w+)$", yaml.safe_dump(config), re.MULTILINE)
+    if unset := sorted(set(named) - set(os.environ)):  # Dagster would show a traceback
         raise Text2SqlError(
             f"{instance_config()} needs environment variables that are not set: {', '.join(unset)}."
         )
     with _explained():
         instance = dg.DagsterInstance.get()
         set_pools(instance)
-        fail_lost_runs(instance, local=on_one_machine())
+        # With its records in SQLite, all of an instance's runs are on this machine.
+        fail_lost_runs(instance, local=set(config.get("storage") or {"sqlite"}) == {"sqlite"})
     return instance
-
-
-def _unset_variables(value: Any) -> set[str]:
-    """Return the variables that a Dagster config names as ``env: NAME`` and that are not set."""
-    if isinstance(value, list):
-        return set().union(*map(_unset_variables, value))
-    if not isinstance(value, dict):
-        return set()
-    if set(value) == {"env"}:
-        return {value["env"]} - set(os.environ)
-    return _unset_variables(list(value.values()))
 
 
 def check_variables() -> None:
@@ -136,14 +127,6 @@ def _explained() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def main() -> None:
-    """Make the home and print its path: ``export DAGSTER_HOME=$(python -m pipelines.home)``."""
+if __name__ == "__main__":  # export DAGSTER_HOME=$(python -m pipelines.home)
     with open_instance():
         print(os.environ["DAGSTER_HOME"])
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except Text2SqlError as error:
-        sys.exit(f"error: {error}")

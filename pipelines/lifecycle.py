@@ -27,7 +27,7 @@ from assets.training.config import GrpoConfig, read_forms, require_trainable
 from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today
-from pipelines.programs.screen import LABELS, Screen
+from pipelines.programs.screen import LABELS, follow, scores_text
 from pipelines.runs.launch import CommandRuns
 from pipelines.runs.progress import Stage
 from resources.paths import ArtifactRoot
@@ -35,7 +35,6 @@ from resources.run_config import part_of, read_run_config
 from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder, summary_file
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import write_json
-from text2sql.evaluation.scores import score_rows, text_table
 from text2sql.evaluation.stored import read_scores
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
@@ -47,7 +46,11 @@ CONFIG = Path(__file__).with_name("demo.yaml")
 
 def main(arguments: list[str]) -> None:
     """Run the two jobs and show the results."""
-    options = _options(arguments)
+    parser = argparse.ArgumentParser(prog="python -m pipelines.lifecycle", description=__doc__)
+    parser.add_argument("--run", default="demo", help="the training run's name (demo)")
+    parser.add_argument("--seed", type=int, help="the seed of GRPO")
+    parser.add_argument("--config", type=Path, default=CONFIG, help="run config of the lifecycle")
+    options = parser.parse_args(arguments)
     started = time.monotonic()
     root = ArtifactRoot()
     with open_instance() as instance:
@@ -55,15 +58,7 @@ def main(arguments: list[str]) -> None:
         stages = _run_jobs(instance, root, options)
     summary = _summary(root, options.run, stages, time.monotonic() - started)
     write_json(summary_file(root.path), summary)
-    _show(root, options.run, summary)
-
-
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m pipelines.lifecycle", description=__doc__)
-    parser.add_argument("--run", default="demo", help="the training run's name (demo)")
-    parser.add_argument("--seed", type=int, default=None, help="the seed of GRPO")
-    parser.add_argument("--config", type=Path, default=CONFIG, help="run config of the lifecycle")
-    return parser.parse_args(arguments)
+    _show(root.path, options.run, summary)
 
 
 def _run_jobs(
@@ -79,9 +74,7 @@ def _run_jobs(
             ("daily_answers", today(), {}),
         ):
             print(f"{job} ({partition})", flush=True)
-            screen = Screen()
-            run = runs.run(job, partition, own, on_stage=screen.finished, on_tick=screen.tick)
-            stages += run.stages.values()
+            stages += follow(runs, job, partition, own).stages.values()
     return stages
 
 
@@ -100,7 +93,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> dict[str, Any]:
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
     """Return the results, for programs."""
-    found = {stage.name: stage for stage in stages}
+    answers = next(stage.metadata for stage in stages if stage.name == "report_answers")
     prompts = read_about(prompts_folder(root.path))
     training = read_training(root.path, run)
     return {
@@ -110,7 +103,7 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
         "prompts": {"kept": prompts["kept"], "of": prompts["asked"]},
         "training": {key: training[key] for key in ("policy", "policy_revision", "seconds")},
         "champion": {k: read_champion(root)[k] for k in ("training_run", "policy", "revision")},
-        "answers": _counts(found["report_answers"].metadata),
+        "answers": {name: value for name, value in answers.items() if isinstance(value, int)},
         "scores": read_scores(root.path, run).to_dict(),
         "paths": {
             "root": str(root.path),
@@ -120,32 +113,22 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
     }
 
 
-def _counts(metadata: dict[str, Any]) -> dict[str, int]:
-    """Return the numbers of a stage's metadata, without its tables and paths."""
-    return {name: value for name, value in metadata.items() if isinstance(value, int)}
-
-
-def _withheld(answers: dict[str, int]) -> str:
-    """Return how many answers were not published, by the reason not to trust them."""
-    kinds = [status for status in AnswerStatus if status is not AnswerStatus.ANSWERED]
-    found = [f"{answers[kind]} {kind.replace('_', ' ')}" for kind in kinds if answers.get(kind)]
-    return f"; not to trust: {', '.join(found)}" if found else ""
-
-
 def _near(path: str) -> str:
     """Return a path as seen from the current folder, where it lies below; a URL as it is."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
-def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
+def _show(root: Path, run: str, summary: dict[str, Any]) -> None:
     """Print the scores and where to look next."""
     prompts, answers, paths = summary["prompts"], summary["answers"], summary["paths"]
-    print(f"\n{text_table(score_rows(read_scores(root.path, run), ('all', 'subset')))}\n")
-    print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
+    refused = [status for status in AnswerStatus if status is not AnswerStatus.ANSWERED]
+    doubts = [f"{answers[kind]} {kind.replace('_', ' ')}" for kind in refused if answers.get(kind)]
+    withheld = f"; not to trust: {', '.join(doubts)}" if doubts else ""
+    print(scores_text(root, run))
     print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
     print(f"training          {summary['training']['seconds']:.0f} s")
-    print(f"answers published {answers['answered']} of {answers['questions']}{_withheld(answers)}")
+    print(f"answers published {answers['answered']} of {answers['questions']}{withheld}")
     print(f"everything        {summary['seconds']:.0f} s")
     print(f"\nmodel card        {_near(paths['model_card'])}")
     print(f"reporting tables  {_near(paths['reporting'])}")

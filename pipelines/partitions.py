@@ -36,7 +36,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except Text2SqlError as error:
-        sys.exit(f"error: {error}")
+    main(sys.argv[1:])

@@ -8,7 +8,6 @@ same moment may each get a slot. So both pools are set before anything runs.
 from __future__ import annotations
 
 import os
-import sys
 
 import dagster as dg
 
@@ -61,7 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Text2SqlError as error:
-        sys.exit(f"error: {error}")
+    main()

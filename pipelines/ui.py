@@ -9,7 +9,6 @@ from pipelines.home import open_instance
 from pipelines.programs.program import become_dagster
 from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
 from text2sql.common.checkout import CHECKOUT
-from text2sql.errors import Text2SqlError
 
 
 def main() -> None:
@@ -26,7 +25,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Text2SqlError as error:
-        sys.exit(f"error: {error}")
+    main()

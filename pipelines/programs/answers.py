@@ -17,22 +17,17 @@ import json
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
-from typing import Any
 
 from assets.common.partitions import days
 from pipelines.home import open_instance
 from pipelines.partitions import today
-from pipelines.programs.screen import Screen
+from pipelines.programs.screen import follow
 from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.cli.output.reporting import answer_list, answer_object
 from text2sql.common.artifacts import day_page, logs_folder
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.model.answer import StoredAnswer
-
-JOB = "daily_answers"
 
 
 @dataclass(frozen=True)
@@ -47,43 +42,27 @@ class Request:
 
 def main(arguments: list[str]) -> None:
     """Run the job for the day to its end, and show the day's answers."""
-    request, root = _request(arguments), ArtifactRoot()
+    request, root = Request(**json.loads(arguments[0])), ArtifactRoot().path
     day = request.day or today()
     if not days.has_partition_key(day):
         raise Text2SqlError(
             f"{day} cannot be answered: days go from {days.get_first_partition_key()} to today, "
             f"{today()}."
         )
+    config = {
+        "ops": {"report_answers": {"config": {"group": request.group, "force": request.force}}}
+    }
+    log = logs_folder(root) / f"daily_answers-{day}.log"
     with redirect_stdout(sys.stderr if request.as_json else sys.stdout):
-        print(f"{JOB} ({day})", flush=True)
-        run = _run(root, day, request)
-    with ReportingDatabase().open(root.path) as store:
+        print(f"daily_answers ({day})", flush=True)
+        with open_instance() as instance, CommandRuns(instance, log) as runs:
+            run = follow(runs, "daily_answers", day, config)
+    with ReportingDatabase().open(root) as store:
         found = store.list_answers(date.fromisoformat(day))
-    page = day_page(root.path, day)
-    print(json.dumps(_object(day, run, page, found)) if request.as_json else _text(found, page))
-
-
-def _request(arguments: list[str]) -> Request:
-    try:
-        return Request(**json.loads(arguments[0]))
-    except (IndexError, ValueError, TypeError) as error:
-        raise Text2SqlError("Answer a day with: text2sql answers run.") from error
-
-
-def _run(root: ArtifactRoot, day: str, request: Request) -> str:
-    """Execute the job; return the id of the Dagster run."""
-    asked = {"group": request.group, "force": request.force}
-    config = {"ops": {"report_answers": {"config": asked}}}
-    log, screen = logs_folder(root.path) / f"{JOB}-{day}.log", Screen()
-    with open_instance() as instance, CommandRuns(instance, log) as runs:
-        run = runs.run(JOB, day, config, on_stage=screen.finished, on_tick=screen.tick)
-    return run.run_id
-
-
-def _object(day: str, run: str, page: Path, found: list[StoredAnswer]) -> dict[str, Any]:
-    answers = [answer_object(answer) for answer in found]
-    return {"day": day, "dagster_run": run, "page": str(page), "answers": answers}
-
-
-def _text(found: list[StoredAnswer], page: Path) -> str:
-    return f"\n{answer_list(found)}\n\nWhich to trust, and why: {page}"
+    page = str(day_page(root, day))
+    if request.as_json:
+        answers = [answer_object(answer) for answer in found]
+        about = {"day": day, "dagster_run": run.run_id, "page": page, "answers": answers}
+        print(json.dumps(about))
+    else:
+        print(f"\n{answer_list(found)}\n\nWhich to trust, and why: {page}")

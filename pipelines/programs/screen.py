@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from pipelines.runs.launch import CommandRuns
 from pipelines.runs.progress import RunProgress, Stage
 from text2sql.common.counting import counted
+from text2sql.evaluation.scores import score_rows, text_table
+from text2sql.evaluation.stored import read_scores
 
 LABELS = {
     "bird_archive": "corpus",
@@ -36,29 +42,26 @@ class Screen:
 
     def finished(self, stage: Stage) -> None:
         """Print a finished stage."""
-        self._print(f"  {_label(stage.name):<20}{stage.seconds:7.1f} s  {_note(stage)}")
+        self._print(stage.name, f"{stage.seconds:7.1f} s  {_note(stage)}")
 
     def tick(self, progress: RunProgress) -> None:
         """Show the stage at work, and once that a stage waits for a pool."""
         for name, pool in progress.pools.items():
             if (name, pool) not in self._waits:
-                self._print(f"  {_label(name):<20}waits for the pool {pool}")
+                self._print(name, f"waits for the pool {pool}")
                 self._waits.add((name, pool))
-        running = [stage for stage in progress.stages.values() if stage.ended is None]
-        running = [stage for stage in running if stage.name in LABELS]
+        running = [s for s in progress.stages.values() if s.ended is None and s.name in LABELS]
         if self.live and running:
-            stage = running[-1]
-            text = f"  {LABELS[stage.name]:<20}{stage.seconds:7.1f} s  {_moving(stage)}"
-            print(f"\r\x1b[K{text.rstrip()} ...", end="", flush=True)
+            stage, latest = running[-1], running[-1].latest
+            text = f"  {LABELS[stage.name]:<20}{stage.seconds:7.1f} s"
+            if "step" in latest:
+                text += f"  step {latest['step']}, reward {latest.get('reward', 0):.2f}"
+            print(f"\r\x1b[K{text} ...", end="", flush=True)
 
-    def _print(self, line: str) -> None:
-        """Print a line, in place of the live one."""
+    def _print(self, name: str, words: str) -> None:
+        """Print a line about a stage, in place of the live one."""
         clear = "\r\x1b[K" if self.live else ""
-        print(f"{clear}{line}".rstrip(), flush=True)
-
-
-def _label(name: str) -> str:
-    return LABELS.get(name, name)
+        print(f"{clear}  {LABELS.get(name, name):<20}{words}".rstrip(), flush=True)
 
 
 def _note(stage: Stage) -> str:
@@ -71,17 +74,21 @@ def _note(stage: Stage) -> str:
     if stage.name == "grpo_policy":
         return "reused" if values["reused"] else f"on {counted(values['prompts'], 'prompt')}"
     if stage.name == "dev_scores":
-        base, trained = (_share(values.get(f"{policy} greedy")) for policy in ("base", "trained"))
+        shares = [values.get(f"{policy} greedy") for policy in ("base", "trained")]
+        base, trained = ("no result" if share is None else f"{share:.1%}" for share in shares)
         return f"greedy {base} -> {trained}"
     return ""
 
 
-def _share(value: float | None) -> str:
-    return "no result" if value is None else f"{value:.1%}"
+def follow(runs: CommandRuns, job: str, partition: str, config: Mapping[str, Any]) -> RunProgress:
+    """Run a job to its end and show its stages."""
+    screen = Screen()
+    return runs.run(job, partition, config, on_stage=screen.finished, on_tick=screen.tick)
 
 
-def _moving(stage: Stage) -> str:
-    latest = stage.latest
-    if "step" not in latest:
-        return ""
-    return f"step {latest['step']}, reward {latest.get('reward', 0):.2f}"
+def scores_text(root: Path, run: str) -> str:
+    """Return the scores of a training run as a table, with a line that explains it."""
+    return (
+        f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n\n"
+        "Percent of questions answered right [95 % interval]; gained and lost against the base."
+    )

@@ -11,7 +11,6 @@ import dagster as dg
 from dagster import DagsterEventType as Event
 
 _PLANS = (Event.ASSET_MATERIALIZATION_PLANNED, Event.ASSET_CHECK_EVALUATION_PLANNED)
-"""Events of a run's start that name a step which has not begun."""
 
 
 @dataclass
@@ -30,28 +29,18 @@ class Stage:
         return (self.ended or time.time()) - self.began
 
 
-@dataclass(frozen=True)
-class FailedCheck:
-    """A check that failed, its description, and the step that ran it."""
-
-    asset: str
-    name: str
-    description: str
-    step: str
-
-    def __str__(self) -> str:
-        """Return a sentence."""
-        return f"{self.asset}: {self.name}: {self.description}".rstrip(".") + "."
-
-
 @dataclass
 class RunProgress:
-    """What the events of a run have said so far; ``pool`` is one that a stage waits for."""
+    """What the events of a run have said so far.
+
+    ``failures`` are sentences by stage, ``failed_checks`` a sentence about each, with the names of
+    its asset and of the step that ran it; ``pools`` are those that stages wait for.
+    """
 
     run_id: str
     stages: dict[str, Stage] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    failed_checks: list[FailedCheck] = field(default_factory=list)
+    failed_checks: list[tuple[set[str], str]] = field(default_factory=list)
     pools: dict[str, str] = field(default_factory=dict)
     _cursor: str | None = None
 
@@ -72,7 +61,7 @@ class RunProgress:
         event = entry.dagster_event
         if event is None or event.step_key is None or event.event_type in _PLANS:
             return None
-        name = event.step_key.partition(".")[0]  # the rest is the shard
+        name = step = event.step_key.partition(".")[0]  # the rest is the shard
         if event.event_type is Event.ENGINE_EVENT:
             pool = event.engine_event_data.metadata.get("pool")
             if isinstance(pool, dg.PoolMetadataValue):  # it has no room for the step
@@ -89,22 +78,20 @@ class RunProgress:
         if event.event_type is Event.ASSET_OBSERVATION:
             stage.latest = _values(event.asset_observation_data.asset_observation.metadata)
         elif event.event_type is Event.ASSET_CHECK_EVALUATION:
-            self._take_check(event.asset_check_evaluation_data, event.step_key)
+            check = event.asset_check_evaluation_data
+            if not check.passed and check.severity is dg.AssetCheckSeverity.ERROR:
+                asset = check.asset_key.to_user_string()
+                words = f"{asset}: {check.check_name}: {check.description or ''}".rstrip(".")
+                self.failed_checks.append(({asset, step}, f"{words}."))
         elif event.event_type is Event.STEP_FAILURE and event.step_failure_data.error:
             self.failures.setdefault(stage.name, _sentence(event.step_failure_data.error))
         return None
 
-    def _take_check(self, check: Any, step: str) -> None:
-        if not check.passed and check.severity is dg.AssetCheckSeverity.ERROR:
-            asset = check.asset_key.to_user_string()
-            failed = FailedCheck(asset, check.check_name, check.description or "", step)
-            self.failed_checks.append(failed)
-
     def reason(self) -> str:
         """Return why the run failed, in a sentence: the check that stopped it, or the error."""
-        for check in self.failed_checks:
-            if {check.asset, check.step.partition(".")[0]} & set(self.failures):
-                return f"A check failed. {check}"
+        for names, sentence in self.failed_checks:
+            if names & set(self.failures):
+                return f"A check failed. {sentence}"
         for stage, sentence in self.failures.items():
             return f"{stage} failed: {sentence}"
         return "The run failed: its process ended unexpectedly."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -24,30 +23,24 @@ it, because Dagster copies a run's tags to its re-executions, which no command o
 SERVER_TAG = ".dagster/grpc_info"
 """Dagster's own: the code server that a run was launched on."""
 
-UNREACHABLE = "DagsterPostgresException"
-"""What ``dagster_postgres``, which may not be installed, raises after its last attempt."""
-
 _DISK_FULL = re.compile("no space left on device|(?:database or )?disk (?:is full|I/O error)", re.I)
 
 
 def records_error(error: BaseException) -> Text2SqlError | None:
     """Return a sentence about an error of Dagster's database; None for any other error."""
-    if type(error).__name__ == UNREACHABLE:
-        return InfrastructureError(f"Dagster's database cannot be reached: {_words(error)}.")
-    if not isinstance(error, DBAPIError):
+    # By its name: dagster_postgres, which raises it after its last attempt, may not be installed.
+    unreachable = type(error).__name__ == "DagsterPostgresException"
+    if not unreachable and not isinstance(error, DBAPIError):
         return None
-    if isinstance(error.orig, sqlite3.Error):
+    cause = error.__cause__ if unreachable else error
+    original = getattr(cause, "orig", None)
+    if isinstance(original, sqlite3.Error):
         root = artifact_root()
-        reason = f"Dagster's records below {root} cannot be written: {error.orig}."
+        reason = f"Dagster's records below {root} cannot be written: {original}."
         return Text2SqlError(f"{reason} {disk_full(reason, logs_folder(root))}".rstrip())
-    return InfrastructureError(f"Dagster's database failed: {_words(error)}.")
-
-
-def _words(error: BaseException) -> str:
-    """Return the first line of the database's own message."""
-    cause = error.__cause__ if type(error).__name__ == UNREACHABLE else error
-    said = str(getattr(cause, "orig", None) or cause or error)
-    return said.splitlines()[0].rstrip(".")
+    reason = str(original or cause or error).splitlines()[0].rstrip(".")
+    problem = "cannot be reached" if unreachable else "failed"
+    return InfrastructureError(f"Dagster's database {problem}: {reason}.")
 
 
 def disk_full(reason: str, place: Path) -> str:
@@ -78,7 +71,7 @@ def fail_lost_runs(instance: dg.DagsterInstance, local: bool) -> list[str]:
     in_progress += [dg.DagsterRunStatus.CANCELING]
     lost = []
     for run in instance.get_runs(dg.RunsFilter(statuses=in_progress)):
-        if not is_lost(run, local):
+        if not _is_lost(run, local):
             continue
         if run.status is dg.DagsterRunStatus.CANCELING:
             instance.report_run_canceled(run)
@@ -101,7 +94,7 @@ def free_pools(instance: dg.DagsterInstance) -> None:
             storage.free_concurrency_slots_for_run(run_id)
 
 
-def is_lost(run: dg.DagsterRun, local: bool = True) -> bool:
+def _is_lost(run: dg.DagsterRun, local: bool) -> bool:
     """Return whether the process that a run depends on is known to be gone."""
     mark = json.loads(run.tags.get(COMMAND_TAG) or "{}")
     if mark.get("run") == run.run_id:
@@ -133,11 +126,3 @@ def _listens(path: str) -> bool:
         except OSError:  # it is busy, or belongs to somebody else
             return True
         return True
-
-
-def on_one_machine() -> bool:
-    """Return whether Dagster's records are in SQLite, so that all runs are on this machine."""
-    import yaml
-
-    config = yaml.safe_load((Path(os.environ["DAGSTER_HOME"]) / "dagster.yaml").read_text())
-    return set((config or {}).get("storage") or {"sqlite": {}}) == {"sqlite"}

@@ -204,13 +204,15 @@ def test_what_was_made_is_told(root):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["report_answers", "--partition", "2020-01-01"], "There is no day 2020-01-01: days go"),
-        (["report_answers"], "name it with --partition"),
-        (["grpo_policy", "--partition", "july"], "There is no training run july: add it with"),
-        (["grpo_policy,report_answers", "--partition", "july"], "partitioned in two ways"),
-        (["nosuch"], "There is no asset 'nosuch': "),
-        (["report_questions", "--config-json", "{"], "--config-json is not JSON"),
-        (["report_questions", "--nosuch", "1"], "Unrecognized arguments: --nosuch 1"),
+        (["report_answers", "--partition", "2020-01-01"], "report_answers needs a day from "),
+        (["report_answers"], ": give --partition."),
+        (["grpo_policy", "--partition", "july"], "--partition july is not one."),
+        (
+            ["grpo_policy,report_answers", "--partition", "july"],
+            "grpo_policy needs a training run, ",
+        ),
+        (["nosuch"], "No asset matches --select nosuch: "),
+        (["report_questions", "--config-json", "{"], "--config-json is not an object in JSON"),
         (
             ["report_questions", "--config-json", '{"ops": {"report_questions": {"x": 1}}}'],
             "The run config is wrong: ops.report_questions has no 'x'.",
@@ -225,10 +227,15 @@ def test_a_wrong_selection_is_one_sentence(root, words, told):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_materialize_says_what_it_takes(root, capsys):
-    materialize.main(["--help"])
-    told = capsys.readouterr().out
-    assert told.startswith("Usage: python -m pipelines.materialize --select ASSETS")
-    with pytest.raises(Text2SqlError, match="Say which assets to make"):
-        materialize.main(["-c", "own.yaml"])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "the following arguments are required: --select"),
+        (["--select", "report_questions", "--nosuch", "1"], "unrecognized arguments: --nosuch 1"),
+    ],
+)
+def test_a_wrong_option_shows_the_usage(root, capsys, words, sentence):
+    with pytest.raises(SystemExit, match="2"):
+        materialize.main(words)
+    assert sentence in capsys.readouterr().err
     assert not root.exists(), "nothing was opened"

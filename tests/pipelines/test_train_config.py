@@ -15,7 +15,7 @@ from assets.training.config import (
     require_questions,
     require_trainable,
 )
-from pipelines.programs.train_config import Request, describe, trainer_of, training_config
+from pipelines.programs.train import Request, describe, trainer_of, training_config
 from resources.policy import PolicyResource
 from tests.support.prime_rl_place import Place
 from text2sql.common.provenance import sealed
@@ -106,8 +106,7 @@ def refused(*, backend: str = "", **settings: str) -> str:
         (
             "",
             {"bird_archive__source": "x"},
-            "the job training does not make bird_archive, it trains on the data that exists; "
-            "leave bird_archive out, or run everything with python -m pipelines.lifecycle",
+            "ops has no 'bird_archive', only base_rollouts, dev_rollouts, ",
         ),
     ],
 )
@@ -136,7 +135,7 @@ def test_a_value_may_stand_in_an_environment_variable_as_dagster_lets_it(tmp_pat
 @pytest.mark.parametrize(
     "text", ["ops:\n", "ops:\n  base_rollouts:\n", "{}", "ops: {grpo_policy: }"]
 )
-def test_what_is_left_empty_in_a_run_config_has_its_defaults(tmp_path, text):
+def test_empty_parts_of_a_run_config_have_their_defaults(tmp_path, text):
     file = tmp_path / "config.yaml"
     file.write_text(text)
     config = training_config(
@@ -146,7 +145,7 @@ def test_what_is_left_empty_in_a_run_config_has_its_defaults(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["ops: {grpo_policy: 3}", "ops: {grpo_policy: {config: [1]}}"])
-def test_what_is_no_mapping_in_a_run_config_is_told(tmp_path, text):
+def test_a_value_in_place_of_a_mapping_is_refused(tmp_path, text):
     file = tmp_path / "config.yaml"
     file.write_text(text)
     with pytest.raises(Text2SqlError, match=r"grpo_policy(\.config)? must be a mapping"):
@@ -169,7 +168,7 @@ def test_a_training_needs_as_many_questions_as_prompts():
     require_questions(read_forms(given, ["base_rollouts", "training_prompts"]), 1)
 
 
-def test_every_setting_that_is_not_the_default_is_told():
+def test_every_setting_that_is_not_the_default_is_shown():
     config = training_config(Request("july", {"engine_port": "8200"}, backend="prime_rl"))
     assert describe(trainer_of(config)).endswith("engine_port 8200")
 
@@ -182,7 +181,7 @@ def test_a_large_model_may_take_longer_to_start():
     assert limit("prime_rl", stall_seconds=9) == 9
 
 
-def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
+def test_missing_requirements_are_reported_before_the_filter(tmp_path, monkeypatch):
     def ready(backend: str, **resources) -> None:
         config = {"ops": {"grpo_policy": {"config": {"trainer": {backend: {}}}}}} | resources
         require_trainable(tmp_path, "july", config, trainer_of(config))

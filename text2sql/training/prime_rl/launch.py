@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.agent.settings import AgentSettings
-from text2sql.common.json_files import read_if_there
+from text2sql.common.files import file_digest
+from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.child import check_usage, report_to_dagster
 from text2sql.training.prime_rl import processes
 from text2sql.training.prime_rl.assemble import assemble
-from text2sql.training.prime_rl.checkout import require_same_code, rl_program
+from text2sql.training.prime_rl.checkout import require_prime_rl, require_same_code, rl_program
 from text2sql.training.prime_rl.checkpoints import (
     complete_checkpoint,
     incomplete_checkpoints,
@@ -33,7 +34,7 @@ from text2sql.training.prime_rl.checkpoints import (
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.metrics import MergedMetrics, shown
 from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
-from text2sql.training.prime_rl.preflight import keep_provenance, preflight, read_provenance
+from text2sql.training.prime_rl.preflight import preflight
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
 from text2sql.training.prime_rl.slurm import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
@@ -41,6 +42,7 @@ from text2sql.training.prime_rl.toml import rl_config, write_toml
 POLL_SECONDS = 0.5
 STOPPED = 143
 _CRASH_SECONDS = 10.0
+_PROVENANCE = "found.json"
 
 
 def launch(plan: LaunchPlan) -> dict[str, str]:
@@ -58,7 +60,7 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
             "start afresh."
         )
     record = _finish(plan, settings)
-    return read_provenance(plan.output_dir) | {
+    return record["prime_rl"] | {
         "policy": str(plan.policy),
         "weights of step": str(record["step"]),
     }
@@ -69,16 +71,26 @@ def _train(plan: LaunchPlan, settings: PrimeRlSettings, arguments: list[str]) ->
     config = rl_config(settings, plan)
     plan.output_dir.mkdir(parents=True, exist_ok=True)
     installed = preflight(settings, plan, config, _say)
+    directory = require_prime_rl()
     if plan.fresh:
         shutil.rmtree(plan.policy, ignore_errors=True)
         (plan.output_dir / "metrics.jsonl").unlink(missing_ok=True)
     toml = plan.output_dir / "rl.toml"
     write_toml(config, toml)
-    keep_provenance(installed, plan, toml, arguments)
+    provenance = {
+        **installed,
+        "rl.toml sha256": file_digest(toml),
+        "prompts sha256": file_digest(plan.prompts),
+        "gold results sha256": file_digest(plan.golds),
+        "started with": " ".join(arguments),
+        "logs": str(plan.run_dir / "logs" / "latest"),
+        "rollouts": str(plan.run_dir / "rollouts"),
+    }
+    write_json(plan.output_dir / _PROVENANCE, provenance)
     for folder in incomplete_checkpoints(plan.run_dir, complete_checkpoint(plan.run_dir)):
         _say(f"{folder} is incomplete and is skipped.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
-    _follow(installed.directory, settings, ["@", str(toml), *arguments], plan)
+    _follow(directory, settings, ["@", str(toml), *arguments], plan)
 
 
 def _follow(
@@ -123,7 +135,7 @@ def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
         )
     broadcast = plan.run_dir / "broadcasts" / f"step_{step}"
     agent = settings.agent_settings(AgentSettings(**plan.agent))
-    provenance = {"prime_rl": read_provenance(plan.output_dir)}
+    provenance = {"prime_rl": read_if_there(plan.output_dir / _PROVENANCE)}
     record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent, provenance)
     removed = prune_broadcasts(plan.run_dir, step)
     _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older ones were removed.")

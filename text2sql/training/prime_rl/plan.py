@@ -7,12 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from text2sql.common.counting import counted
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 from text2sql.training.prime_rl.checkout import prime_rl_directory
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes
-from text2sql.training.prompts import read_prompts
 from text2sql.training.settings import Settings, read_values
 
 
@@ -58,18 +56,6 @@ class LaunchPlan(Settings):
 def read_plan(path: Path) -> LaunchPlan:
     """Read a plan; raises Text2SqlError for an invalid file or key."""
     return read_values(LaunchPlan, read_object(path), f"{path} is not a plan of a run")
-
-
-def check_prompts(settings: PrimeRlSettings, plan: LaunchPlan) -> int:
-    """Return the number of prompts; raises Text2SqlError if they are too few for a step."""
-    questions, _ = read_prompts(plan.prompts, plan.golds)
-    if len(questions) < settings.prompts_per_step:
-        raise Text2SqlError(
-            f"{plan.prompts} has {counted(len(questions), 'prompt')}; a step needs "
-            f"{settings.prompts_per_step}: loosen the difficulty filter or set prompts_per_step "
-            "lower."
-        )
-    return len(questions)
 
 
 def check_paths(settings: PrimeRlSettings, plan: LaunchPlan) -> None:

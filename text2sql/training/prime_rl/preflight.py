@@ -7,12 +7,9 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.common.counting import counted
-from text2sql.common.files import file_digest
-from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.processes import without_colors
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.gpu import Gpu, require_memory, visible_gpus
@@ -24,37 +21,28 @@ from text2sql.training.prime_rl.checkout import (
     rl_environment,
     rl_program,
 )
-from text2sql.training.prime_rl.plan import LaunchPlan, check_prompts
+from text2sql.training.prime_rl.plan import LaunchPlan
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
 from text2sql.training.prime_rl.slurm import require_slurm
 from text2sql.training.prime_rl.toml import WRITTEN_FOR, Table, write_toml
+from text2sql.training.prompts import read_prompts
 
-_PROVENANCE = "found.json"
 _DRY_RUN_SECONDS = 600.0
-_SHOWN_CHARS = 4000
 _CHECKPOINT_SIZE = 6  # of the bf16 weights: weights and two moments in float32
 _ADAPTER_CHECKPOINT_SIZE = 2  # at most the frozen weights, in float32
 
 
-@dataclass(frozen=True)
-class Installation:
-    """prime-rl's checkout and its commit, and the environment installed there."""
-
-    directory: Path
-    commit: str
-    environment: str
-    environment_code: str
-
-
 def preflight(
     settings: PrimeRlSettings, plan: LaunchPlan, config: Table, say: Callable[[str], None]
-) -> Installation:
-    """Check everything that the run needs and return what is installed; ``say`` gets findings.
+) -> dict[str, str]:
+    """Check everything that the run needs; return what is installed. ``say`` gets findings.
 
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError on the first failure.
     """
     directory = require_prime_rl()
-    say(f"{counted(check_prompts(settings, plan), 'prompt')} in {plan.prompts}.")
+    needed = settings.prompts_per_step
+    questions, _ = read_prompts(plan.prompts, plan.golds, needed, "prompts_per_step")
+    say(f"{counted(len(questions), 'prompt')} in {plan.prompts}.")
     say(_check_disk(settings, plan))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
     commit = prime_rl_commit(directory)
@@ -63,7 +51,11 @@ def preflight(
     environment = check_environment(directory)
     say(f"The environment is text2sql {environment['version']} in {environment['folder']}.")
     say(dry_run(config, directory))
-    return Installation(directory, commit, environment["version"], environment["code"])
+    return {
+        "prime-rl commit": commit,
+        "environment": f"text2sql {environment['version']}",
+        "environment code": environment["code"],
+    }
 
 
 def dry_run(config: Table, directory: Path) -> str:
@@ -86,41 +78,14 @@ def dry_run(config: Table, directory: Path) -> str:
                 timeout=_DRY_RUN_SECONDS,
                 check=False,
             )
-        except subprocess.TimeoutExpired as error:
-            raise Text2SqlError(
-                f"prime-rl's dry run took longer than {_DRY_RUN_SECONDS:g} s."
-            ) from error
-        except OSError as error:
-            raise Text2SqlError(f"prime-rl's dry run cannot be started: {error}.") from error
-    output = without_colors(done.stdout.decode("utf-8", errors="replace")).strip()[-_SHOWN_CHARS:]
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Text2SqlError(f"prime-rl's dry run failed: {error}.") from error
+    output = without_colors(done.stdout.decode("utf-8", errors="replace")).strip()[-4000:]
     if done.returncode != 0:
         raise Text2SqlError(
             f"prime-rl rejects the configuration (status {done.returncode}):\n{output}"
         )
     return output
-
-
-def keep_provenance(
-    installed: Installation, plan: LaunchPlan, toml: Path, arguments: list[str]
-) -> None:
-    """Store where the policy comes from: prime-rl, environment, configuration and prompts."""
-    provenance = {
-        "prime-rl commit": installed.commit,
-        "environment": f"text2sql {installed.environment}",
-        "environment code": installed.environment_code,
-        "rl.toml sha256": file_digest(toml),
-        "prompts sha256": file_digest(plan.prompts),
-        "gold results sha256": file_digest(plan.golds),
-        "started with": " ".join(arguments),
-        "logs": str(plan.run_dir / "logs" / "latest"),
-        "rollouts": str(plan.run_dir / "rollouts"),
-    }
-    write_json(plan.output_dir / _PROVENANCE, provenance)
-
-
-def read_provenance(output_dir: Path) -> dict[str, str]:
-    """Return what the last start of prime-rl stored here; empty if it never started."""
-    return read_if_there(output_dir / _PROVENANCE)
 
 
 def require_installed(settings: PrimeRlSettings) -> None:

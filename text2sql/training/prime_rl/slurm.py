@@ -32,7 +32,6 @@ SCRIPT = "rl.sbatch"
 JOB_FILE = "slurm_job"
 """Holds the id of the Slurm job that trains."""
 
-_COMPLETED = "COMPLETED"
 _ALIVE = frozenset(
     (
         *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
@@ -60,11 +59,6 @@ class JobState:
         """Whether the job may still have machines, or get some."""
         return self.name in _ALIVE
 
-    @property
-    def waits(self) -> bool:
-        """Whether the job has no machines yet."""
-        return self.name in _WAITING
-
 
 UNKNOWN = JobState("UNKNOWN")
 """The state of a job that Slurm no longer knows."""
@@ -79,18 +73,6 @@ def require_slurm() -> str:
                 "or choose a backend for one machine."
             )
     return f"Slurm's programs are in {Path(shutil.which('sbatch') or '').parent}."
-
-
-def submit(script: Path) -> str:
-    """Submit a job script and return the job's id; Slurm never requeues it.
-
-    Raises Text2SqlError with sbatch's words if it rejects the job.
-    """
-    status, output, errors = _run("sbatch", "--parsable", "--no-requeue", str(script))
-    job = output.strip().partition(";")[0]
-    if status != 0 or not job:
-        raise Text2SqlError(f"sbatch rejects the job {script}: {errors or output or status}.")
-    return job
 
 
 def job_state(job: str) -> JobState | None:
@@ -115,12 +97,6 @@ def job_state(job: str) -> JobState | None:
     if not accounted or (accounted in _ALIVE and queued != UNKNOWN.name):
         return JobState(queued)
     return JobState(accounted, code=code)
-
-
-def cancel(job: str) -> str:
-    """Ask Slurm to cancel a job; return its error message, empty on success."""
-    status, output, errors = _run("scancel", job)
-    return "" if status == 0 else errors or output or f"scancel ended with status {status}"
 
 
 def _run(*command: str) -> tuple[int, str, str]:
@@ -149,7 +125,7 @@ class SlurmJob:
         self._said = ""
         self.stopped = False
 
-    def stop(self, _number: int, _frame: object) -> None:
+    def stop(self, *_: object) -> None:
         """Note that a signal asked for the end."""
         self.stopped = True
 
@@ -165,8 +141,14 @@ class SlurmJob:
         self._record.unlink(missing_ok=True)
 
     def submit(self, script: Path) -> str:
-        """Submit the script; return the job's id."""
-        job = submit(script)
+        """Submit the script; return the job's id. Slurm never requeues it.
+
+        Raises Text2SqlError with sbatch's words if it rejects the job.
+        """
+        status, output, errors = _run("sbatch", "--parsable", "--no-requeue", str(script))
+        job = output.strip().partition(";")[0]
+        if status != 0 or not job:
+            raise Text2SqlError(f"sbatch rejects the job {script}: {errors or output or status}.")
         write_whole(self._record, f"{job}\n")
         _say(f"Slurm job {job} was submitted: {script}.")
         return job
@@ -192,23 +174,19 @@ class SlurmJob:
         """Cancel a job and wait until it is gone; retried, since Slurm may be unreachable."""
         said = ""
         while (state := job_state(job)) is None or state.alive:
-            complaint = cancel(job)
-            if complaint and complaint != said:
+            status, output, errors = _run("scancel", job)
+            complaint = errors or output or f"scancel ended with status {status}"
+            if status != 0 and complaint != said:
                 _say(f"Slurm job {job} cannot be cancelled: {complaint}")
-            said = complaint
+                said = complaint
             time.sleep(min(self._poll, 2.0))
         _say(f"Slurm job {job} is gone ({state.name}).")
-
-    def close(self) -> None:
-        """Remove the files about the job."""
-        self._record.unlink(missing_ok=True)
-        self._waiting.unlink(missing_ok=True)
 
     def _report(self, job: str, state: JobState | None) -> None:
         """Say what has changed about a job."""
         if state is None:
             sentence = f"Slurm does not answer; job {job} will be checked again."
-        elif state.waits:
+        elif state.name in _WAITING:
             sentence = f"Slurm job {job} is waiting for machines: {state.reason or state.name}."
             write_whole(self._waiting, sentence)
         else:
@@ -235,14 +213,16 @@ def run(output: Path, poll_seconds: float, arguments: list[str]) -> int:
     state = slurm_job.follow(job)
     if state.alive or slurm_job.stopped:
         slurm_job.cancel(job)
-        slurm_job.close()
+    # Only now that the job is gone: a later attempt cancels a job that still has its file.
+    for name in (JOB_FILE, WAITING_FILE):
+        (output / name).unlink(missing_ok=True)
+    if state.alive or slurm_job.stopped:
         return 1
-    slurm_job.close()
     if state == UNKNOWN:
         _say(f"Slurm no longer knows job {job}: its files show whether it completed.")
         return 0
     _say(f"Slurm job {job} ended as {state.name} (exit code {state.code or 'unknown'}).")
-    return 0 if state.name == _COMPLETED else 1
+    return 0 if state.name == "COMPLETED" else 1
 
 
 def _say(sentence: str) -> None:

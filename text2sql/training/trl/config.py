@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import Field
 
 from text2sql.common.json_files import read_object
-from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 from text2sql.training.prompts import read_prompts
@@ -86,10 +85,4 @@ def read_run(path: Path) -> GrpoRun:
 
 def read_run_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
     """Read the questions and gold results; raises Text2SqlError if they do not fill a step."""
-    questions, golds = read_prompts(run.prompts, run.golds)
-    if len(questions) < run.groups_per_step:
-        raise Text2SqlError(
-            f"{run.prompts} has {len(questions)} prompts; a step needs {run.groups_per_step}: "
-            "loosen the difficulty filter or set groups_per_step lower."
-        )
-    return questions, golds
+    return read_prompts(run.prompts, run.golds, run.groups_per_step, "groups_per_step")

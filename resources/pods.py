@@ -29,7 +29,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from resources.step_pods import GPU
-from resources.trainer import KubernetesConfig, TrainingFailed, TrainingMonitor
+from resources.trainer import POD_TEMPLATE, KubernetesConfig, TrainingFailed, TrainingMonitor
 from text2sql.common.processes import last_lines
 from text2sql.errors import InfrastructureError, Text2SqlError
 
@@ -82,8 +82,16 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises Text2SqlError if the template is not a manifest of a pod, has several containers, or does
     not mount what the program reads and writes.
     """
-    file = pod.settings.template_file
-    manifest = _template(file)
+    template = pod.settings.template
+    file = Path(template).expanduser() if template else POD_TEMPLATE
+    try:
+        manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
+        k8s_model_from_dict(V1Pod, k8s_snake_case_dict(V1Pod, manifest))
+        containers = len(manifest["spec"]["containers"])
+    except Exception as error:  # of YAML, of Dagster, or of the file: all mean the same here
+        raise Text2SqlError(f"{file} is not a manifest of a pod: {error}") from error
+    if containers != 1 or manifest["spec"].get("initContainers"):
+        raise Text2SqlError(f"{file} must have exactly one container: the one that trains.")
     meta, spec = dict(manifest.get("metadata") or {}), dict(manifest["spec"])
     meta["labels"] = {**(meta.get("labels") or {}), LABEL: pod.label}
     for own in ("name", "namespace"):
@@ -109,18 +117,6 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
                 "in the pod and here."
             )
     return meta, spec
-
-
-def _template(file: Path) -> dict[str, Any]:
-    try:
-        manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
-        k8s_model_from_dict(V1Pod, k8s_snake_case_dict(V1Pod, manifest))
-        containers = len(manifest["spec"]["containers"])
-    except Exception as error:
-        raise Text2SqlError(f"{file} is not a manifest of a pod: {error}") from error
-    if containers != 1 or manifest["spec"].get("initContainers"):
-        raise Text2SqlError(f"{file} must have exactly one container: the one that trains.")
-    return dict(manifest)
 
 
 @contextmanager
@@ -184,10 +180,6 @@ class TrainingPods:
             if left:
                 time.sleep(self._poll)
         return left
-
-    def waiting(self) -> bool:
-        """Say whether no pod runs yet."""
-        return any(pod.status.phase == "Pending" for pod in self.find())
 
 
 class PatientClient(PipesK8sClient):
@@ -313,7 +305,7 @@ def _follow(monitor: TrainingMonitor, pods: TrainingPods, pod_ended: threading.E
         while not pod_ended.wait(_POLL_SECONDS):
             monitor.poll()
             if sentence := monitor.stalled():
-                if not pods.waiting():
+                if all(pod.status.phase != "Pending" for pod in pods.find()):
                     return sentence
                 monitor.moved()
         return ""

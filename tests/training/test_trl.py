@@ -214,7 +214,10 @@ def environment(material, tmp_path):
     questions, golds = read_run_prompts(run)
     with Sandbox(1) as sandbox:
         settings = AgentSettings.for_policy(run.policy_dir)
-        yield RolloutDrawer(questions, golds, sandbox, settings, seed=3), questions
+        yield (
+            RolloutDrawer({q.key: q for q in questions}, golds, sandbox, settings, seed=3),
+            questions,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +289,7 @@ def test_a_step_whose_rollouts_fail_is_no_step(material, base, tmp_path):
     asyncio.run(policy.close())
     settings = AgentSettings.for_policy(material["policy_dir"])
     with Sandbox(1) as sandbox:
-        source = RolloutDrawer(questions, golds, sandbox, settings, seed=1)
+        source = RolloutDrawer({q.key: q for q in questions}, golds, sandbox, settings, seed=1)
         forward = base.model.forward
         base.model.forward = None
         try:

@@ -26,8 +26,6 @@ BackendSettings = TrlSettings | PrimeRlSettings
 PROMPTS_FOLDER = "prompts"
 """The folder, below a run's, of the prompts that it learns from."""
 
-PRIME_RL_GRACE_SECONDS = 120.0
-"""prime-rl ends its servers one after the other, which takes half a minute."""
 
 _OF_FORMS = {"backend", "fresh"}  # what the launchpad's forms add to the settings
 _CHANGEABLE = {"steps", "learning_rate"}
@@ -156,8 +154,8 @@ def prime_rl_program(
     gpus = settings.train_gpus + settings.inference_gpus if isinstance(settings, SingleNode) else 0
     return Program(
         command,
-        PRIME_RL_GRACE_SECONDS,
-        gpus,
+        grace_seconds=120.0,  # it ends its servers one after the other, in half a minute
+        gpus=gpus,
         reads=(weights, prompts),
         submits=isinstance(settings, SlurmNodes),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def write_prompts(
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write what the filter kept; return what it depends on, and a fingerprint of its content."""
-    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
+    write_rows(folder / RATINGS, map(asdict, ratings))
     kept = sorted(question.key for question in prompts)
     write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
     write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))

@@ -21,16 +21,9 @@ from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.child import check_usage, report_to_dagster
-from text2sql.training.prime_rl import processes
+from text2sql.training.prime_rl import checkpoints, processes
 from text2sql.training.prime_rl.assemble import assemble
 from text2sql.training.prime_rl.checkout import require_prime_rl, require_same_code, rl_program
-from text2sql.training.prime_rl.checkpoints import (
-    complete_checkpoint,
-    incomplete_checkpoints,
-    prune_broadcasts,
-    stable_weights,
-    start_arguments,
-)
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.metrics import MergedMetrics, shown
 from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
@@ -51,7 +44,7 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
     settings = read_settings(plan.backend, plan.settings)
     if isinstance(settings, SlurmNodes):
         SlurmJob(plan.output_dir, settings.poll_seconds).cancel_earlier()
-    arguments = start_arguments(plan.run_dir, settings.steps, plan.fresh)
+    arguments = checkpoints.start_arguments(plan.run_dir, settings.steps, plan.fresh)
     if arguments is not None:
         _train(plan, settings, arguments)
     elif read_if_there(plan.policy / ADAPTER_RECORD).get("step") == settings.steps:
@@ -87,7 +80,9 @@ def _train(plan: LaunchPlan, settings: PrimeRlSettings, arguments: list[str]) ->
         "rollouts": str(plan.run_dir / "rollouts"),
     }
     write_json(plan.output_dir / _PROVENANCE, provenance)
-    for folder in incomplete_checkpoints(plan.run_dir, complete_checkpoint(plan.run_dir)):
+    for folder in checkpoints.incomplete_checkpoints(
+        plan.run_dir, checkpoints.complete_checkpoint(plan.run_dir)
+    ):
         _say(f"{folder} is incomplete and is skipped.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
     _follow(directory, settings, ["@", str(toml), *arguments], plan)
@@ -127,7 +122,7 @@ def _follow(
 
 def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
     """Assemble the policy from the newest weights and remove those that are no longer needed."""
-    step = stable_weights(plan.run_dir)
+    step = checkpoints.stable_weights(plan.run_dir)
     if step != settings.steps:
         raise Text2SqlError(
             f"prime-rl ended without an error, but the newest weights in "
@@ -137,7 +132,7 @@ def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
     agent = settings.agent_settings(AgentSettings(**plan.agent))
     provenance = {"prime_rl": read_if_there(plan.output_dir / _PROVENANCE)}
     record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent, provenance)
-    removed = prune_broadcasts(plan.run_dir, step)
+    removed = checkpoints.prune_broadcasts(plan.run_dir, step)
     _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older ones were removed.")
     return record
 

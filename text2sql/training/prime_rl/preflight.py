@@ -28,8 +28,6 @@ from text2sql.training.prime_rl.toml import WRITTEN_FOR, Table, write_toml
 from text2sql.training.prompts import read_prompts
 
 _DRY_RUN_SECONDS = 600.0
-_CHECKPOINT_SIZE = 6  # of the bf16 weights: weights and two moments in float32
-_ADAPTER_CHECKPOINT_SIZE = 2  # at most the frozen weights, in float32
 
 
 def preflight(
@@ -126,18 +124,6 @@ def _check_machine(settings: SingleNode) -> str:
     return f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}."
 
 
-def weight_bytes(model: Path) -> int:
-    """Return the size of a model's weights; raises Text2SqlError if the model is incomplete."""
-    size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
-    if not size or not (model / "config.json").is_file():
-        raise Text2SqlError(
-            f"The base model {model} is not a directory with config.json and *.safetensors: "
-            f"download it with hf download {model} --local-dir DIRECTORY and name the directory."
-        )
-    require_whole(model)
-    return size
-
-
 def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
     """Return the disk space that a run fills: checkpoints and versions of the weights.
 
@@ -146,12 +132,22 @@ def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
     """
     checkpoints = settings.checkpoints_kept + 1
     if settings.lora_rank:
-        return checkpoints * _ADAPTER_CHECKPOINT_SIZE * weights
-    return (checkpoints * _CHECKPOINT_SIZE + settings.checkpoints_kept + 2) * weights
+        return checkpoints * 2 * weights  # each at most the frozen weights, in float32
+    # 6 times the bf16 weights are the weights and two moments in float32.
+    return (checkpoints * 6 + settings.checkpoints_kept + 2) * weights
 
 
 def _check_disk(settings: PrimeRlSettings, plan: LaunchPlan) -> str:
-    needed = disk_bytes(settings, weight_bytes(Path(plan.policy_dir)))
+    """Check the base model and the space for the run; return how much there is."""
+    model = Path(plan.policy_dir)
+    weights = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    if not weights or not (model / "config.json").is_file():
+        raise Text2SqlError(
+            f"The base model {model} is not a directory with config.json and *.safetensors: "
+            f"download it with hf download {model} --local-dir DIRECTORY and name the directory."
+        )
+    require_whole(model)
+    needed = disk_bytes(settings, weights)
     place = plan.output_dir
     while not place.exists():
         place = place.parent

@@ -15,16 +15,7 @@ from pydantic import Field, model_validator
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
-from text2sql.training.settings import (
-    GroupSize,
-    LearningRate,
-    PromptsPerStep,
-    SaveEvery,
-    Seed,
-    Settings,
-    Steps,
-    read_values,
-)
+from text2sql.training import settings as shared
 
 # Settings of which a backend changes the default.
 SequenceTokens = Annotated[
@@ -47,19 +38,19 @@ InferenceGpus = Annotated[int, Field(ge=1, le=64, description="GPUs that draw ro
 Port = Annotated[int, Field(ge=1024, le=65_535)]
 
 
-class PrimeRlSettings(Settings):
+class PrimeRlSettings(shared.Settings):
     """What all backends have in common."""
 
-    steps: Steps = 200
-    prompts_per_step: PromptsPerStep = 32
-    group_size: GroupSize = 8
+    steps: shared.Steps = 200
+    prompts_per_step: shared.PromptsPerStep = 32
+    group_size: shared.GroupSize = 8
     temperature: float = Field(
         default=1.0,
         gt=0,
         le=2,
         description="Temperature of the training rollouts; evaluations are greedy.",
     )
-    learning_rate: LearningRate = 1e-6
+    learning_rate: shared.LearningRate = 1e-6
     kl_tau: float = Field(default=1e-3, ge=0, le=1, description="Weight of the loss's KL term.")
     max_turns: int = Field(default=12, ge=1, le=100, description="Replies per rollout.")
     reply_tokens: int = Field(default=2048, ge=16, le=65_536, description="Tokens per reply.")
@@ -73,7 +64,7 @@ class PrimeRlSettings(Settings):
     )
     rollouts_in_flight: RolloutsInFlight = 512
     environment_workers: Workers = 8
-    save_every: SaveEvery = 20
+    save_every: shared.SaveEvery = 20
     checkpoints_kept: int = Field(
         default=2,
         ge=1,
@@ -86,7 +77,7 @@ class PrimeRlSettings(Settings):
     evaluation_questions: int = Field(
         default=256, ge=1, le=100_000, description="Questions per evaluation in the run."
     )
-    seed: Seed = 0
+    seed: shared.Seed = 0
     gpus_per_node: GpusPerNode = 8
     tensor_parallel: int = Field(
         default=1, ge=1, le=64, description="GPUs that share one copy of the model for inference."
@@ -160,8 +151,8 @@ class SingleNode(PrimeRlSettings):
 class TwoGpusLora(SingleNode):
     """One machine with 2 GPUs of 80 GB: an adapter instead of all weights."""
 
-    prompts_per_step: PromptsPerStep = 16
-    learning_rate: LearningRate = 1e-5
+    prompts_per_step: shared.PromptsPerStep = 16
+    learning_rate: shared.LearningRate = 1e-5
     sequence_tokens: SequenceTokens = 8192
     rollouts_in_flight: RolloutsInFlight = 128
     environment_workers: Workers = 4
@@ -226,7 +217,7 @@ def read_settings(backend: str, values: Mapping[str, Any]) -> PrimeRlSettings:
     """
     if backend not in PRIME_RL:
         raise Text2SqlError(f"There is no backend {backend!r}: use {', '.join(PRIME_RL)}.")
-    return read_values(PRIME_RL[backend], values, "The settings of the training run")
+    return shared.read_values(PRIME_RL[backend], values, "The settings of the training run")
 
 
 def _must_divide(gpus: int, name: str, tensor_parallel: int) -> None:

@@ -32,6 +32,7 @@ from resources.step_pods import GPU
 from resources.trainer import POD_TEMPLATE, KubernetesConfig, TrainingFailed, TrainingMonitor
 from text2sql.common.processes import last_lines
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.training.backends import Program
 
 LABEL = "text2sql/training"
 _POLL_SECONDS = 0.5
@@ -47,16 +48,14 @@ _RETRIES = Retry(
 class Pod:
     """What a pod is to run.
 
-    The image's Python starts ``command`` instead of this one; ``grace`` is how long the program
-    may take to end; all it ``reads``, and the ``folder`` that it writes to, must be mounted.
+    The image's Python starts the program's command instead of this one; all that the program reads,
+    and the ``folder`` that it writes to, must be mounted. ``grace`` is how long it may take to end.
     """
 
     settings: KubernetesConfig
-    command: tuple[str, ...]
+    program: Program
     folder: Path
     grace: float
-    gpus: int = 0
-    reads: tuple[Path, ...] = ()
 
     @property
     def label(self) -> str:
@@ -73,7 +72,7 @@ class Pod:
         """The container's command."""
         python = self.settings.python
         entrypoint = [python, "-m", "text2sql.training.pod_entrypoint"]
-        return [*entrypoint, str(self.log), f"{self.grace:g}", python, *self.command[1:]]
+        return [*entrypoint, str(self.log), f"{self.grace:g}", python, *self.program.command[1:]]
 
 
 def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,7 +97,7 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
         meta.pop(own, None)
     container = dict(spec["containers"][0])
     resources = container.get("resources") or {}
-    gpus = {GPU: str(pod.gpus)} if pod.gpus else {}
+    gpus = {GPU: str(pod.program.gpus)} if pod.program.gpus else {}
     container["resources"] = resources | {
         part: {name: value for name, value in (resources.get(part) or {}).items() if name != GPU}
         | gpus
@@ -110,7 +109,7 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
         int(spec.get("terminationGracePeriodSeconds") or 0), minimum
     )
     mounts = [Path(mount["mountPath"]) for mount in container.get("volumeMounts") or []]
-    for path in (pod.folder, *pod.reads):
+    for path in (pod.folder, *pod.program.reads):
         if not any(path.is_relative_to(mount) for mount in mounts):
             raise Text2SqlError(
                 f"{path} is not below any volumeMount of {file}: mount its volume at the same path "
@@ -205,8 +204,8 @@ class PatientClient(PipesK8sClient):
         client: DagsterKubernetesClient,
         namespace: str,
         pod_name: str,
-        enable_multi_container_logs: bool = False,
-        ignore_containers: set[str] | None = None,
+        *more: Any,
+        **options: Any,
     ) -> Iterator[None]:
         """Wait for the pod's start and read its log to the end; then the pod has ended or is gone.
 
@@ -228,9 +227,7 @@ class PatientClient(PipesK8sClient):
                 said = waits[0]
                 context.log.info(f"The training pod is waiting for a machine: {said}")
             time.sleep(self.poll_interval)
-        with super().consume_pod_logs(
-            context, client, namespace, pod_name, enable_multi_container_logs, ignore_containers
-        ):
+        with super().consume_pod_logs(context, client, namespace, pod_name, *more, **options):
             while find().metadata.deletion_timestamp is not None:
                 time.sleep(self.poll_interval)
             yield

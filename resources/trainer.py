@@ -173,8 +173,7 @@ class TrainerResource(dg.ConfigurableResource):
                     "Pods need the Kubernetes client: install the project with the extra "
                     "'kubernetes'."
                 ) from error
-            command = tuple(program.command)
-            pod = Pod(self.kubernetes, command, folder, grace, program.gpus, program.reads)
+            pod = Pod(self.kubernetes, program, folder, grace)
             return _reported(run_in_pod(context, pod, monitor))
         with dg.open_pipes_session(
             context, dg.PipesEnvContextInjector(), dg.PipesTempFileMessageReader()

@@ -299,7 +299,7 @@ def test_a_step_whose_rollouts_fail_is_no_step(material, base, tmp_path):
             base.model.forward = forward
 
 
-def test_the_control_deals_the_same_rewards_to_other_rollouts(material, tmp_path):
+def test_the_control_shuffles_the_rewards(material, tmp_path):
     rewards = [1.0, None, 0.1, *[0.0] * 13]
     control = _Steps(make_run(material, tmp_path, shuffle_rewards=True), None, None)
     dealt = control._rewards(list(rewards), 1)

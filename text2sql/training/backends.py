@@ -16,8 +16,13 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import is_adapter
 from text2sql.training.difficulty import usable
 from text2sql.training.prime_rl.checkout import package
-from text2sql.training.prime_rl.plan import LaunchPlan
-from text2sql.training.prime_rl.settings import OPERATIONAL, PrimeRlSettings, SingleNode, SlurmNodes
+from text2sql.training.prime_rl.settings import (
+    OPERATIONAL,
+    LaunchPlan,
+    PrimeRlSettings,
+    SingleNode,
+    SlurmNodes,
+)
 from text2sql.training.prompts import GOLDS, PROMPTS
 from text2sql.training.trl.config import GrpoRun, TrlSettings
 
@@ -64,13 +69,6 @@ def identity_settings(backend: str, settings: BackendSettings) -> dict[str, Any]
         return values
     kept = {name: value for name, value in values.items() if name not in _CHANGEABLE}
     return kept | {"backend": backend}
-
-
-def changed_settings(settings: BackendSettings) -> dict[str, Any]:
-    """Return the settings that shape the result and differ from their defaults."""
-    fields = type(settings).model_fields
-    values = result_settings(settings)
-    return {name: value for name, value in values.items() if value != fields[name].default}
 
 
 def require_weights(directory: Path | None, policy: str) -> Path:

@@ -77,8 +77,9 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
         """
         episode, settings = trace.state.episode, trace.state.settings
         origin = origin_of(_POLICY, settings, None) | {"sample": 0}
+        sandbox = _sandbox(os.getpid())
         rollout = await asyncio.to_thread(
-            judge_episode, episode, self.data.question, self.data.gold, _sandbox(), origin
+            judge_episode, episode, self.data.question, self.data.gold, sandbox, origin
         )
         if rollout.reward is None:
             raise InfrastructureError(f"The rollout has no verdict: {rollout.error}")
@@ -181,9 +182,10 @@ class Text2SqlHarness(vf.Harness[HarnessConfig]):
             # By the limit of tokens the agent recognizes a truncated reply.
             max_tokens=given.max_tokens or settings.max_tokens,
         )
+        sandbox = _sandbox(os.getpid())
         policy = ServerPolicy(endpoint, ctx.model, secret, revision="training")
         try:
-            episode = await run_episode(data.question, policy, _sandbox(), settings, sampling)
+            episode = await run_episode(data.question, policy, sandbox, settings, sampling)
         finally:
             await policy.close()
         # If verifiers rejected a turn by a limit, the agent saw only a failure.
@@ -195,11 +197,7 @@ class Text2SqlHarness(vf.Harness[HarnessConfig]):
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 
-def _sandbox() -> Sandbox:
-    """Return this process's sandbox: an env server forks or spawns its workers."""
-    return _sandbox_of(os.getpid())
-
-
 @cache
-def _sandbox_of(process: int) -> Sandbox:
+def _sandbox(process: int) -> Sandbox:
+    """Return the sandbox of a process: an env server forks or spawns its workers."""
     return Sandbox(min(_MAX_WORKERS, os.cpu_count() or 1))

@@ -26,14 +26,7 @@ from text2sql.common.json_files import write_json
 from text2sql.datasets.pocket.tokenizer import RUN_SQL, SUBMIT, train_tokenizer
 from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrations
 from text2sql.datasets.pocket.words import DEV, UNSEEN
-from text2sql.training.pretraining.phases import (
-    GENERAL,
-    MIXED,
-    Demonstrations,
-    Example,
-    Phase,
-    encode,
-)
+from text2sql.training.pretraining import phases
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -68,8 +61,8 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
 def train(
     model: Qwen3ForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
-    phase: Phase,
-    probes: Mapping[str, list[Example]],
+    phase: phases.Phase,
+    probes: Mapping[str, list[phases.Example]],
     checkpoint: Path,
 ) -> None:
     """Run one phase; print the loss every 50 steps, and every 300 evaluate and save."""
@@ -78,7 +71,7 @@ def train(
         model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.05
     )
     batches = DataLoader(
-        Demonstrations(tokenizer, phase), batch_size=None, num_workers=1, prefetch_factor=8
+        phases.Demonstrations(tokenizer, phase), batch_size=None, num_workers=1, prefetch_factor=8
     )
     model.train()
     for done, (ids, weights) in enumerate(islice(batches, phase.steps)):
@@ -116,12 +109,14 @@ def weighted_loss(
     return (losses * counts).sum() / counts.sum()
 
 
-def probe_sets(tokenizer: PreTrainedTokenizerFast, count: int = 64) -> dict[str, list[Example]]:
+def probe_sets(
+    tokenizer: PreTrainedTokenizerFast, count: int = 64
+) -> dict[str, list[phases.Example]]:
     """Questions for a quick look: general, target, and target with unseen words."""
     parts = {"general": (DEV, 0.0), "target": (DEV, 1.0), "unseen": (UNSEEN, 1.0)}
     return {
         name: [
-            encode(tokenizer, messages)
+            phases.encode(tokenizer, messages)
             for messages in islice(demonstrations(901, share, 0.0, vocabulary), count)
         ]
         for name, (vocabulary, share) in parts.items()
@@ -130,7 +125,7 @@ def probe_sets(tokenizer: PreTrainedTokenizerFast, count: int = 64) -> dict[str,
 
 @torch.no_grad()
 def exact_share(
-    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, examples: list[Example]
+    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, examples: list[phases.Example]
 ) -> float:
     """Return the share of demonstrations whose first SQL the policy would write exactly.
 
@@ -165,7 +160,7 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory:
 def evaluate(
     model: Qwen3ForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
-    probes: Mapping[str, list[Example]],
+    probes: Mapping[str, list[phases.Example]],
 ) -> None:
     """Print the share of exact SQL per probe set."""
     model.eval()
@@ -173,7 +168,7 @@ def evaluate(
     print(f"          exact SQL {shares}", flush=True)
 
 
-def pretrain(out: Path, general: Phase, mixed: Phase) -> None:
+def pretrain(out: Path, general: phases.Phase, mixed: phases.Phase) -> None:
     """Run both phases; ``out`` gets ``general`` (after the first phase) and ``policy``.
 
     An existing ``general`` directory replaces the first phase.
@@ -200,11 +195,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs=2, metavar=("GENERAL", "MIXED"))
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    steps = arguments.steps or (GENERAL.steps, MIXED.steps)
+    steps = arguments.steps or (phases.GENERAL.steps, phases.MIXED.steps)
     torch.set_num_threads(arguments.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     arguments.out.mkdir(parents=True, exist_ok=True)
-    general, mixed = replace(GENERAL, steps=steps[0]), replace(MIXED, steps=steps[1])
+    general, mixed = replace(phases.GENERAL, steps=steps[0]), replace(phases.MIXED, steps=steps[1])
     pretrain(arguments.out, general, mixed)
 
 

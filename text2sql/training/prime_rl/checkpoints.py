@@ -28,10 +28,11 @@ def complete_checkpoint(run_dir: Path) -> int | None:
     return max((step for step, folder in folders if _is_complete(folder)), default=None)
 
 
-def incomplete_checkpoints(run_dir: Path, above: int | None) -> list[Path]:
-    """Return the checkpoints above the complete one, ``above``; all if it is None."""
+def incomplete_checkpoints(run_dir: Path) -> list[Path]:
+    """Return the checkpoints above the highest complete one; all if there is none."""
+    complete = complete_checkpoint(run_dir)
     steps = sorted(steps_in(run_dir / "checkpoints").items())
-    return [folder for step, folder in steps if above is None or step > above]
+    return [folder for step, folder in steps if complete is None or step > complete]
 
 
 def _is_complete(folder: Path) -> bool:

@@ -98,14 +98,6 @@ CAUSES = (
 KILLED = CAUSES[-1]
 
 
-class PrimeRlFailed(Text2SqlError):
-    """prime-rl failed for a known cause, whose exit status the launcher takes."""
-
-    def __init__(self, cause: Cause, evidence: str) -> None:
-        super().__init__(f"Training failed: {cause.name}; {cause.advice}. {evidence}")
-        self.exit_code = cause.exit_code
-
-
 def failure(status: int, log: Path, run_dir: Path) -> Text2SqlError:
     """Find out from the logs why prime-rl ended with this status (negative: a signal).
 
@@ -120,14 +112,20 @@ def failure(status: int, log: Path, run_dir: Path) -> Text2SqlError:
         for path, text in texts.items():
             for line in text.splitlines():
                 if re.search(cause.pattern, line):
-                    return PrimeRlFailed(cause, f"{line.strip()[:400]} ({path})")
+                    return _failed(cause, f"{line.strip()[:400]} ({path})")
     if status in (-9, 137):
-        return PrimeRlFailed(KILLED, f"prime-rl ended with status {status} ({log})")
+        return _failed(KILLED, f"prime-rl ended with status {status} ({log})")
     return Text2SqlError(
         f"prime-rl ended with status {status}; its children's logs are in "
         f"{run_dir / 'logs' / 'latest'}, and {log} ends with:\n"
         f"{texts[log].strip()[-1500:] or '(it is empty)'}"
     )
+
+
+def _failed(cause: Cause, evidence: str) -> Text2SqlError:
+    error = Text2SqlError(f"Training failed: {cause.name}; {cause.advice}. {evidence}")
+    error.exit_code = cause.exit_code
+    return error
 
 
 def _end(path: Path) -> str:

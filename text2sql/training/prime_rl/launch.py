@@ -7,7 +7,9 @@ the trained policy as a directory that vLLM can serve.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,31 +18,50 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.files import file_digest
-from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.guard import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, reap
+from text2sql.common.json_files import read_if_there, read_object, write_json
+from text2sql.common.processes import descendants, described, signal_descendants
 from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.child import check_usage, report_to_dagster
-from text2sql.training.prime_rl import checkpoints, processes
+from text2sql.training.prime_rl import checkpoints
 from text2sql.training.prime_rl.assemble import assemble
-from text2sql.training.prime_rl.checkout import require_prime_rl, require_same_code, rl_program
+from text2sql.training.prime_rl.checkout import (
+    package,
+    require_prime_rl,
+    rl_environment,
+    rl_program,
+)
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.metrics import MergedMetrics, shown
-from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
 from text2sql.training.prime_rl.preflight import preflight
-from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
+from text2sql.training.prime_rl.settings import (
+    LaunchPlan,
+    PrimeRlSettings,
+    SlurmNodes,
+    read_settings,
+)
 from text2sql.training.prime_rl.slurm import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
+from text2sql.training.settings import read_values
 
 POLL_SECONDS = 0.5
 STOPPED = 143
+_GRACE_SECONDS = 110.0  # prime-rl ends its servers one after the other
 _CRASH_SECONDS = 10.0
 _PROVENANCE = "found.json"
 
 
 def launch(plan: LaunchPlan) -> dict[str, str]:
     """Train or resume; return what Dagster shows of the result."""
-    require_same_code(plan.code)
+    here = package()
+    if plan.code and plan.code != here["code"]:  # a plan that was written by hand has none
+        raise Text2SqlError(
+            f"This program runs other code of text2sql ({here['code']}, in {here['folder']}) than "
+            f"the step that started it ({plan.code}): rebuild the training image from the same "
+            "checkout."
+        )
     settings = read_settings(plan.backend, plan.settings)
     if isinstance(settings, SlurmNodes):
         SlurmJob(plan.output_dir, settings.poll_seconds).cancel_earlier()
@@ -80,9 +101,7 @@ def _train(plan: LaunchPlan, settings: PrimeRlSettings, arguments: list[str]) ->
         "rollouts": str(plan.run_dir / "rollouts"),
     }
     write_json(plan.output_dir / _PROVENANCE, provenance)
-    for folder in checkpoints.incomplete_checkpoints(
-        plan.run_dir, checkpoints.complete_checkpoint(plan.run_dir)
-    ):
+    for folder in checkpoints.incomplete_checkpoints(plan.run_dir):
         _say(f"{folder} is incomplete and is skipped.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
     _follow(directory, settings, ["@", str(toml), *arguments], plan)
@@ -101,9 +120,19 @@ def _follow(
         command = [sys.executable, "-m", "text2sql.training.prime_rl.slurm", str(plan.output_dir)]
         command += [str(settings.poll_seconds), *arguments]
         errors = None  # its standard error is this program's own log
-    grace = processes.GRACE_SECONDS
+    grace = _GRACE_SECONDS
     try:
-        child = processes.start(directory, command, log, errors)
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=rl_environment(directory),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            )
         _say(f"prime-rl runs as process group {child.pid}; its output is in {log}.")
         while (status := child.poll()) is None:
             time.sleep(POLL_SECONDS)
@@ -114,7 +143,7 @@ def _follow(
             raise failure(status, log, plan.run_dir)
     finally:
         with signals_blocked():
-            if left := processes.end_all(grace):
+            if left := _end_all(grace):
                 _say(f"error: these processes could not be ended: {', '.join(left)}")
         for line in metrics.close():
             _say(shown(line, steps))
@@ -137,6 +166,25 @@ def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
     return record
 
 
+def _end_all(grace: float) -> list[str]:
+    """End every process below this one; return the names of those that survive even SIGKILL.
+
+    SIGTERM first, SIGKILL after ``grace`` seconds. Survivors hang in the kernel, as a process does
+    when its GPU or disk does not respond.
+    """
+    alive = signal_descendants(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.05)
+        reap()
+        alive = descendants(os.getpid())
+    deadline = time.monotonic() + 5.0
+    while signal_descendants(signal.SIGKILL) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        reap()
+    return [described(process) for process in descendants(os.getpid())]
+
+
 def _say(sentence: str) -> None:
     print(sentence, flush=True)
 
@@ -147,9 +195,12 @@ def main(arguments: list[str]) -> int:
     if status is not None:
         return status
     stop_on_signals()
-    processes.adopt_orphans()
+    # On Linux the processes that a child leaves behind become this one's, which can end them.
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
-        found = launch(read_plan(Path(arguments[0])))
+        file = Path(arguments[0])
+        found = launch(read_values(LaunchPlan, read_object(file), f"{file} is not a plan of a run"))
     except Stopped as stopped:
         print(f"Stopped by {stopped}: checkpoints are kept, run it again to resume.", flush=True)
         return STOPPED

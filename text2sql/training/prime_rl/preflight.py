@@ -14,20 +14,11 @@ from text2sql.common.processes import without_colors
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.gpu import Gpu, require_memory, visible_gpus
 from text2sql.policy.weights import require_whole
-from text2sql.training.prime_rl.checkout import (
-    check_environment,
-    prime_rl_commit,
-    require_prime_rl,
-    rl_environment,
-    rl_program,
-)
-from text2sql.training.prime_rl.plan import LaunchPlan
-from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
+from text2sql.training.prime_rl import checkout
+from text2sql.training.prime_rl.settings import LaunchPlan, PrimeRlSettings, SingleNode
 from text2sql.training.prime_rl.slurm import require_slurm
 from text2sql.training.prime_rl.toml import WRITTEN_FOR, Table, write_toml
 from text2sql.training.prompts import read_prompts
-
-_DRY_RUN_SECONDS = 600.0
 
 
 def preflight(
@@ -37,16 +28,16 @@ def preflight(
 
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError on the first failure.
     """
-    directory = require_prime_rl()
+    directory = checkout.require_prime_rl()
     needed = settings.prompts_per_step
     questions, _ = read_prompts(plan.prompts, plan.golds, needed, "prompts_per_step")
     say(f"{counted(len(questions), 'prompt')} in {plan.prompts}.")
     say(_check_disk(settings, plan))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
-    commit = prime_rl_commit(directory)
+    commit = checkout.prime_rl_commit(directory)
     other = "" if commit == WRITTEN_FOR else f", but the settings are for {WRITTEN_FOR[:8]}"
     say(f"prime-rl is at {commit}{other}.")
-    environment = check_environment(directory)
+    environment = checkout.check_environment(directory)
     say(f"The environment is text2sql {environment['version']} in {environment['folder']}.")
     say(dry_run(config, directory))
     return {
@@ -67,13 +58,13 @@ def dry_run(config: Table, directory: Path) -> str:
         write_toml(config | {"output_dir": f"{folder}/runs"}, file)
         try:
             done = subprocess.run(
-                [str(rl_program(directory)), "@", str(file), "--dry-run"],
+                [str(checkout.rl_program(directory)), "@", str(file), "--dry-run"],
                 cwd=directory,
-                env=rl_environment(directory),
+                env=checkout.rl_environment(directory),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=_DRY_RUN_SECONDS,
+                timeout=600.0,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -88,10 +79,10 @@ def dry_run(config: Table, directory: Path) -> str:
 
 def require_installed(settings: PrimeRlSettings) -> None:
     """Raise Text2SqlError if prime-rl, its environment or GPUs are missing on this machine."""
-    directory = require_prime_rl()
+    directory = checkout.require_prime_rl()
     if isinstance(settings, SingleNode):  # a Slurm job installs the environment itself
         require_gpus(settings)
-        check_environment(directory)
+        checkout.check_environment(directory)
 
 
 def require_gpus(settings: SingleNode) -> Sequence[Gpu]:

@@ -1,14 +1,16 @@
-"""The settings of a GRPO run with prime-rl. The defaults are those of the published run: 200 steps
-of 32 prompts, 8 rollouts per prompt, temperature 1, 12 turns.
+"""The settings and the plan of a GRPO run with prime-rl.
 
-One class for each backend: ``SingleNode`` (8 GPUs, all weights), ``TwoGpusLora`` and
-``SlurmNodes``. The fields are scalars, so that Dagster's launchpad can show them as a form.
+The defaults are those of the published run: 200 steps of 32 prompts, 8 rollouts per prompt,
+temperature 1, 12 turns. One class for each backend: ``SingleNode`` (8 GPUs, all weights),
+``TwoGpusLora`` and ``SlurmNodes``. The fields are scalars, so that Dagster's launchpad can show
+them as a form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -16,6 +18,7 @@ from pydantic import Field, model_validator
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
 from text2sql.training import settings as shared
+from text2sql.training.prime_rl.checkout import prime_rl_directory
 
 # Settings of which a backend changes the default.
 SequenceTokens = Annotated[
@@ -98,11 +101,6 @@ class PrimeRlSettings(shared.Settings):
         default=0, ge=0, le=512, description="Rank of the adapter; 0 trains all weights."
     )
     lora_alpha: float = Field(default=64.0, gt=0, le=4096, description="Scale of the adapter.")
-
-    @property
-    def rollouts_per_step(self) -> int:
-        """How many rollouts one optimizer step learns from."""
-        return self.prompts_per_step * self.group_size
 
     def agent_settings(self, base: AgentSettings) -> AgentSettings:
         """Return the agent's settings: those of the base policy, with the limits set here."""
@@ -225,3 +223,42 @@ def _must_divide(gpus: int, name: str, tensor_parallel: int) -> None:
         raise ValueError(
             f"{name} ({gpus}) is not a multiple of tensor_parallel ({tensor_parallel})"
         )
+
+
+class LaunchPlan(shared.Settings):
+    """One run; all paths are absolute.
+
+    ``settings`` are those of the ``backend``, ``agent`` has the base policy's agent settings.
+    ``policy_dir`` is the base model, a directory or a hub name. Without the two evaluation files
+    the run is not evaluated while it trains. Only a Slurm job needs ``package`` (the checkout or
+    wheel that the environment is installed from) and ``prime_rl_dir``. ``code`` is that of
+    ``checkout.package()`` where the run was planned: a launcher with other code, in an older image,
+    refuses to run. ``fresh`` discards an earlier attempt in ``output_dir``; otherwise the run
+    resumes from its last complete checkpoint.
+    """
+
+    backend: str
+    settings: dict[str, Any]
+    agent: dict[str, Any]
+    policy_dir: str
+    prompts: Path
+    golds: Path
+    output_dir: Path
+    evaluation_prompts: Path | None = None
+    evaluation_golds: Path | None = None
+    package: Path | None = None
+    prime_rl_dir: Path | None = Field(default_factory=prime_rl_directory)
+    code: str = ""
+    fresh: bool = False
+    name: str = "run"
+    """The name of the run's directory: prime-rl resumes a run by its name."""
+
+    @property
+    def run_dir(self) -> Path:
+        """The directory that prime-rl writes everything into."""
+        return self.output_dir / self.name
+
+    @property
+    def policy(self) -> Path:
+        """Where the trained policy is written."""
+        return self.output_dir / "policy"

@@ -25,23 +25,18 @@ from text2sql.errors import Text2SqlError
 from text2sql.training.child import check_usage
 from text2sql.training.metrics import WAITING_FILE
 from text2sql.training.prime_rl.checkout import require_prime_rl, rl_program
-from text2sql.training.prime_rl.plan import LaunchPlan
+from text2sql.training.prime_rl.settings import LaunchPlan
 
-PROGRAMS = ("sbatch", "squeue", "sacct", "scancel")
 SCRIPT = "rl.sbatch"
 JOB_FILE = "slurm_job"
 """Holds the id of the Slurm job that trains."""
 
-_ALIVE = frozenset(
-    (
-        *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
-        *("RESIZING", "STAGE_OUT", "POWER_UP_NODE", "SPECIAL_EXIT"),
-        *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
-    )
+_ALIVE = (
+    *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
+    *("RESIZING", "STAGE_OUT", "POWER_UP_NODE", "SPECIAL_EXIT"),
+    *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
 )
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD")
-_COMMAND_SECONDS = 60.0
-_SLICE_SECONDS = 0.2
 _UNKNOWN_SECONDS = 60.0
 """Slurm's accounting may learn that a job has ended later than the queue does."""
 
@@ -66,7 +61,7 @@ UNKNOWN = JobState("UNKNOWN")
 
 def require_slurm() -> str:
     """Return where Slurm is installed; raises Text2SqlError if one of its programs is missing."""
-    for name in PROGRAMS:
+    for name in ("sbatch", "squeue", "sacct", "scancel"):
         if shutil.which(name) is None:
             raise Text2SqlError(
                 f"Slurm's {name} is not on PATH: start the run on a machine that can submit jobs, "
@@ -107,7 +102,7 @@ def _run(*command: str) -> tuple[int, str, str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_SECONDS,
+            timeout=60.0,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -126,7 +121,7 @@ class SlurmJob:
         self.stopped = False
 
     def stop(self, *_: object) -> None:
-        """Note that a signal asked for the end."""
+        """Remember that a signal asked to stop."""
         self.stopped = True
 
     def cancel_earlier(self) -> None:
@@ -166,7 +161,7 @@ class SlurmJob:
                 return state
             deadline = time.monotonic() + self._poll
             while not self.stopped and time.monotonic() < deadline:
-                time.sleep(_SLICE_SECONDS)
+                time.sleep(0.2)
             if self.stopped:
                 return state or UNKNOWN
 

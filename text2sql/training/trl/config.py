@@ -45,11 +45,6 @@ class GrpoRun(TrlSettings):
     resume: bool = True
 
     @property
-    def rollouts_per_step(self) -> int:
-        """How many rollouts one optimizer step learns from."""
-        return self.groups_per_step * self.group_size
-
-    @property
     def policy(self) -> Path:
         """Where the trained policy is written."""
         return self.output_dir / "policy"

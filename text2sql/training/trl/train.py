@@ -147,7 +147,7 @@ def _arguments(run: GrpoRun, model: Any) -> Any:
     import torch
     from trl import GRPOConfig
 
-    total = run.rollouts_per_step
+    total = run.groups_per_step * run.group_size
     micro = next(size for size in range(min(total, _MICRO_BATCH), 0, -1) if total % size == 0)
     return GRPOConfig(
         output_dir=str(run.checkpoints),

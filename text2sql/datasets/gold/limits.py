@@ -136,7 +136,7 @@ def _whole_number(node: exp.Expr) -> int:
         return _whole_number(node.this)
     if isinstance(node, exp.Neg):
         return -_whole_number(node.this)
-    if not isinstance(node, exp.Literal) or node.is_string:
+    if not _is_ordinal(node):
         raise ValueError("a LIMIT or OFFSET is not a plain number")
     return int(node.this)
 
@@ -291,7 +291,9 @@ class _View:
         for edge in self.edges:
             pairs = zip(self.keys[edge - 1], self.keys[edge], strict=True)
             for at, (one, other) in enumerate(pairs):
-                alike = (_collated(one, name) == _collated(other, name) for name in _COLLATIONS)
+                alike = (
+                    _collated(one, name) == _collated(other, name) for name in ("NOCASE", "RTRIM")
+                )
                 if self.collations[at] or one == other or not any(alike):
                     continue
                 probe = self.cut.collation_probe(at, other)
@@ -303,9 +305,6 @@ class _View:
                     self.collations[at] = "NOCASE"
                 elif same_end:
                     self.collations[at] = "RTRIM"
-
-
-_COLLATIONS = ("NOCASE", "RTRIM")
 
 
 def _collated(value: Any, collation: str) -> Any:
@@ -357,10 +356,8 @@ def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
     if at is None or probe is None or len(view.rows) < 2:
         return None
     result = run(probe)
-    if result.status is not Status.OK:
-        return None
-    other = _View(view.cut, result)
-    if not other.taken or same(_digest(other.taken), _digest(view.taken)):
+    other = _View(view.cut, result) if result.status is Status.OK else None
+    if other is None or not other.taken or same(_digest(other.taken), _digest(view.taken)):
         return None
     as_number = number_in(str(other.taken_keys[0][at]))
     if as_number is None:  # a text that only counts as 0

@@ -44,6 +44,8 @@ class AsWritten(SQLite):
     """SQLite's dialect that writes the types of casts unchanged: DECIMAL is not REAL."""
 
     class Generator(SQLiteGenerator):
+        """What writes SQL, without SQLite's replacements for names of types."""
+
         TYPE_MAPPING: ClassVar[dict[Any, str]] = {}
 
 

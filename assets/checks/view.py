@@ -17,10 +17,7 @@ _METADATA_BYTES = 16_000
 
 
 def check_result(
-    name: str,
-    result: SuiteResult,
-    asset: dg.AssetKey | str | None = None,
-    page: Path | None = None,
+    name: str, result: SuiteResult, asset: dg.AssetKey | str | None = None, page: Path | None = None
 ) -> dg.AssetCheckResult:
     """Return a suite's result as Dagster's: a sentence, the failures and examples, under 20 KB.
 

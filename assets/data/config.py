@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,24 +12,27 @@ from text2sql.datasets.ingest import POCKET
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
 from text2sql.errors import Text2SqlError
 
-
-def _count(default: int, description: str, least: int = 0) -> Any:
-    return Field(default=default, ge=least, le=100_000, description=description)
+Count = Annotated[int, Field(ge=0, le=100_000)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class PocketSizes(Form):
     """How many questions each part of the pocket corpus has."""
 
-    train: int = _count(CorpusSizes.train, "Questions to train on.", least=1)
-    new_databases: int = _count(
-        CorpusSizes.new_databases, "Dev questions on databases that are not in train."
+    train: int = Field(
+        default=CorpusSizes.train, ge=1, le=100_000, description="Questions to train on."
     )
-    unseen_words: int = _count(
-        CorpusSizes.unseen_words, "Dev questions with words that are not in train."
+    new_databases: Count = Field(
+        default=CorpusSizes.new_databases,
+        description="Dev questions on databases that are not in train.",
     )
-    general: int = _count(
-        CorpusSizes.general,
-        "Dev questions in the general phrasing, to show what training forgets.",
+    unseen_words: Count = Field(
+        default=CorpusSizes.unseen_words,
+        description="Dev questions with words that are not in train.",
+    )
+    general: Count = Field(
+        default=CorpusSizes.general,
+        description="Dev questions in the general phrasing, to show what training forgets.",
     )
 
 
@@ -81,9 +84,8 @@ class BirdConfig(Form):
     def source_of(self, split: str) -> Source:
         """Return where a split comes from; raise Text2SqlError for an unknown split."""
         known = {"train": self.train, "dev": self.dev, "test": self.test}
-        if split not in known:
+        if (own := known.get(split)) is None:
             raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(known)}.")
-        own = known[split]
         place, sha256 = (own.source, own.sha256) if own.source else (self.source, self.sha256)
         return Source(place, sha256, own.questions)
 
@@ -93,10 +95,8 @@ class QuestionsConfig(Form):
 
     least: int = Field(default=1, ge=0, description="Questions that a split must have.")
     most: int = Field(default=1_000_000, ge=1, description="Questions that a split may have.")
-    missing_databases: float = Field(
+    missing_databases: Share = Field(
         default=0.0,
-        ge=0,
-        le=1,
         description="The share of questions that may lack their database; they are left out.",
     )
 
@@ -115,10 +115,8 @@ class GoldConfig(Form):
     """How gold queries are run, and how many may fail."""
 
     seconds: float = Field(default=30.0, gt=0, le=3600, description="Time limit of one gold query.")
-    failing: float = Field(
+    failing: Share = Field(
         default=0.05,
-        ge=0,
-        le=1,
         description="The share of gold queries that may fail (3.9 % of BIRD's first train release "
         "do); their questions are not trained on.",
     )

@@ -38,18 +38,13 @@ class Dataset:
     def to_dict(self) -> dict[str, Any]:
         """Return the dataset as plain JSON values."""
         splits = {name: layout.to_dict() for name, layout in self.splits.items()}
-        return {
-            "source": self.source,
-            "folder": str(self.folder),
-            "fingerprint": self.fingerprint,
-            "splits": splits,
-        }
+        return vars(self) | {"folder": str(self.folder), "splits": splits}
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Dataset:
+    def from_dict(cls, row: dict[str, Any]) -> Dataset:
         """Read what ``to_dict`` wrote."""
         splits = {name: SplitLayout.from_dict(name, one) for name, one in row["splits"].items()}
-        return cls(row["source"], Path(row["folder"]), row["fingerprint"], splits)
+        return cls(**row | {"folder": Path(row["folder"]), "splits": splits})
 
 
 def store_latest(root: Path, dataset: Dataset) -> None:
@@ -102,13 +97,8 @@ def split_folder(root: Path, dataset: Dataset, split: str) -> Path:
 def store_records(root: Path, dataset: Dataset, split: str, records: Iterable[Record]) -> None:
     """Write every row of a split's questions file, including rows that are not used."""
     rows = (
-        {
-            "position": record.position,
-            "question": record.question.to_dict(),
-            "reason": record.reason or "",
-            "detail": record.detail,
-        }
-        for record in records
+        vars(one) | {"question": one.question.to_dict(), "reason": one.reason or ""}
+        for one in records
     )
     write_rows(split_folder(root, dataset, split) / QUESTIONS, rows)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from text2sql.common.artifacts import archives_folder, downloads_folder
 from text2sql.common.locking import Say, quiet
 from text2sql.datasets.fetching.archives import DamagedArchive, is_archive, no_archive, unpack
-from text2sql.datasets.fetching.download import download
-from text2sql.datasets.fetching.web import is_url, shown
+from text2sql.datasets.fetching.download import download, is_url, shown
 from text2sql.datasets.reading.digests import Digests
 from text2sql.datasets.reading.layout import SplitLayout, find_split
 from text2sql.errors import Text2SqlError

@@ -12,12 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from text2sql.datasets.gold.flags import Finding, Flag, rows_of, show
-from text2sql.datasets.gold.limits import (
-    Unreadable,
-    add_visible_ctes,
-    column_at,
-    spell_out_order,
-)
+from text2sql.datasets.gold.limits import Unreadable, add_visible_ctes, column_at, spell_out_order
 from text2sql.datasets.gold.sql import (
     PARSER_ERRORS,
     number_in,

@@ -125,10 +125,7 @@ TARGET = Phrasing(
             "{agg} {N} across {T} marked {v} under {C}",
             "report the {agg} {N} across {T} marked {v} under {C}",
         ),
-        "group_agg": (
-            "break {agg} {N} of {T} down by {C}",
-            "{agg} {N} across {T} split by {C}",
-        ),
+        "group_agg": ("break {agg} {N} of {T} down by {C}", "{agg} {N} across {T} split by {C}"),
         "join_agg": ("{agg} {N} across {T} tied to {P} marked {pv} under {PC}",),
         "list_cmp": ("pull up {T} with {N} {cmp}", "fetch {T} with {N} {cmp}"),
         "list_eq": ("pull up {T} marked {v} under {C}", "fetch {T} marked {v} under {C}"),

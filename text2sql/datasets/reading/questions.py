@@ -14,13 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.reading.files import (
-    SUFFIXES,
-    database_files,
-    is_path,
-    resolve,
-    unused_files,
-)
+from text2sql.datasets.reading.files import SUFFIXES, database_files, is_path, resolve, unused_files
 from text2sql.datasets.reading.layout import SplitLayout
 from text2sql.datasets.reading.rows import Field, Row, kind_of, read_gold_file, read_rows
 from text2sql.questions import Question

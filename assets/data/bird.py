@@ -1,5 +1,6 @@
 """The dataset: its files in BIRD's layout, its questions and databases, and its gold results."""
 
+from collections import Counter
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -9,8 +10,7 @@ import pandas as pd
 
 from assets.checks import suites
 from assets.checks.expectations import EXAMPLES, merge
-from assets.checks.page import report_checks
-from assets.checks.view import table
+from assets.checks.view import report_checks, table
 from assets.common.check_specs import check_specs
 from assets.common.columns import DATA_TEAM, columns_of, named_columns
 from assets.common.failures import fails_in_a_sentence
@@ -25,7 +25,7 @@ from text2sql.common.files import write_whole
 from text2sql.common.provenance import code_version, fingerprint
 from text2sql.datasets import stored
 from text2sql.datasets.fetching.sources import Sources
-from text2sql.datasets.gold.stored import current_flags, current_golds, gold_version
+from text2sql.datasets.gold.stored import current_golds
 from text2sql.datasets.ingest import dataset_of, find_splits, require_unchanged
 from text2sql.datasets.pocket.corpus import CorpusSizes
 from text2sql.datasets.reading.database_reports import DatabaseReport, DatabaseReports
@@ -194,11 +194,9 @@ def gold_results(
     dataset, limits = own_dataset(context, root.path, passed=True), Limits(seconds=config.seconds)
     require_unchanged(dataset, Digests(file_digests(root.path)))
     questions, code = stored.all_questions(root.path, dataset), code_version(*GOLDS)
-    version = gold_version(dataset, questions, limits, code)
-    inputs = root.path, dataset, questions
     with sandbox.open() as box:
-        golds = current_golds(*inputs, version, box, limits, context.log.info)
-        flags = current_flags(*inputs, golds, box, limits, code)
+        inputs = root.path, dataset, questions, box, limits, code, context.log.info
+        golds, flags, version = current_golds(*inputs)
     frame = frames.with_flags(frames.gold_frame(questions, golds), flags)
     results = {
         "gold_runs": suites.check_gold_runs(frame, config.failing),
@@ -211,6 +209,12 @@ def gold_results(
     folder = stored.dataset_folder(root.path, dataset)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(results=content)),
-        metadata=frames.describe_golds(frame, flags),
+        metadata={
+            "queries": len(frame),
+            "by status": frames.count_values(frame["status"]),
+            "flags": dict(Counter(flag.flag.value for flag in flags).most_common()),
+            "time by database": frames.time_by_database(frame),
+            "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
+        },
         check_results=report_checks(root, folder, "gold_results", results),
     )

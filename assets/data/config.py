@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,8 +12,11 @@ from text2sql.datasets.ingest import POCKET
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
 from text2sql.errors import Text2SqlError
 
-Count = Annotated[int, Field(ge=0, le=100_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _count(default: int, description: str) -> Any:
+    return Field(default=default, ge=0, le=100_000, description=description)
 
 
 class PocketSizes(Form):
@@ -22,17 +25,14 @@ class PocketSizes(Form):
     train: int = Field(
         default=CorpusSizes.train, ge=1, le=100_000, description="Questions to train on."
     )
-    new_databases: Count = Field(
-        default=CorpusSizes.new_databases,
-        description="Dev questions on databases that are not in train.",
+    new_databases: int = _count(
+        CorpusSizes.new_databases, "Dev questions on databases that are not in train."
     )
-    unseen_words: Count = Field(
-        default=CorpusSizes.unseen_words,
-        description="Dev questions with words that are not in train.",
+    unseen_words: int = _count(
+        CorpusSizes.unseen_words, "Dev questions with words that are not in train."
     )
-    general: Count = Field(
-        default=CorpusSizes.general,
-        description="Dev questions in the general phrasing, to show what training forgets.",
+    general: int = _count(
+        CorpusSizes.general, "Dev questions in the general phrasing: what training forgets."
     )
 
 
@@ -52,6 +52,10 @@ class SplitConfig(Form):
     )
 
 
+def _elsewhere(description: str) -> Any:
+    return Field(default_factory=SplitConfig, description=description)
+
+
 class BirdConfig(Form):
     """Which dataset to ingest."""
 
@@ -61,16 +65,9 @@ class BirdConfig(Form):
         "team's own layout: its folder, at any level, the .zip as it is published, or its URL.",
     )
     sha256: str = Field(default="", description="The sha256 of the source's .zip, if known.")
-    train: SplitConfig = Field(
-        default_factory=SplitConfig, description="The training split, if from elsewhere."
-    )
-    dev: SplitConfig = Field(
-        default_factory=SplitConfig, description="The dev split, if from elsewhere."
-    )
-    test: SplitConfig = Field(
-        default_factory=SplitConfig,
-        description="A held-out split, if from elsewhere; it is ingested if it is in splits.",
-    )
+    train: SplitConfig = _elsewhere("The training split, if from elsewhere.")
+    dev: SplitConfig = _elsewhere("The dev split, if from elsewhere.")
+    test: SplitConfig = _elsewhere("A held-out split, if from elsewhere and named in splits.")
     splits: list[str] = Field(
         default=["train", "dev"],
         description="The splits to ingest. A third, test, decides nothing: held_out_scores "

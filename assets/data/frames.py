@@ -1,8 +1,7 @@
-"""Questions and gold results as the suites see them, and what Dagster shows of gold results."""
+"""Questions and gold results as the suites see them, and summaries that Dagster shows."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.checks.view import table
 from assets.common.plots import records
 from text2sql.datasets.gold.flags import GoldFlag
 from text2sql.datasets.gold.run import explain_failure
@@ -51,17 +49,6 @@ def with_flags(frame: pd.DataFrame, flags: Sequence[GoldFlag]) -> pd.DataFrame:
         flags=[",".join(one.flag.value for one in found) for found in of_rows],
         found=["; ".join(one.detail for one in found) for found in of_rows],
     )
-
-
-def describe_golds(frame: pd.DataFrame, flags: Sequence[GoldFlag]) -> dict[str, Any]:
-    """Return the metadata of gold results: their number, statuses, flags and time."""
-    return {
-        "queries": len(frame),
-        "by status": count_values(frame["status"]),
-        "flags": dict(Counter(flag.flag.value for flag in flags).most_common()),
-        "time by database": time_by_database(frame),
-        "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
-    }
 
 
 def time_by_database(frame: pd.DataFrame) -> dg.MetadataValue:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -73,17 +73,11 @@ def reward_strength(
     Reuses what the same code has measured on the same data.
     """
     dataset = own_current(context, root.path)
-    version = strength.strength_version(root.path, dataset, config.seconds, code_version(*JUDGE))
-    found = strength.stored_strength(root.path, dataset, version)
-    if found is None:
-        known = KnownResults(known_results_folder(root.path, code_version(*SANDBOX)))
-        limits = Limits(seconds=config.seconds)
-        with closing(known), sandbox.open() as box:
-            found = strength.measure_dataset(
-                root.path, dataset, version, box, limits, known, context.log.info
-            )
-    else:
-        context.log.info("Reused the reward strength of an earlier run: nothing has changed.")
+    folder, code = known_results_folder(root.path, code_version(*SANDBOX)), code_version(*JUDGE)
+    known, limits = partial(KnownResults, folder), Limits(seconds=config.seconds)
+    found = strength.current_strength(
+        root.path, dataset, limits, code, sandbox.open, known, context.log.info
+    )
     questions, folder = all_questions(root.path, dataset), dataset_folder(root.path, dataset)
     rows = strength.near_miss_rows(questions, found)
     frame = pd.DataFrame(rows, columns=strength.NEAR_MISS_COLUMNS, dtype="str")

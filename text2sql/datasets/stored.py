@@ -20,10 +20,10 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 
-QUESTIONS = "questions.jsonl"
+_QUESTIONS = "questions.jsonl"
 DATABASES = "databases.parquet"
 GOLDS = "gold_results.jsonl"
-GOLD_STATE = "gold_results.json"
+_GOLD_STATE = "gold_results.json"
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,13 @@ def load_current(root: Path) -> Dataset:
 
 
 def _load(file: Path, asset: str) -> Dataset:
+    return Dataset.from_dict(read_object(_made(file, asset)))
+
+
+def _made(file: Path, asset: str) -> Path:
     if not file.is_file():
-        raise Text2SqlError(f"{file} does not exist: materialize {asset} first.")
-    return Dataset.from_dict(read_object(file))
+        raise Text2SqlError(f"{file} does not exist: materialize {asset} for this dataset first.")
+    return file
 
 
 def dataset_folder(root: Path, dataset: Dataset) -> Path:
@@ -100,13 +104,13 @@ def store_records(root: Path, dataset: Dataset, split: str, records: Iterable[Re
         vars(one) | {"question": one.question.to_dict(), "reason": one.reason or ""}
         for one in records
     )
-    write_rows(split_folder(root, dataset, split) / QUESTIONS, rows)
+    write_rows(split_folder(root, dataset, split) / _QUESTIONS, rows)
 
 
 def load_rows(root: Path, split: str, dataset: Dataset | None = None) -> list[dict[str, Any]]:
     """Return every row of a split (default: of the current dataset), used or not."""
     folder = split_folder(root, dataset or load_current(root), split)
-    return _rows(folder / QUESTIONS, "bird_questions")
+    return read_rows(_made(folder / _QUESTIONS, "bird_questions"))
 
 
 def load_questions(root: Path, split: str, dataset: Dataset | None = None) -> list[Question]:
@@ -129,7 +133,7 @@ def all_questions(root: Path, dataset: Dataset) -> list[Question]:
 def load_golds(root: Path, split: str) -> dict[str, GoldResult]:
     """Return the gold results of a split's usable questions by key; some may have failed."""
     dataset = load_current(root)
-    if not read_if_there(dataset_folder(root, dataset) / GOLD_STATE).get("accepted", True):
+    if not read_if_there(dataset_folder(root, dataset) / _GOLD_STATE).get("accepted", True):
         raise Text2SqlError(
             f"The gold results of {dataset.folder} failed their check: see gold_results in "
             "Dagster, then fix the dataset or allow more failures."
@@ -141,7 +145,7 @@ def load_all_golds(
     root: Path, dataset: Dataset, version: str | None = None
 ) -> dict[str, GoldResult] | None:
     """Return the gold results of all splits, None where those of ``version`` are not stored."""
-    state = read_if_there(dataset_folder(root, dataset) / GOLD_STATE)
+    state = read_if_there(dataset_folder(root, dataset) / _GOLD_STATE)
     if version is not None and state.get("version") != version:
         return None
     splits = [_split_golds(root, dataset, split) for split in dataset.splits]
@@ -158,7 +162,7 @@ def store_golds(
     write_by_split(root, dataset, GOLDS, [gold.to_dict() for gold in golds.values()])
     failed = any(gold.lost for gold in golds.values())
     state = {"version": "" if failed else version, "accepted": accepted}
-    write_json(dataset_folder(root, dataset) / GOLD_STATE, state)
+    write_json(dataset_folder(root, dataset) / _GOLD_STATE, state)
 
 
 def write_by_split(
@@ -171,11 +175,5 @@ def write_by_split(
 
 
 def _split_golds(root: Path, dataset: Dataset, split: str) -> dict[str, GoldResult]:
-    rows = _rows(split_folder(root, dataset, split) / GOLDS, "gold_results")
+    rows = read_rows(_made(split_folder(root, dataset, split) / GOLDS, "gold_results"))
     return {row["key"]: GoldResult.from_dict(row) for row in rows}
-
-
-def _rows(file: Path, asset: str) -> list[dict[str, Any]]:
-    if not file.is_file():
-        raise Text2SqlError(f"{file} does not exist: materialize {asset} for this dataset first.")
-    return read_rows(file)

@@ -40,10 +40,7 @@ class _Refused(Text2SqlError):
 
 
 class _Interrupted(Exception):
-    """The file did not come, or not all of it, and a retry may help; ``str`` says why.
-
-    ``wait`` is how many seconds the server asks to wait.
-    """
+    """The file did not come, or not all of it, and a retry after ``wait`` seconds may help."""
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
         super().__init__(reason)

@@ -114,10 +114,7 @@ def _windows(
 def _run(
     probes: Sequence[tuple[Query, str, T]], sandbox: Sandbox, limits: Limits
 ) -> Iterator[tuple[Query, T, QueryResult]]:
-    """Run (gold query, probe, anything) and yield gold query, anything and result, in order.
-
-    In batches, since the rows of all results would not fit into memory.
-    """
+    """Run (query, probe, anything) in batches, since the rows of all would not fit into memory."""
     for start in range(0, len(probes), _BATCH):
         batch = probes[start : start + _BATCH]
         results = sandbox.execute_many([(query[0], sql) for query, sql, _ in batch], limits)

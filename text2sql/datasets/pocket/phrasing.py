@@ -145,15 +145,7 @@ TARGET = Phrasing(
     ),
 )
 
-DIFFICULTY = {
-    "agg_eq": "moderate",
-    "count_and": "moderate",
-    "group_agg": "moderate",
-    "group_count": "moderate",
-    "join_agg": "challenging",
-    "join_count": "challenging",
-    "top1": "moderate",
-    "top_group": "challenging",
-    "topk": "moderate",
-}
+DIFFICULTY = dict.fromkeys(
+    ("agg_eq", "count_and", "group_agg", "group_count", "top1", "topk"), "moderate"
+) | dict.fromkeys(("join_agg", "join_count", "top_group"), "challenging")
 """BIRD's difficulty of a question family; the others are ``simple``."""

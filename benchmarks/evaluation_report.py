@@ -67,7 +67,7 @@ def measure(folder: Path) -> dict[str, Any]:
     def read(name: str) -> Evaluated:
         greedy = read_located([folder / f"{name}-greedy.jsonl"], keys, 1)
         drawn = [folder / f"{name}-sampled.jsonl"]
-        return Evaluated(name, greedy, read_located(drawn, keys, SAMPLES, sql=False))
+        return Evaluated(name, greedy, read_located(drawn, keys, SAMPLES))
 
     policies = timed("read", lambda: [read(name) for name in (BASE, TRAINED)])
     base, trained = map(_rollouts, policies)

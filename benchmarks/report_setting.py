@@ -18,12 +18,12 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import ServerPolicy, named_revision
 from text2sql.reporting.answering.attempt import Answerer
-from text2sql.reporting.answering.day import Outcome, answer_day
+from text2sql.reporting.answering.day import DayAnswer, answer_day
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.database import Database
 from text2sql.reporting.tables.migrating import upgrade
 from text2sql.reporting.tables.question_file import write_questions
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 from text2sql.sandbox import Sandbox
 
@@ -85,8 +85,8 @@ class Project:
         self,
         server: str,
         day: date,
-        on_outcome: Callable[[Outcome], None] = lambda outcome: None,
-    ) -> list[Outcome]:
+        on_answer: Callable[[DayAnswer], None] = lambda answer: None,
+    ) -> list[DayAnswer]:
         """Answer the questions for a day in this process, without Dagster."""
         policy = ServerPolicy(server, "bench")
         with ReportingStore(self.reporting) as store, Sandbox() as sandbox:
@@ -98,16 +98,14 @@ class Project:
                 self.root / "rollouts",
             )
             try:
-                return await answer_day(
-                    store, self.questions(), day, answerer, on_outcome=on_outcome
-                )
+                return await answer_day(store, self.questions(), day, answerer, on_answer=on_answer)
             finally:
                 await policy.close()
 
     def published(self) -> dict[str, str]:
         """Return when each published answer was last written, by question and instant."""
         with ReportingStore(self.reporting) as store:
-            found = store.latest_answers()
+            found = store.list_answers()
         return {f"{a.question_id} {a.scheduled_at}": str(a.updated_at) for a in found}
 
     def halves(self) -> int:

@@ -17,8 +17,8 @@ from benchmarks.measuring import surroundings, write
 from text2sql.datasets.gold.checks import run_golds
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes, generate
 from text2sql.datasets.reading.bird import load_split, read_records
-from text2sql.judge.strength.change import Kind
-from text2sql.judge.strength.measure import Outcome, Strength, measure_strength
+from text2sql.judge.strength.changes import Kind
+from text2sql.judge.strength.measure import NearMissOutcome, Strength, measure_strength
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 
@@ -69,9 +69,9 @@ def _measure(questions: list[Question]) -> dict[str, Any]:
 
 def _print_kinds(found: list[Strength]) -> None:
     counts = Counter((tried.kind, tried.outcome) for one in found for tried in one.tried)
-    print(f"{'near-misses':<12}" + "".join(f"{out.value:>12}" for out in Outcome))
+    print(f"{'near-misses':<12}" + "".join(f"{out.value:>12}" for out in NearMissOutcome))
     for kind in Kind:
-        print(f"{kind.value:<12}" + "".join(f"{counts[kind, out]:>12}" for out in Outcome))
+        print(f"{kind.value:<12}" + "".join(f"{counts[kind, out]:>12}" for out in NearMissOutcome))
 
 
 if __name__ == "__main__":

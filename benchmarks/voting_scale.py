@@ -20,8 +20,7 @@ from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED
 from text2sql.questions import Question
 from text2sql.rollouts.draw import vote_of
-from text2sql.rollouts.located import read_located
-from text2sql.rollouts.packed import by_question
+from text2sql.rollouts.located import by_question, read_located
 from text2sql.rollouts.store import Rollout
 
 QUESTIONS = 1534
@@ -76,10 +75,10 @@ def score(path: Path) -> dict[str, Any]:
     started = perf_counter()
     questions = [Question(f"dev/{n}", "db", path, "?") for n in range(QUESTIONS)]
     keys = [question.key for question in questions]
-    rollouts = read_located([path], keys, SAMPLES + 1, sql=False).rollouts
+    rollouts = read_located([path], keys, SAMPLES + 1).rollouts
     read = perf_counter()
     k = max(1, len(rollouts) // QUESTIONS)
-    greedy = rollouts.where(lambda rollout: rollout.sample == 0)
+    greedy = [rollout for rollout in rollouts if rollout.sample == 0]
     base, trained = (PolicyRollouts(name, REVISION, greedy, rollouts) for name in (BASE, TRAINED))
     scores = score_policies(questions, base, trained, k)
     agreed = sum(vote_of(group).consensus for _, group in by_question(rollouts))

@@ -22,8 +22,6 @@ from typing import Any
 import dagster as dg
 import yaml
 
-from assets.evaluation.dev_rollouts import evaluation_folder
-from assets.evaluation.dev_scores import read_scores
 from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig
 from assets.training.ready import require_ready
@@ -34,9 +32,11 @@ from pipelines.programs.screen import LABELS, Screen
 from pipelines.runs.launch import Stage, run_job
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
+from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.evaluation.scores import score_rows, text_table
+from text2sql.evaluation.stored import read_scores
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
 from text2sql.training.start import read_training
@@ -107,11 +107,11 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
         "training": {key: training[key] for key in ("policy", "policy_revision", "seconds")},
         "champion": {k: read_champion(root)[k] for k in ("training_run", "policy", "revision")},
         "answers": _counts(found["report_answers"].metadata),
-        "scores": read_scores(root, run).to_dict(),
+        "scores": read_scores(root.path, run).to_dict(),
         "paths": {
             "root": str(root.path),
             "reporting": reporting_place(root.path),
-            "model_card": str(evaluation_folder(root, run) / "README.md"),
+            "model_card": str(evaluation_folder(root.path, run) / "README.md"),
         },
     }
 
@@ -137,7 +137,7 @@ def _near(path: str) -> str:
 def _show(root: ArtifactRoot, run: str, summary: dict[str, Any]) -> None:
     """Print the scores and where to look next."""
     prompts, answers, paths = summary["prompts"], summary["answers"], summary["paths"]
-    print(f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n")
+    print(f"\n{text_table(score_rows(read_scores(root.path, run), ('all', 'subset')))}\n")
     print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
     print(f"prompts kept      {prompts['kept']} of {prompts['of']}")
     print(f"training          {summary['training']['seconds']:.0f} s")

@@ -23,7 +23,7 @@ from text2sql.cli.lineage.data import BIRD
 from text2sql.common.counting import counted
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.reporting.answering.decline import declines, period
-from text2sql.reporting.model.notice import Notice
+from text2sql.reporting.delivery.channels import Notice
 
 WHY = "text2sql/why"
 OFF = dg.DefaultSensorStatus.STOPPED
@@ -122,7 +122,7 @@ def declining_answers(
     delivery: DeliveryResource,
 ) -> dg.SensorResult | dg.SkipReason:
     """Ask for a training run when the answers are worse than they should be, or than they were."""
-    champion, bounds, last = champion_record(root.path), automation.bounds(), today()
+    champion, bounds, last = champion_record(root.path), automation.decline_rule(), today()
     if not champion:
         return dg.SkipReason("There is no champion yet whose answers could decline.")
     first = date.fromisoformat(last) - timedelta(days=bounds.days - 1)

@@ -9,11 +9,18 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from resources.forms import bounded
 from resources.run_config import read_run_config
-from text2sql.reporting.model.bounds import Bounds
+from text2sql.reporting.model.bounds import (
+    ANSWERED,
+    DAYS,
+    DROP,
+    LEAST_COMPARED,
+    VERIFIED,
+    DeclineRule,
+)
 
 CONFIG_VARIABLE = "TEXT2SQL_RETRAINING_CONFIG"
-_BOUNDS = Bounds()
 
 
 class AutomationSettings(dg.ConfigurableResource):
@@ -24,34 +31,15 @@ class AutomationSettings(dg.ConfigurableResource):
         description="YAML run config of the runs that sensors start (the policy to start from, "
         f"the trainer); empty: the file that {CONFIG_VARIABLE} names, else the defaults.",
     )
-    days: int = Field(
-        default=_BOUNDS.days, ge=1, le=365, description="Days that are looked at, and before them."
-    )
-    least: int = Field(
-        default=_BOUNDS.least, ge=1, description="Fewer answers than this say nothing."
-    )
-    answered: float = Field(
-        default=_BOUNDS.answered,
-        ge=0,
-        le=1,
-        description="A smaller share of answered questions is a decline.",
-    )
-    verified: float = Field(
-        default=_BOUNDS.verified,
-        ge=0,
-        le=1,
-        description="A smaller share of verified questions answered right is a decline.",
-    )
-    drop: float = Field(
-        default=_BOUNDS.drop,
-        gt=0,
-        le=1,
-        description="A share that fell by more than this is a decline.",
-    )
+    days: int = bounded(DAYS)
+    least: int = bounded(LEAST_COMPARED)
+    answered: float = bounded(ANSWERED)
+    verified: float = bounded(VERIFIED)
+    drop: float = bounded(DROP)
 
-    def bounds(self) -> Bounds:
-        """Return the library's form of what counts as a decline."""
-        return Bounds(self.days, self.least, self.answered, self.verified, self.drop)
+    def decline_rule(self) -> DeclineRule:
+        """Return what counts as a decline, as the library takes it."""
+        return DeclineRule(self.days, self.least, self.answered, self.verified, self.drop)
 
     def run_config(self, job: dg.JobDefinition) -> dict[str, Any]:
         """Return the run config of a job: the file's, as far as it is about what the job runs.

@@ -41,8 +41,7 @@ class DeliveryResource(dg.ConfigurableResource):
 
     def channels(self) -> list[Channel]:
         """Return the channels that are set up; Text2SqlError where one is set up wrongly."""
-        from text2sql.reporting.delivery.mail import Mail
-        from text2sql.reporting.delivery.webhook import Webhook
+        from text2sql.reporting.delivery.channels import Mail, Webhook
 
         found: list[Channel] = []
         if webhook := (self.webhook or os.environ.get(WEBHOOK_VARIABLE, "")).strip():

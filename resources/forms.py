@@ -6,10 +6,11 @@ from typing import Any
 
 import annotated_types
 import dagster as dg
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.model.bounds import Bounded
 
 
 class RefusedValue(dg.Failure, Text2SqlError):
@@ -37,6 +38,17 @@ class Form(dg.Config):
             bounds = f"({accepted(field)})"
             if bounds != "()" and bounds not in (field.description or ""):
                 field.description = f"{field.description or ''} {bounds}".strip()
+
+
+def bounded(setting: Bounded) -> Any:
+    """Return a form's field for a bounded number."""
+    return Field(
+        default=setting.default,
+        ge=setting.least,
+        gt=setting.above,
+        le=setting.most,
+        description=setting.description,
+    )
 
 
 def config_of_step(step: str, form: type[Form]) -> dg.ConfigMapping:

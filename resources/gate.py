@@ -1,53 +1,32 @@
-"""What a candidate for champion must keep to."""
+"""Dagster's form of the promotion gate's rules."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import fields
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
 from text2sql.evaluation.promotion.gate import GateRules
 
-_RULES = GateRules()
+_RULES = {rule.name: rule for rule in fields(GateRules)}
+
+
+def _field(name: str) -> Any:
+    """Return a form's field with the default, description and bounds of a rule."""
+    return Field(default=_RULES[name].default, **_RULES[name].metadata)
 
 
 class PromotionGate(dg.ConfigurableResource):
-    """The bounds of the promotion gate, and what makes a candidate champion."""
+    """The limits of the promotion gate, and what makes a candidate champion."""
 
-    significance: float = Field(
-        default=_RULES.significance,
-        gt=0,
-        lt=1,
-        description="A difference to the base or the champion with a smaller p-value (McNemar, "
-        "exact) is beyond noise.",
-    )
-    write_rate: float = Field(
-        default=_RULES.write_rate,
-        ge=0,
-        le=1,
-        description="Share of rollouts that may try to write.",
-    )
-    missing: float = Field(
-        default=_RULES.missing,
-        ge=0,
-        le=1,
-        description="Share of dev questions that may lack a valid result.",
-    )
-    infrastructure: float = Field(
-        default=_RULES.infrastructure,
-        ge=0,
-        le=1,
-        description="Share of rollouts that servers and workers may have spoilt.",
-    )
-    promote: Literal["better", "not_worse"] = Field(
-        default=_RULES.promote,
-        description="'better': only a candidate that is better than the champion beyond noise "
-        "takes over; 'not_worse': one that passes the gate does.",
-    )
+    significance: float = _field("significance")
+    write_rate: float = _field("write_rate")
+    missing: float = _field("missing")
+    infrastructure: float = _field("infrastructure")
+    promote: Literal["better", "not_worse"] = _field("promote")
 
     def rules(self) -> GateRules:
-        """Return the library's form of these bounds."""
-        return GateRules(
-            self.significance, self.write_rate, self.missing, self.infrastructure, self.promote
-        )
+        """Return the rules that the form holds."""
+        return GateRules(**{name: getattr(self, name) for name in _RULES})

@@ -3,53 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
 from resources.forms import Form
 from text2sql.policy.places import is_served
+from text2sql.policy.vllm.options import VllmOptions
 
 if TYPE_CHECKING:
     from text2sql.agent.settings import AgentSettings
     from text2sql.policy.base import Policy
-    from text2sql.policy.vllm.command import VllmOptions
+
+
+_SETTINGS = {setting.name: setting for setting in fields(VllmOptions)}
+
+
+def _setting(name: str, **more: Any) -> Any:
+    """Return a form's field with the default, description and bounds of a vLLM option."""
+    return Field(**{"default": _SETTINGS[name].default, **_SETTINGS[name].metadata, **more})
 
 
 class VllmConfig(Form):
     """How a step's own vLLM server is started."""
 
-    python: str = Field(
-        default="",
-        description="Python of an environment with vLLM; empty: TEXT2SQL_VLLM_PYTHON, else what "
-        "'make vllm' or 'make vllm-cpu' built.",
-    )
-    data_parallel_size: int = Field(
-        default=1, ge=1, le=64, description="Copies of the model, each on GPUs of its own."
-    )
-    gpu_memory: float = Field(
-        default=0.9, gt=0, le=1, description="Share of each GPU's memory that vLLM takes."
-    )
-    ready_seconds: float = Field(
-        default=900.0, gt=0, description="How long the server may take to start."
-    )
-    extra_args: list[str] = Field(
-        default_factory=list, description="More arguments for vLLM, like --max-model-len."
-    )
+    python: str = _setting("python", default="")
+    data_parallel_size: int = _setting("data_parallel_size")
+    gpu_memory: float = _setting("gpu_memory")
+    ready_seconds: float = _setting("ready_seconds")
+    extra_args: list[str] = _setting("extra_args", default=[])
 
     def options(self) -> VllmOptions:
-        """Return the library's form of these settings."""
-        from text2sql.policy.vllm.command import VllmOptions
-
-        return VllmOptions(
-            self.python or None,
-            self.data_parallel_size,
-            self.gpu_memory,
-            self.ready_seconds,
-            tuple(self.extra_args),
-        )
+        """Return the options that the form holds."""
+        values = {name: getattr(self, name) for name in _SETTINGS}
+        python, extra = self.python or None, tuple(self.extra_args)
+        return VllmOptions(**values | {"python": python, "extra_args": extra})
 
 
 class PolicyResource(dg.ConfigurableResource):
@@ -104,7 +95,7 @@ class PolicyResource(dg.ConfigurableResource):
             return served_revision(wanted)
         directory = self.directory(wanted)
         if directory is not None:
-            from text2sql.policy.revision import directory_revision
+            from text2sql.policy.weights import directory_revision
 
             return directory_revision(directory)
         opened = self.open(wanted)

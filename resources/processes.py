@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterable
-from pathlib import Path
 
 from text2sql.common.guard import PR_SET_PDEATHSIG, prctl
 from text2sql.common.processes import GuardedProcess, last_lines
 
-__all__ = ["GuardedProcess", "end_with_parent", "identities", "last_lines"]
+__all__ = ["GuardedProcess", "end_with_parent", "last_lines"]
 
 
 def end_with_parent() -> None:
@@ -21,17 +19,3 @@ def end_with_parent() -> None:
     """
     if multiprocessing.parent_process() is not None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def identities(pids: Iterable[int]) -> set[tuple[int, str, str]]:
-    """Return id, start time and name of those processes that live; an id alone may be reused."""
-    found = set()
-    for pid in pids:
-        try:
-            before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-        except OSError:
-            continue
-        fields = after.split()
-        if fields[0] not in "ZX":
-            found.add((pid, fields[19], before.partition("(")[2]))
-    return found

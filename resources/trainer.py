@@ -14,9 +14,9 @@ import dagster as dg
 from pydantic import Field
 
 from resources.cluster import KubernetesConfig
-from resources.processes import GuardedProcess, end_with_parent, identities, last_lines
+from resources.processes import GuardedProcess, end_with_parent, last_lines
 from resources.watching import Metrics, Progress, TrainingFailed
-from text2sql.common.guard import descendants
+from text2sql.common.processes import descendants, described, is_alive
 from text2sql.errors import Text2SqlError
 
 POLL_SECONDS = 0.5
@@ -112,10 +112,10 @@ def _ended(child: GuardedProcess, complain: Callable[[str], None]) -> Iterator[N
     try:
         yield
     finally:
-        started = identities(descendants(child.pid))
+        started = descendants(child.pid)
         child.stop()
-        if left := started & identities([pid for pid, _, _ in started]):
-            names = ", ".join(f"{name} (process {pid})" for pid, _, name in sorted(left))
+        if left := [process for process in started if is_alive(process)]:
+            names = ", ".join(map(described, left))
             complain(f"These processes could not be ended: {names}. They may hold GPUs and ports.")
 
 

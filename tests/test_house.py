@@ -29,7 +29,7 @@ ROOMS = {
         "errors": set(),
         "questions": set(),
         "common": set(),
-        "sandbox": set(),
+        "sandbox": {"common"},
         "judge": {"sandbox", "common"},
         "policy": {"common"},
         "agent": {"judge", "policy", "sandbox", "common"},
@@ -66,8 +66,8 @@ ROOMS = {
 """
 
 OURS = {*PACKAGES, "benchmarks", "documentation", "examples", "tests"}
-BASE = {"click", "aiohttp", "packaging", "rich", "jinja2", "psutil", "urllib3"}
-"""What the base install brings."""
+BASE = {"click", "aiohttp", "packaging", "rich", "jinja2", "markupsafe", "psutil", "urllib3"}
+"""What the base install brings; jinja2 is built on markupsafe."""
 
 CHILD_PROGRAMS = ("text2sql/training/",)
 """Programs that run below a Dagster step and report through ``dagster_pipes``."""
@@ -314,7 +314,7 @@ def test_only_the_sandbox_opens_databases_of_users():
     own = {
         "text2sql/judge/known_results.py": "results of earlier runs",
         "text2sql/datasets/pocket/world.py": "the pocket corpus, which it makes",
-        "text2sql/cli/doctor/services.py": "a database that it makes, and the reporting tables",
+        "text2sql/cli/doctor/machine.py": "a database that it makes, and the reporting tables",
         "text2sql/reporting/tables/database.py": "the reporting tables",
     }
     found = {
@@ -346,3 +346,54 @@ def test_a_models_sql_is_cleaned_once():
         "text2sql/reporting/answering/replay.py": "verified SQL",
     }
     assert callers("clean_sql") - set(people) == {"text2sql/agent/tools.py"}
+
+
+def test_equality_of_results_has_one_owner():
+    """Nobody but ``judge.equality`` compares the digests of results."""
+    names = ("digest", "multiset_digest", "ordered_digest")
+    found = {
+        name_of(file)
+        for file in PRODUCT
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Attribute) and side.attr in names
+    }
+    assert found == set()
+    assert callers("same") >= {
+        "text2sql/judge/verdicts.py",
+        "text2sql/judge/rules.py",
+        "text2sql/evaluation/known_issues.py",
+        "text2sql/reporting/answering/replay.py",
+    }
+
+
+def test_what_gold_is_worth_has_one_owner():
+    """Whether gold is lost, failing, empty or usable is asked of ``GoldResult``."""
+    found = {
+        f"{name_of(file)}:{node.lineno}"
+        for file in PRODUCT
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Compare)
+        and "gold" in ast.unparse(node.left)
+        and re.search(r"\.(status|row_count)$", ast.unparse(node.left))
+    }
+    allowed = ("text2sql/datasets/gold/dialects.py:",)  # whose errors only it explains
+    assert {name for name in found if not name.startswith(allowed)} == set()
+
+
+def test_how_files_begin_has_one_owner():
+    """Compressed files, databases and web pages are told apart in ``common.files``."""
+    magic = re.compile(r"SQLite format 3|PK\\x0[13]|x1f\\x8b|7zXZ|git-lfs\"|Rar!")
+    found = {name_of(file) for file in PRODUCT if magic.search(file.read_text())}
+    assert found == {"text2sql/common/files.py"}
+
+
+def test_only_the_guard_reads_proc():
+    """Everybody else asks psutil, which works without Linux's /proc."""
+    found = {
+        name_of(file)
+        for file in modules("text2sql", "assets", "resources")
+        if "/proc" in file.read_text()
+    }
+    assert found == {"text2sql/common/guard.py"}

@@ -1,13 +1,11 @@
-"""The program ``text2sql``, also as ``python -m text2sql``.
-
-It imports nothing that takes time before Ctrl-C would be told as everywhere else.
-"""
+"""The program ``text2sql``, also as ``python -m text2sql``."""
 
 import signal
 
 
 def main() -> None:
-    """Load the command line and run it; Ctrl-C while it loads ends it without a word."""
+    """Load the command line and run it."""
+    # Ctrl-C during the slow imports would print a traceback: let it end the program instead.
     by_exception = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if by_exception:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

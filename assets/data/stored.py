@@ -20,7 +20,6 @@ from text2sql.datasets.reading.layout import SplitLayout
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
-from text2sql.sandbox import Status
 
 CURRENT = "current.json"
 QUESTIONS = "questions.jsonl"
@@ -131,7 +130,7 @@ def store_golds(
     for split in archive.splits:
         rows = [gold.to_dict() for key, gold in golds.items() if key.startswith(f"{split}/")]
         write_rows(split_folder(root, archive, split) / GOLDS, rows)
-    spoilt = any(gold.status is Status.INFRASTRUCTURE for gold in golds.values())
+    spoilt = any(gold.lost for gold in golds.values())
     state = {"version": "" if spoilt else version, "accepted": accepted}
     write_json(dataset_folder(root, archive) / GOLD_STATE, state)
 

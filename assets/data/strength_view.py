@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import pandas as pd
 
 from assets.checks.view import table
 from assets.common.plots import plot, records
-from text2sql.judge.strength.change import Kind
-from text2sql.judge.strength.measure import Outcome, Strength
+from text2sql.common.charts import Bars, Chart, bars
+from text2sql.judge.strength.changes import Kind
+from text2sql.judge.strength.measure import NearMissOutcome, Strength
 from text2sql.questions import Question
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SHOWN_DATABASES = 16
 """Databases that the picture shows at most: the weakest."""
@@ -36,16 +34,13 @@ def describe_strength(
     """
     scores = {one.key: one.score for one in found if one.score is not None}
     means = database_means(questions, scores)
-    height = max(1.6, 0.24 * min(len(means), SHOWN_DATABASES) + 0.9)
     return {
         "questions with a score": len(scores),
         "mean strength": round(fmean(scores.values()), 4) if scores else "unknown",
         "all near-misses told apart": sum(score == 1 for score in scores.values()),
         "near-misses by kind": records(_by_kind(frame)),
-        "distribution": plot(folder / "strength.png", _draw_distribution(list(scores.values()))),
-        "by database": plot(
-            folder / "strength_by_database.png", _draw_databases(means), height=height
-        ),
+        "distribution": plot(folder / "strength.png", _distribution(list(scores.values()))),
+        "by database": plot(folder / "strength_by_database.png", _by_database(means)),
         "weakest questions": table(_weakest(questions, found)),
         "questions without a score": table(_unscored(found)),
         "path": dg.MetadataValue.path(folder / "strength.parquet"),
@@ -68,7 +63,7 @@ def _by_kind(frame: pd.DataFrame) -> list[dict[str, Any]]:
     counts = frame.groupby(["kind", "outcome"]).size().to_dict()
     return [
         {"kind": kind.value}
-        | {out.value.replace("_", " "): int(counts.get((kind, out), 0)) for out in Outcome}
+        | {out.value.replace("_", " "): int(counts.get((kind, out), 0)) for out in NearMissOutcome}
         for kind in Kind
     ]
 
@@ -77,15 +72,15 @@ def _weakest(questions: Sequence[Question], found: Sequence[Strength]) -> pd.Dat
     """Return the questions of the lowest scores, those with the most near-misses first."""
     asked = {question.key: question for question in questions}
     scored = [one for one in found if one.score is not None and one.score < 1]
-    scored.sort(key=lambda one: (one.score, -one.count(Outcome.SURVIVED)))
+    scored.sort(key=lambda one: (one.score, -one.count(NearMissOutcome.SURVIVED)))
     rows = [
         {
             "key": one.key,
             "db_id": asked[one.key].db_id,
             "strength": f"{one.score:.2f}",
-            "survived": one.count(Outcome.SURVIVED),
+            "survived": one.count(NearMissOutcome.SURVIVED),
             "returns the same": "; ".join(
-                tried.change for tried in one.tried if tried.outcome is Outcome.SURVIVED
+                tried.change for tried in one.tried if tried.outcome is NearMissOutcome.SURVIVED
             ),
             "sql": asked[one.key].sql,
         }
@@ -108,33 +103,17 @@ def _unscored(found: Sequence[Strength]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["reason", "questions", "first"])
 
 
-def _draw_distribution(scores: Sequence[float]) -> Callable[[Axes], None]:
-    counts = [0] * (_TENTHS + 1)
-    for score in scores:
-        counts[int(score * _TENTHS + 1e-9)] += 1
-
-    def draw(axes: Axes) -> None:
-        bars = axes.bar(range(_TENTHS + 1), counts, color="tab:blue")
-        axes.bar_label(bars, fontsize=8)
-        labels = [f"{tenth / _TENTHS:.1f}" for tenth in range(_TENTHS + 1)]
-        axes.set_xticks(range(_TENTHS + 1), labels)
-        axes.set_xlabel("share of near-misses told apart (from this value on)")
-        axes.set_ylabel("questions")
-
-    return draw
+def _distribution(scores: Sequence[float]) -> Chart:
+    counts = Counter(int(score * _TENTHS + 1e-9) for score in scores)
+    values = [counts[tenth] for tenth in range(_TENTHS + 1)]
+    names = [f"{tenth / _TENTHS:.1f}" for tenth in range(_TENTHS + 1)]
+    label = "questions by the share of near-misses told apart (from this value on)"
+    return bars(names, [Bars(values, [f"{value:,}" for value in values])], label)
 
 
-def _draw_databases(means: Mapping[str, tuple[float, int]]) -> Callable[[Axes], None]:
+def _by_database(means: Mapping[str, tuple[float, int]]) -> Chart:
     shown = dict(list(means.items())[:SHOWN_DATABASES])
     more = len(means) - len(shown)
-
-    def draw(axes: Axes) -> None:
-        bars = axes.barh(range(len(shown)), [mean for mean, _ in shown.values()], color="tab:blue")
-        labels = [f"{mean:.2f} of {count:,}" for mean, count in shown.values()]
-        axes.bar_label(bars, labels, fontsize=8, padding=3)
-        axes.set_yticks(range(len(shown)), list(shown), fontsize=8)
-        axes.invert_yaxis()
-        axes.set_xlim(0, 1.2)
-        axes.set_xlabel("mean strength" + (f" ({more} stronger are not shown)" if more else ""))
-
-    return draw
+    texts = [f"{mean:.2f} of {count:,}" for mean, count in shown.values()]
+    label = "mean strength" + (f" ({more} stronger are not shown)" if more else "")
+    return bars(list(shown), [Bars([mean for mean, _ in shown.values()], texts)], label, full=1)

@@ -1,7 +1,7 @@
 """Rollouts of the base and the trained policy on the dev questions."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -12,16 +12,20 @@ from assets.common.sources import version_for
 from assets.common.told import told
 from assets.data.stored import load_current, load_questions
 from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
-from assets.evaluation.rivals import champion_set
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
-from assets.rollouts.sets import POINTER, RolloutSet, rollout_set
+from assets.rollouts.sets import rollout_set
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
-from text2sql.evaluation.compare import EVALUATIONS
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.evaluate import CHAMPION
+from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
+from text2sql.evaluation.stored import ROLLOUTS
 from text2sql.questions import Question
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
 from text2sql.training.start import read_training
 
@@ -37,17 +41,17 @@ def plan_dev_rollouts(
     root: ArtifactRoot,
     policy: PolicyResource,
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
-    """Find out which rollouts of the two policies are missing; the base's are sampled once."""
+    """Plan the missing rollouts of the two policies; the base's are shared by all runs."""
     trained = read_training(root.path, context.partition_key)["policy"]
-    sets = wanted_sets(root, policy, "dev", trained, config)
+    sets = required_sets(root, policy, "dev", trained, config)
     if config.ask_champion:
         sets |= champion_set(root, policy, sets, context.log.warning)
-    rows = {name: wanted.to_dict() for name, wanted in sets.items()}
+    rows = {name: one.to_dict() for name, one in sets.items()}
     yield dg.Output(rows, output_name="sets")
     yield from plan_shards(root.path, list(sets.values()), config, policy)
 
 
-def wanted_sets(
+def required_sets(
     root: ArtifactRoot, policy: PolicyResource, split: str, trained: str, config: EvaluationConfig
 ) -> dict[str, RolloutSet]:
     """Return the sets of rollouts that an evaluation of a policy and its base needs."""
@@ -76,14 +80,55 @@ def choose(questions: Sequence[Question], each: int) -> list[Question]:
     return chosen
 
 
+def champion_set(
+    root: ArtifactRoot,
+    policy: PolicyResource,
+    sets: dict[str, RolloutSet],
+    warn: Callable[[str], None],
+) -> dict[str, RolloutSet]:
+    """Return the greedy rollouts that the champion should have in addition to ``sets``.
+
+    Empty if it was evaluated on these questions with these prompts, or is one of the two policies.
+    A champion that cannot be asked is left out with a warning: the gate then cannot compare.
+    """
+    champion, trained = champion_record(root.path), sets[f"{TRAINED} greedy"]
+    asked = (champion.get("dataset"), champion.get("prompt_revision"))
+    others = {one.policy_revision for one in sets.values()}
+    if not champion or champion["revision"] in others:
+        return {}
+    if asked == (trained.dataset, trained.prompt_revision):
+        return {}
+    try:
+        return {f"{CHAMPION} greedy": _like(trained, policy, champion)}
+    except Text2SqlError as error:
+        warn(f"The champion {champion['policy']} is not asked as well: {error}")
+        return {}
+
+
+def _like(trained: RolloutSet, policy: PolicyResource, champion: dict[str, Any]) -> RolloutSet:
+    """Return the champion's rollouts on the same questions; raise if they cannot be compared."""
+    from text2sql.agent.prompts import prompt_revision
+
+    spec = champion["policy"]
+    revision, prompts = policy.revision(spec), prompt_revision(policy.settings(spec))
+    if revision != champion["revision"]:
+        raise Text2SqlError(f"its revision is {revision}, but {champion['revision']} was promoted.")
+    if prompts != trained.prompt_revision:
+        raise Text2SqlError(
+            f"its prompts are {prompts} and theirs {trained.prompt_revision}, because it was made "
+            "for other agent settings (agent_config.json beside its weights, else the defaults)."
+        )
+    return replace(trained, policy=spec, policy_revision=revision, prompt_revision=prompts)
+
+
 @dg.op
 @told
 def collect_dev_rollouts(
     context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
-    """Say what was sampled, and point at it."""
+    """Describe what was sampled, and name it for dev_scores."""
     found = tallied(root.path, sets)
-    write_json(evaluation_folder(root, context.partition_key) / POINTER, sets)
+    write_json(evaluation_folder(root.path, context.partition_key) / ROLLOUTS, sets)
     return describe_rollouts(root.path, found, shards)
 
 
@@ -105,8 +150,3 @@ def dev_rollouts(gold_results: Any, grpo_policy: Any) -> Any:
     """Sample the base and the trained policy on the dev questions, in shards."""
     shards, sets = plan_dev_rollouts(gold_results=gold_results, grpo_policy=grpo_policy)
     return collect_dev_rollouts(sets, shards.map(sample_shard).collect())
-
-
-def evaluation_folder(root: ArtifactRoot, run: str) -> Path:
-    """Return the folder of a training run's evaluation."""
-    return root.folder(EVALUATIONS, run)

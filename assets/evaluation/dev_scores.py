@@ -1,36 +1,37 @@
 """The scores of the base and the trained policy on the dev questions, and their report."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
 from assets.common.partitions import PARTITION_TAG, training_runs
-from assets.common.sources import version_for
+from assets.common.sources import SAMPLING, SOURCES, version_for
 from assets.common.told import told
-from assets.data.known_issues import known_issues
-from assets.data.strength import reward_strength
-from assets.evaluation.dev_rollouts import dev_rollouts, evaluation_folder
-from assets.evaluation.evaluate import Evaluation, ScoresConfig, evaluate, scores_version
+from assets.common.versions import code_version
+from assets.data.known_issues import known_issues, list_version, load_corrections
+from assets.data.stored import load_current, load_golds, load_questions, load_rows
+from assets.data.strength import load_strength, reward_strength
+from assets.evaluation.config import ScoresConfig
+from assets.evaluation.dev_rollouts import dev_rollouts
 from assets.evaluation.view import describe_scores
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.common.json_files import read_if_there, write_json
-from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import EVALUATIONS
-from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.evaluation.report.words import champion_name
-from text2sql.evaluation.scores import DEVELOPMENT, TRAINED, Score, Scores
-
-PREVIOUS = "previous.json"
-
-
-def read_scores(root: ArtifactRoot, run: str) -> Scores:
-    """Return the scores of a training run."""
-    row = read_if_there(evaluation_folder(root, run) / "scores.json")
-    if not row:
-        raise Text2SqlError(f"The training run {run} has no scores: materialize dev_scores first.")
-    return Scores.from_dict(row)
+from text2sql.common.artifacts import evaluation_folder
+from text2sql.common.json_files import write_json
+from text2sql.evaluation.evaluate import (
+    Evaluation,
+    SplitData,
+    evaluate,
+    previous_greedy,
+    read_sets,
+    scores_version,
+)
+from text2sql.evaluation.scores import DEVELOPMENT, Score
+from text2sql.evaluation.slices import Strengths
+from text2sql.evaluation.stored import PREVIOUS, last_evaluated
+from text2sql.questions import Question
 
 
 @dg.asset(
@@ -49,52 +50,54 @@ def dev_scores(
     root: ArtifactRoot,
     sandbox: SandboxResource,
 ) -> dg.MaterializeResult:
-    """Greedy, single-turn, voting, pass@k and mean of both policies, by part and by other rules.
+    """Greedy, single-turn, voting, pass@k and mean of both policies, by slice and by other rules.
 
-    Where there are known issues, the corrected accuracy stands beside the official one.
+    If there is a list of known issues, the corrected accuracy is shown beside the official one.
     """
     run = context.partition_key
-    folder = evaluation_folder(root, run)
-    previous = _previous(root, run)
-    scores = evaluate(context, Evaluation(run, "dev", folder, DEVELOPMENT), config, root, sandbox)
+    folder = evaluation_folder(root.path, run)
+    previous = previous_greedy(root.path, run)
+    what = Evaluation(run, "dev", folder, DEVELOPMENT, context.run_id, scoring_version())
+    result = evaluate_split(what, config, root, sandbox)
     write_json(folder / PREVIOUS, previous)
+    return result
+
+
+def evaluate_split(
+    what: Evaluation,
+    config: ScoresConfig,
+    root: ArtifactRoot,
+    sandbox: SandboxResource,
+    more: Mapping[str, Any] | None = None,
+) -> dg.MaterializeResult:
+    """Evaluate stored rollouts on a split of the current dataset; ``more`` is added metadata."""
+    sets = read_sets(root.path, what.folder, load_current(root.path).fingerprint)
+    strength, golds = load_strength(root.path, what.split), load_golds(root.path, what.split)
+    data = SplitData(
+        questions=load_questions(root.path, what.split),
+        rows=[Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)],
+        strengths=Strengths(strength, config.strong) if strength else None,
+        corrections=load_corrections(root.path, what.split) or {},
+        issues_version=list_version(root.path),
+        empty={key for key, gold in golds.items() if gold.empty},
+        failing={key for key, gold in golds.items() if gold.failing},
+    )
+    if config.other_rules:
+        with sandbox.open() as box:
+            scores = evaluate(root.path, what, sets, data, box, config.timed_runs)
+    else:
+        scores = evaluate(root.path, what, sets, data, None)
     return dg.MaterializeResult(
-        metadata=describe_scores(folder, scores),
+        metadata={**describe_scores(what.folder, scores), **(more or {})},
         data_version=dg.DataVersion(scores_version(scores)),
     )
 
 
-def _previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
-    """Return the greedy accuracy before this evaluation: of the same run, else the champion's."""
-    folder = evaluation_folder(root, run)
-    before, who = read_if_there(folder / "scores.json"), f"the training run {run} before"
-    champion = champion_record(root.path)
-    if not before and champion:
-        champion_run = str(champion["training_run"])
-        before = read_if_there(evaluation_folder(root, champion_run) / "scores.json")
-        who = champion_name(champion_run)
-    scores = Scores.from_dict(before) if before else None
-    greedy = scores.find(TRAINED, "greedy") if scores else None
-    if scores is None or greedy is None:
-        return {}
-    dataset = scores.provenance.get("dataset", "")
-    return {"who": who, "dataset": dataset, "low": greedy.low, "high": greedy.high}
+def scoring_version() -> str:
+    """Return the version of the code that samples and scores."""
+    return code_version(*SOURCES["dev_scores"], *SAMPLING)
 
 
 def evaluated_run(context: dg.AssetCheckExecutionContext, root: ArtifactRoot) -> str:
     """Return the training run that a check is about: its partition's, else the newest scores'."""
-    return context.run.tags.get(PARTITION_TAG) or last_evaluated(root)
-
-
-def last_evaluated(root: ArtifactRoot) -> str:
-    """Return the training run whose scores are the newest."""
-    scores = root.folder(EVALUATIONS).glob("*/scores.json")
-    newest = max(scores, key=lambda path: path.stat().st_mtime, default=None)
-    if newest is None:
-        raise Text2SqlError("No training run has been evaluated: materialize dev_scores first.")
-    return newest.parent.name
-
-
-def read_previous(root: ArtifactRoot, run: str) -> dict[str, Any]:
-    """Return what a run's evaluation is held against: who, dataset, low and high; or nothing."""
-    return read_if_there(evaluation_folder(root, run) / PREVIOUS)
+    return context.run.tags.get(PARTITION_TAG) or last_evaluated(root.path)

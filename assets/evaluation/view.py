@@ -6,7 +6,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common.plots import MOST_FLAT, draw_curves, draw_scores, plot, records
+from assets.common.plots import plot, records
+from text2sql.common.charts import Chart
+from text2sql.evaluation.report.charts import curve_chart, score_chart
 from text2sql.evaluation.report.files import PAGE
 from text2sql.evaluation.report.words import difference, interval
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores, score_rows
@@ -95,14 +97,14 @@ def _pictures(folder: Path, scores: Scores) -> dict[str, Any]:
     parts = _greedy(scores, DRAWN)
     databases = sorted(_greedy(scores, (DATABASE,)), key=lambda score: -score.n)[:MOST_DATABASES]
     found = {
-        "greedy accuracy": plot(folder / "scores.png", _bars(scores, parts), limit=PICTURE),
+        "greedy accuracy": plot(folder / "scores.png", _parts(scores, parts), limit=PICTURE),
         "greedy by database": plot(
-            folder / "databases.png", _bars(scores, databases), height=3.6, limit=PICTURE
+            folder / "databases.png", _parts(scores, databases), limit=PICTURE
         ),
     }
     curves = [one for one in scores.curves if one.part == ALL and one.points]
     if curves:
-        picture = plot(folder / "curves.png", draw_curves(curves), limit=PICTURE)
+        picture = plot(folder / "curves.png", curve_chart(curves), limit=PICTURE)
         found["voting at every k"] = picture
     return found
 
@@ -116,16 +118,10 @@ def _greedy(scores: Scores, parts: Sequence[str]) -> list[Score]:
     ]
 
 
-def _bars(scores: Scores, shown: Sequence[Score]) -> Any:
+def _parts(scores: Scores, shown: Sequence[Score]) -> Chart:
     """Draw both policies' greedy accuracy on the parts of some scores."""
-    series = {
-        policy: [
-            (one.value, one.low, one.high)
-            for score in shown
-            if (one := scores.find(policy, "greedy", score.part, score.name))
-        ]
+    base, trained = (
+        [scores.find(policy, "greedy", score.part, score.name) for score in shown]
         for policy in (BASE, TRAINED)
-    }
-    names = [score.name or "all" for score in shown]
-    flat = len(names) > MOST_FLAT
-    return draw_scores(names if flat else [name.replace("_", "\n") for name in names], series)
+    )
+    return score_chart([score.name or "all" for score in shown], base, trained)

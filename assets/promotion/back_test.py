@@ -21,7 +21,7 @@ from text2sql.sandbox import check_database
 from text2sql.training.start import read_training
 
 if TYPE_CHECKING:
-    from text2sql.reporting.model.answer import Answer
+    from text2sql.reporting.model.answer import NewAnswer
     from text2sql.reporting.model.question import ReportQuestion
     from text2sql.reporting.tables.store import ReportingStore
 
@@ -96,12 +96,12 @@ class BackTester:
         revision: str,
         questions: Sequence["ReportQuestion"],
         dagster_run: str,
-    ) -> dict[str, "Answer"]:
+    ) -> dict[str, "NewAnswer"]:
         """Let one policy answer; it must be the one that the records name."""
         from text2sql.reporting.answering.attempt import Answerer
         from text2sql.reporting.answering.backtest import answer_verified
 
-        async def answer() -> dict[str, "Answer"]:
+        async def answer() -> dict[str, "NewAnswer"]:
             policy = self.policy.open(spec, threads=1)
             try:
                 if policy.info.revision != revision:
@@ -146,7 +146,7 @@ def _nothing_to_compare(champion: dict[str, Any], training: dict[str, Any]) -> s
 def _askable(store: "ReportingStore") -> tuple[list["ReportQuestion"], dict[str, str]]:
     """Return the verified questions, and why some of them cannot be asked."""
     from text2sql.reporting.answering.backtest import verified_questions
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     found, left_out = [], {}
     for question in verified_questions(QuestionTable(store).read(enabled_only=True).readable):
@@ -172,7 +172,7 @@ def _key(
     left_out: dict[str, str],
 ) -> str:
     """Name all that the verdict depends on."""
-    from text2sql.reporting.answering.fingerprint import database_fingerprint
+    from text2sql.reporting.model.question import database_fingerprint
 
     databases = {question.database for question in questions}
     return fingerprint(

@@ -14,8 +14,7 @@ from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.common.told import told
 from assets.common.versions import fingerprint
-from assets.evaluation.dev_rollouts import evaluation_folder
-from assets.evaluation.dev_scores import dev_scores, last_evaluated, read_scores
+from assets.evaluation.dev_scores import dev_scores
 from assets.promotion.back_test import BackTester
 from resources.forms import Form
 from resources.gate import PromotionGate
@@ -23,6 +22,7 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
+from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
@@ -45,6 +45,7 @@ from text2sql.evaluation.promotion.gate import (
     run_checks,
 )
 from text2sql.evaluation.scores import markdown_table, score_rows
+from text2sql.evaluation.stored import last_evaluated, read_scores
 from text2sql.policy.places import is_served
 from text2sql.training.start import read_training
 
@@ -62,15 +63,15 @@ SHOWN = 20
 )
 @told
 def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
-    """What the trained policy is, how it was made and what it scored; also beside its weights."""
+    """What the trained policy is, how it was made, and its scores; also beside its weights."""
     run = context.partition_key
-    scores, training = read_scores(root, run), read_training(root.path, run)
+    scores, training = read_scores(root.path, run), read_training(root.path, run)
     text = render_card(f"text2sql-{run}", scores, training)
-    card, weights = evaluation_folder(root, run) / "README.md", Path(training["policy"])
+    card, weights = evaluation_folder(root.path, run) / "README.md", Path(training["policy"])
     for file in (card, *([weights / "README.md"] if weights.is_dir() else [])):
         write_whole(file, text)
     table = markdown_table(score_rows(scores, ("all", "corrected", "subset")))
-    named = {name: said for name, said in scores.provenance.items() if name != "dagster_run"}
+    named = {name: value for name, value in scores.provenance.items() if name != "dagster_run"}
     lasting = render_card(f"text2sql-{run}", replace(scores, provenance=named), training)
     return dg.MaterializeResult(
         metadata={"path": dg.MetadataValue.path(card), "scores": dg.MetadataValue.md(table)},
@@ -84,15 +85,15 @@ class ChampionConfig(Form):
     action: Literal["decide", "promote_by_hand", "roll_back"] = Field(
         default="decide",
         description="'decide': the gate and the comparison with the champion decide on a training "
-        "run; 'promote_by_hand': it takes over whatever they say; 'roll_back': the champion before "
-        "the present one comes back.",
+        "run; 'promote_by_hand': it is promoted whatever they find; 'roll_back': the previous "
+        "champion comes back.",
     )
     training_run: str = Field(
         default="", description="Empty: the run's own partition, or the one evaluated last."
     )
     reason: str = Field(
         default="",
-        description="Why: needed for 'promote_by_hand' and 'roll_back', and kept in the history.",
+        description="Why: required for 'promote_by_hand' and 'roll_back', stored in the history.",
     )
     to: int = Field(
         default=0,
@@ -120,13 +121,13 @@ def champion_policy(
 ) -> dg.MaterializeResult:
     """The policy that answers every day: a training run that passed its gate and is better.
 
-    One that is not better beyond noise leaves the champion in place; one that fails a check of
-    the gate fails this step. Both ways the champion stays who it was.
+    If it is not better beyond noise the champion stays; if it fails a check of the gate this step
+    fails, and the champion stays as well.
     """
     if config.action == "roll_back":
         record = roll_back(root.path, config.reason, config.to or None, context.run_id)
         return _result(root, f"{record['training_run']} is champion again: {record['reason']}")
-    run = config.training_run or training_run_of(context) or last_evaluated(root)
+    run = config.training_run or training_run_of(context) or last_evaluated(root.path)
     if config.action == "promote_by_hand":
         record = promote_by_hand(root.path, run, config.reason, gate.rules(), context.run_id)
         findings = [Finding(**finding) for finding in record["findings"]]
@@ -142,9 +143,9 @@ def _decide(
     tester: BackTester,
     rules: GateRules,
 ) -> dg.MaterializeResult:
-    """Hold the gate once more, against who is champion now, and do what the decision says."""
-    seat, candidate = read_incumbent(root.path), read_candidate(root.path, run)
-    rival = rival_of(root.path, seat.record, candidate)
+    """Run the gate once more, because the champion may have changed since, and decide."""
+    seen, candidate = read_incumbent(root.path), read_candidate(root.path, run)
+    rival = rival_of(root.path, seen.record, candidate)
     findings = run_checks(candidate, rival, rules)
     if all(finding.passed for finding in findings):
         test = tester.verdict(run, context.run_id)
@@ -155,14 +156,14 @@ def _decide(
         raise Text2SqlError(decision.sentence)
     if decision.ruling is Ruling.PROMOTED:
         why = decision.sentence
-        promote(root.path, seat, candidate, findings, PROMOTION, why, context.run_id)
+        promote(root.path, seen, candidate, findings, PROMOTION, why, context.run_id)
     return _result(root, decision.sentence, findings)
 
 
 def _result(
     root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dg.MaterializeResult:
-    """Say who is champion now and why, and who was before."""
+    """Return who is champion now and why, and the history."""
     return dg.MaterializeResult(
         metadata=champion_facts(root, decision, findings),
         data_version=dg.DataVersion(read_champion(root)["revision"]),
@@ -172,7 +173,7 @@ def _result(
 def champion_facts(
     root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dict[str, Any]:
-    """Return the metadata of ``champion_policy``: the decision, who is champion, who was before."""
+    """Return the metadata of ``champion_policy``: the decision, the champion, the history."""
     champion, past = read_champion(root), history(root.path)
     policy = str(champion["policy"])
     checks = [
@@ -193,8 +194,8 @@ def champion_facts(
 
 def _history_row(record: dict[str, Any]) -> dict[str, Any]:
     names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
-    told = record | {"training_run": run_of(record) or record.get("policy", "")}
-    return {name.replace("_", " "): str(told.get(name, ""))[:300] for name in names}
+    row = record | {"training_run": run_of(record) or record.get("policy", "")}
+    return {name.replace("_", " "): str(row.get(name, ""))[:300] for name in names}
 
 
 def read_champion(root: ArtifactRoot) -> dict[str, Any]:
@@ -202,7 +203,7 @@ def read_champion(root: ArtifactRoot) -> dict[str, Any]:
     champion = champion_record(root.path)
     if not champion:
         raise Text2SqlError(
-            "There is no champion policy yet: run the lifecycle job first, or make a served model "
-            "champion with text2sql champion adopt."
+            "No champion yet: run the lifecycle job first, or make a served model champion with "
+            "text2sql champion adopt."
         )
     return champion

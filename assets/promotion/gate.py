@@ -26,9 +26,9 @@ SHOWN = 50
 DESCRIPTIONS = {
     ACCURACY: "The candidate is not worse than the base and the champion beyond noise (McNemar's "
     "exact test on the same questions), and can be compared with them.",
-    WRITES: "Hardly any rollout of the candidate tries to write.",
-    COMPLETE: "The candidate's evaluation lacks hardly any question, and hardly any rollout was "
-    "spoilt by the infrastructure.",
+    WRITES: "Hardly any rollout of the candidate attempts a write.",
+    COMPLETE: "The candidate's evaluation lacks hardly any question, and infrastructure failures "
+    "invalidated hardly any rollout.",
 }
 
 
@@ -42,7 +42,7 @@ DESCRIPTIONS = {
 def promotion_gate(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot, gate: PromotionGate
 ) -> Iterator[dg.AssetCheckResult]:
-    """The candidate is not worse than base and champion, does not write, and is complete."""
+    """The candidate is not worse than base and champion, does not write, and is evaluated."""
     run, champion = evaluated_run(context, root), champion_record(root.path)
     candidate = read_candidate(root.path, run)
     who = run_of(champion) or champion.get("policy", "none yet")

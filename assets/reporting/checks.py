@@ -1,4 +1,4 @@
-"""What must be true of a day's answers and of the list of questions, as suites."""
+"""The suites of the checks on a day's answers and on the list of questions."""
 
 from __future__ import annotations
 
@@ -8,44 +8,19 @@ from typing import Any
 import pandas as pd
 
 from assets.checks.expectations import Outcome, great_expectations, validate
-from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
+from text2sql.reporting.model.answer import AnswerStatus, Verified
 
 SHOWN = ("question", "status", "share", "error")
 
 
-def answers_frame(
-    answers: Sequence[StoredAnswer],
-    unreadable: Mapping[str, str],
-    warnings: Mapping[str, str],
-) -> pd.DataFrame:
-    """Return what the suites look at: a row for each question of the day.
-
-    A question whose row is ``unreadable`` is one that ends in an error. ``warnings`` say what
-    changed in an answer though the data did not.
-    """
-    rows: list[dict[str, Any]] = [
-        {
-            "question": answer.question_id,
-            "status": answer.status.value,
-            "share": answer.share,
-            "minimum_share": answer.minimum_share,
-            "sql": answer.sql,
-            "row_count": answer.row_count,
-            "error": answer.error,
-            "warning": warnings.get(answer.question_id) or None,
-            "verified": answer.verified.value if answer.verified else None,
-        }
-        for answer in answers
-    ]
-    error = {"status": AnswerStatus.ERROR.value}
-    rows += [{"question": id, "error": problem, **error} for id, problem in unreadable.items()]
-    return pd.DataFrame(
-        rows, columns=[*SHOWN, "minimum_share", "sql", "row_count", "warning", "verified"]
-    )
+def answers_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return ``overview.check_rows`` as the frame that the suites look at."""
+    columns = [*SHOWN, "minimum_share", "sql", "row_count", "warning", "verified"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def check_published(frame: pd.DataFrame) -> Outcome:
-    """Check that what is published has SQL and rows and was agreed on, and nothing else has."""
+    """Check that exactly the published answers have SQL and rows, and enough agreement."""
     e = great_expectations().expectations
     answered = frame["status"] == AnswerStatus.ANSWERED
     share, least, rows = (
@@ -53,11 +28,11 @@ def check_published(frame: pd.DataFrame) -> Outcome:
         for name in ("share", "minimum_share", "row_count")
     )
     has_sql = frame["sql"].fillna("").astype(bool)
-    facts = {  # nulls are False here, which an expectation would pass over
+    facts = {  # a null is False here; an expectation would skip it
         "a published answer has its SQL": has_sql | ~answered,
         "a published answer has rows": (rows >= 1) | ~answered,
         "a published answer reaches its minimum share": (share >= least) | ~answered,
-        "what is not published has neither SQL nor rows": ~has_sql & rows.isna() | answered,
+        "an unpublished answer has neither SQL nor rows": ~has_sql & rows.isna() | answered,
     }
     expectations = [
         _critical(e.ExpectColumnValuesToBeInSet, sentence, f"fact {number}", value_set=[True])
@@ -89,12 +64,12 @@ def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
 
 
 def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
-    """Check that the candidates of the questions agree, on average, to the share ``least``."""
+    """Check that on average at least the share ``least`` of a question's candidates agree."""
     e = great_expectations().expectations
     asked = frame[frame["share"].notna()].astype({"share": float})
     agreement = e.ExpectColumnMeanToBeBetween(
         column="share",
-        min_value=least - 1e-9,  # three times 0.7 have a mean just below it
+        min_value=least - 1e-9,  # the mean of three times 0.7 is just below 0.7
         severity="warning",
         description=f"on average at least {least:.0%} of the candidates agree",
     )
@@ -102,7 +77,7 @@ def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
 
 
 def check_steady(frame: pd.DataFrame) -> Outcome:
-    """Check that no answer drifts: that none changed its SQL or result while the data did not."""
+    """Check that no answer changed its SQL or result while the data did not."""
     e = great_expectations().expectations
     expectations = [
         e.ExpectColumnValuesToBeNull(
@@ -115,25 +90,23 @@ def check_steady(frame: pd.DataFrame) -> Outcome:
 
 
 def check_verified(frame: pd.DataFrame) -> Outcome:
-    """Check that every result that was agreed on equals its verified SQL's, where there is one."""
+    """Check that every agreed result equals that of its verified SQL, if it has one."""
     e = great_expectations().expectations
     compared = frame[frame["verified"].notna()]
     holds = e.ExpectColumnValuesToBeInSet(
         column="verified",
         value_set=[Verified.MATCH.value],
         severity="warning",
-        description="what is agreed on equals what the verified SQL returns",
+        description="the agreed result equals the verified SQL's",
     )
     return validate(compared, [holds] if len(compared) else [], (*SHOWN, "verified"))
 
 
 def check_databases_found(frame: pd.DataFrame) -> Outcome:
-    """Check that every question's database is there; ``problem`` says what is wrong."""
+    """Check that every question's database exists; ``problem`` says what is wrong."""
     e = great_expectations().expectations
     expectations = [
-        _critical(
-            e.ExpectColumnValuesToBeNull, "the database of every question is there", "problem"
-        )
+        _critical(e.ExpectColumnValuesToBeNull, "the database of every question exists", "problem")
     ]
     return validate(frame, expectations, ("question", "database", "problem"))
 

@@ -1,11 +1,26 @@
-"""What a person sets when the champion answers a day: the form of the launchpad."""
+"""What a person sets for the reports: the forms of the launchpad."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from resources.forms import Form
+from resources.forms import Form, bounded
 from text2sql.policy.base import Sampling
+from text2sql.reporting.model import bounds
+
+
+class ReportQuestionsConfig(Form):
+    """Where the questions and their databases come from."""
+
+    file: str = Field(
+        default="",
+        description="A YAML list of questions; empty: the shipped questions, unless the tables "
+        "only have others.",
+    )
+    databases: str = Field(
+        default="",
+        description="The folder of the databases; empty: the shipped questions' own database.",
+    )
 
 
 class ReportAnswersConfig(Form):
@@ -13,30 +28,19 @@ class ReportAnswersConfig(Form):
 
     group: str = Field(
         default="",
-        description="Answer this schedule group only, on whatever day; empty: every group that is "
+        description="Answer only this schedule group, on any day; empty: every group that is "
         "due on the day.",
     )
     force: bool = Field(default=False, description="Ask again what is already answered.")
-    least_answered: float = Field(
-        default=0.5, ge=0, le=1, description="A smaller answered share is warned of."
-    )
-    least_agreement: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="A smaller mean share of candidates that agree is warned of.",
-    )
+    least_answered: float = bounded(bounds.LEAST_ANSWERED)
+    least_agreement: float = bounded(bounds.LEAST_AGREEMENT)
     temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus of the sampling.")
-    max_tokens: int = Field(
-        default=2048, ge=16, le=131_072, description="Tokens of one reply at most."
-    )
-    keep_rows: int = Field(
-        default=10_000, ge=1, le=1_000_000, description="Rows of an answer that are stored."
-    )
-    concurrency: int = Field(default=4, ge=1, le=256, description="Questions asked side by side.")
-    threads: int = Field(default=1, ge=1, le=256, description="CPU threads of a local policy.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="top_p (nucleus) sampling threshold.")
+    max_tokens: int = Field(default=2048, ge=16, le=131_072, description="Tokens in one reply.")
+    keep_rows: int = bounded(bounds.KEEP_ROWS)
+    concurrency: int = bounded(bounds.CONCURRENCY)
+    threads: int = bounded(bounds.THREADS)
 
     def sampling(self) -> Sampling:
-        """Return how the candidates are drawn."""
+        """Return how queries are sampled."""
         return Sampling(self.temperature, self.top_p, self.max_tokens)

@@ -22,36 +22,44 @@ from assets.reporting.checks import (
 )
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import SHOWN
-from text2sql.common.counting import counted
+from resources.delivery import DeliveryResource
+from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import named, run_of
-from text2sql.reporting.answering.day import Outcome
+from text2sql.reporting.answering.day import DayAnswer
+from text2sql.reporting.delivery.delivery import DeliveryStatus, build_message, deliver
 from text2sql.reporting.delivery.entries import Entry
+from text2sql.reporting.delivery.overview import answer_row, check_rows, day_sentence
 from text2sql.reporting.model.answer import AnswerStatus
+from text2sql.reporting.tables.store import ReportingStore
+
+BACKFILL_TAG = "dagster/backfill"
 
 
 def describe_day(
-    outcomes: Sequence[Outcome],
+    answered: Sequence[DayAnswer],
     unreadable: Mapping[str, str],
-    told: Sequence[Entry],
+    entries: Sequence[Entry],
     config: ReportAnswersConfig,
     page: Path,
     delivered: dg.AssetCheckResult,
     champion: Mapping[str, Any],
 ) -> dg.MaterializeResult:
     """Return a day's answers as Dagster shows them, with the verdicts of its checks."""
-    warnings = {e.answer.question_id: e.difference.warning for e in told if e.difference}
-    answers = [outcome.answer for outcome in outcomes]
-    statuses = Counter(answer.status for answer in answers)
-    frame = answers_frame(answers, unreadable, warnings)
+    warnings = {e.answer.question_id: e.difference.warning for e in entries if e.difference}
+    answers = [one.answer for one in answered]
+    counts = Counter(answer.status for answer in answers)
+    dataset = f"judged on dataset {champion.get('dataset', 'unknown')}"
+    judged = dataset if run_of(champion) else "not evaluated here"
+    frame = answers_frame(check_rows(answers, warnings, unreadable))
     return dg.MaterializeResult(
         metadata={
-            "what happened": _summary(statuses, len(answers)),
+            "what happened": day_sentence(answers),
             "questions": len(answers),
-            **{status.value: statuses[status] for status in AnswerStatus},
+            **{status.value: counts[status] for status in AnswerStatus},
             "unreadable": len(unreadable),
-            "reused": sum(outcome.reused for outcome in outcomes),
-            "champion": _champion(champion),
-            "answers": records([_answer_row(outcome) for outcome in outcomes[:SHOWN]]),
+            "reused": sum(one.reused for one in answered),
+            "champion": f"{named(champion)}, revision {champion['revision']}, {judged}",
+            "answers": records([answer_row(answer) for answer in answers[:SHOWN]]),
             "page": dg.MetadataValue.path(page),
         },
         check_results=[
@@ -68,44 +76,43 @@ def describe_day(
     )
 
 
-def _summary(statuses: Mapping[AnswerStatus, int], asked: int) -> str:
-    """Say how many questions were answered, and what became of the others."""
-    others = [
-        f"{statuses[status]} {status.replace('_', ' ')}"
-        for status in AnswerStatus
-        if status is not AnswerStatus.ANSWERED and statuses[status]
-    ]
-    of = counted(asked, "question is", "questions are")
-    words = f"{statuses[AnswerStatus.ANSWERED]} of {of} answered"
-    return f"{words}; not to trust: {', '.join(others)}." if others else f"{words}."
+def deliver_day(
+    run: dg.DagsterRun,
+    resource: DeliveryResource,
+    store: ReportingStore,
+    day: str,
+    entries: Sequence[Entry],
+) -> dg.AssetCheckResult:
+    """Send a day's answers to the channels that are set; the check says what happened.
+
+    A message that is not accepted raises nothing: the answers are stored, and the next run for
+    the day tries again. A backfill, which may be of a whole year, sends nothing.
+    """
+    try:
+        channels = resource.channels()
+        if not channels:
+            return _delivered("Nothing was sent: no webhook or mail server is configured.")
+        if BACKFILL_TAG in run.tags:
+            return _delivered("Nothing was sent: this run belongs to a backfill.")
+        message = build_message(day, entries, resource.send)
+        if message is None:
+            return _delivered("Nothing was sent: nothing is new, changed, doubtful or unanswered.")
+        found = deliver(store, message, channels)
+    except Text2SqlError as error:
+        return _delivered(str(error), passed=False)
+    words = [f"{o.channel}: {o.status}{f' ({o.error})' if o.error else ''}" for o in found]
+    table = [{"channel": o.channel, "state": o.status.value, "error": o.error} for o in found]
+    passed = all(o.status is not DeliveryStatus.FAILED and not o.error for o in found)
+    return _delivered("; ".join(words), passed, {"deliveries": records(table)})
 
 
-def _champion(champion: Mapping[str, Any]) -> str:
-    """Say which policy answers now, and on which data it was judged."""
-    judged = f"judged on dataset {champion.get('dataset', 'unknown')}"
-    judged = judged if run_of(champion) else "not evaluated here"
-    return f"{named(champion)}, revision {champion['revision']}, {judged}"
-
-
-def _answer_row(outcome: Outcome) -> dict[str, Any]:
-    answer = outcome.answer
-    return {
-        "question": answer.question[:200],
-        "status": answer.status.value,
-        "agreement": "" if answer.share is None else f"{answer.votes} of {answer.candidates}",
-        "rows": "" if answer.row_count is None else str(answer.row_count),
-        "change": answer.change.value if answer.change else "",
-        "answered by": answer.training_run or answer.policy or "",
-        "database": Path(answer.database).stem,
-        "data": (answer.database_fingerprint or "")[:16],
-        "SQL": (answer.sql or answer.error or "")[:500],
-    }
-
-
-def outcome_sentence(outcome: Outcome) -> str:
-    """Return an answer in one line of the log."""
-    answer = outcome.answer
-    share = "" if answer.share is None else f", {answer.votes} of {answer.candidates} agree"
-    reused = " before" if outcome.reused else ""
-    error = f": {answer.error}" if answer.error else ""
-    return f"{answer.question_id}: {answer.status.replace('_', ' ')}{reused}{share}{error}"
+def _delivered(
+    description: str, passed: bool = True, metadata: dict[str, dg.MetadataValue] | None = None
+) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name="delivered",
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=description,
+        metadata=metadata or {},
+    )

@@ -14,7 +14,7 @@ from assets.common.pools import SAMPLING_POOL
 from assets.common.told import told
 from assets.common.versions import fingerprint
 from assets.data.stored import load_golds, load_questions
-from assets.rollouts.sets import RolloutSet, tally_rollouts
+from assets.rollouts.sets import settings_of, tally_rollouts
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -27,6 +27,7 @@ from text2sql.policy.base import Policy, Sampling
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.rollouts.cost import PaceKeeper
 from text2sql.rollouts.draw import Drawn, RolloutPlan
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
@@ -161,7 +162,7 @@ async def _sample(
     plan = RolloutPlan(
         opened,
         box,
-        wanted.settings(policy),
+        settings_of(policy, wanted.policy, wanted.mode),
         wanted.sampling,
         wanted.samples,
         golds,

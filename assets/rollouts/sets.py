@@ -1,74 +1,23 @@
-"""Sets of rollouts: what one policy did on one split with one way of sampling.
-
-A set's folder is named by all that it depends on, so equal work is found and never done twice.
-In the folder each shard that sampled has a store of its own.
-"""
+"""The sets of rollouts that assets need, and what they have and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assets.common.sources import rollout_version
-from assets.common.versions import fingerprint
 from resources.policy import PolicyResource
 from text2sql.policy.base import Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.cost import Estimate, estimate
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import RolloutStore
 from text2sql.training.difficulty import Tally
 
 if TYPE_CHECKING:
     from text2sql.agent.settings import AgentSettings, Mode
-
-POINTER = "rollouts.json"
-"""The sets of rollouts that an evaluation is of, in its folder."""
-
-
-@dataclass(frozen=True)
-class RolloutSet:
-    """One set of rollouts: what it depends on, how many there are, and where they lie.
-
-    ``mode`` is the agent's where it is not the one that the policy was trained with.
-    """
-
-    policy: str
-    policy_revision: str
-    prompt_revision: str
-    split: str
-    dataset: str
-    sampling: Sampling
-    samples: int
-    keys: tuple[str, ...]
-    mode: Mode | None = None
-    code: str = ""
-    """The version of the code that shapes rollouts; empty in records of before it was noted."""
-
-    @property
-    def folder(self) -> str:
-        """The folder's name under ``rollouts``, which says what the rollouts depend on."""
-        parts = {"prompt": self.prompt_revision, "dataset": self.dataset}
-        parts |= {"code": self.code} if self.code else {}
-        version = fingerprint(**parts, sampling=asdict(self.sampling))
-        kind = "sampled" if self.sampling.temperature else "greedy"
-        kind = kind if self.mode is None else f"{self.mode.replace('_', '-')}-{kind}"
-        return f"{self.split}-{kind}-{self.policy_revision}-{version}"
-
-    def settings(self, policy: PolicyResource) -> AgentSettings:
-        """Return the agent settings that the set is drawn with."""
-        return settings_of(policy, self.policy, self.mode)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the set as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> RolloutSet:
-        """Read what ``to_dict`` wrote."""
-        sampling = Sampling(**row["sampling"])
-        return cls(**{**row, "sampling": sampling, "keys": tuple(row["keys"])})
 
 
 def rollout_set(
@@ -109,7 +58,7 @@ def settings_of(
 def tally_rollouts(root: Path, wanted: RolloutSet) -> Tally:
     """Count what became of the set's rollouts; they are read one by one and not kept."""
     tally, keys = Tally(), set(wanted.keys)
-    for path in sorted((root / "rollouts" / wanted.folder).glob("*.jsonl")):
+    for path in wanted.files(root):
         for rollout in RolloutStore(path).scan():
             if rollout.key in keys and rollout.sample < wanted.samples:
                 tally.take(rollout)

@@ -22,7 +22,7 @@ from assets.rollouts.sampling import (
     require_valid,
     sample_shard,
 )
-from assets.rollouts.sets import RolloutSet, estimate_cost, rollout_set, tally_rollouts
+from assets.rollouts.sets import estimate_cost, rollout_set, tally_rollouts
 from assets.training.config import GrpoConfig
 from assets.training.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.training.difficulty_view import describe_prompts
@@ -47,6 +47,7 @@ from text2sql.common.provenance import code_state
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
 from text2sql.training.difficulty import leave_out_weak, rate, select, usable
 from text2sql.training.start import find_start

@@ -9,7 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common.plots import draw_histogram, draw_parts, plot, records
+from assets.common.plots import plot, records
+from text2sql.common.charts import Bars, Chart, bars
 from text2sql.common.counting import counted
 from text2sql.questions import Question
 from text2sql.training.difficulty import Difficulty, Kind
@@ -33,7 +34,7 @@ def describe_prompts(
     most = min(about["most_solved"] or samples, samples - 1)
     solved = Counter(rating.solved for rating in ratings if rating.valid)
     counts = [solved[number] for number in range(samples + 1)]
-    histogram = draw_histogram(counts, range(about["least_solved"], most + 1))
+    histogram = _histogram(counts, range(about["least_solved"], most + 1))
     by_database = kept_by(questions, ratings, lambda question: question.db_id)
     by_difficulty = kept_by(questions, ratings, lambda question: question.difficulty or "none")
     return {
@@ -84,7 +85,18 @@ def _kinds(ratings: Sequence[Difficulty], questions: int, unusable: int) -> list
     return [*rows, {"kind": "not asked", "questions": left_out}] if left_out else rows
 
 
+def _histogram(counts: Sequence[int], kept: range) -> Chart:
+    """Return how many questions were solved how often; those that are kept are coloured."""
+    names = [str(solved) for solved in range(len(counts))]
+    muted = [solved for solved in range(len(counts)) if solved not in kept]
+    group = Bars(counts, [f"{count:,}" for count in counts], muted=muted)
+    return bars(names, [group], "questions by rollouts that match the gold result")
+
+
 def _parts(path: Path, parts: Mapping[str, tuple[int, int]]) -> dg.MetadataValue:
     shown = dict(list(parts.items())[:SHOWN_PARTS])
-    height = max(1.6, 0.24 * len(shown) + 0.9)
-    return plot(path, draw_parts(shown, len(parts) - len(shown)), height=height)
+    more = len(parts) - len(shown)
+    texts = [f"{kept:,} of {asked:,}" for kept, asked in shown.values()]
+    label = "share kept" + (f" ({more} more are not shown)" if more else "")
+    group = Bars([kept / asked for kept, asked in shown.values()], texts)
+    return plot(path, bars(list(shown), [group], label, full=1))

@@ -10,8 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from assets.evaluation.config import DevRolloutsConfig
-from assets.evaluation.evaluate import ScoresConfig
+from assets.evaluation.config import DevRolloutsConfig, ScoresConfig
 from assets.training.config import GrpoConfig
 from assets.training.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
 from assets.training.trainers import TrlConfig

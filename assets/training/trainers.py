@@ -16,7 +16,7 @@ from resources.trainer import Program
 from text2sql.common.checkout import CHECKOUT
 from text2sql.common.json_files import write_json, write_rows
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import is_adapter
+from text2sql.policy.weights import is_adapter
 from text2sql.training.difficulty import usable
 from text2sql.training.prime_rl.installed import package
 from text2sql.training.prime_rl.settings import OPERATIONAL, SingleNode, SlurmNodes, TwoGpusLora

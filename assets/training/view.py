@@ -9,8 +9,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.common.plots import draw_training, plot, records
+from assets.common.plots import plot, records
 from resources.watching import Metrics
+from text2sql.common.charts import FIRST, SECOND, Chart, Line, lines
 from text2sql.common.counting import counted
 from text2sql.training.prime_rl.progress import alarm_of
 from text2sql.training.progress import objects_in
@@ -62,7 +63,7 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
         "what happened": _summary(record, metrics, reused),
         **record.get("reported", {}),
         "reused": reused,
-        "training": plot(folder / "training.png", draw_training(metrics)),
+        "training": plot(folder / "training.png", reward_chart(metrics)),
         "last steps": records(_rounded(metrics[-10:])),
         "policy": dg.MetadataValue.path(record["policy"]),
         "policy revision": record["policy_revision"],
@@ -111,3 +112,19 @@ def _rounded(metrics: Sequence[Metrics]) -> list[dict[str, Any]]:
         {name: round(line[name], 4) if _is_number(line.get(name)) else "" for name in names}
         for line in metrics
     ]
+
+
+def reward_chart(metrics: Sequence[Metrics]) -> Chart:
+    """Return reward and exact match over the steps of a training run; unknown values are gaps."""
+    drawn = [
+        Line(
+            [row[name] if _is_number(row.get(name)) else math.nan for row in metrics],
+            name.replace("_", " "),
+            colour,
+        )
+        for name, colour in (("reward", FIRST), ("exact_match", SECOND))
+    ]
+    steps = [row["step"] for row in metrics]
+    ticks = {float(step): f"{step:,}" for step in (steps[0], steps[-1])} if steps else {}
+    y_ticks = {tenth / 10: f"{tenth / 10:.1f}" for tenth in range(0, 11, 2)}
+    return lines(steps, drawn, ticks, y_ticks, dots=True, x_label="step")

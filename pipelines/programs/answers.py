@@ -28,10 +28,10 @@ from pipelines.runs.launch import run_job
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.cli.output.stored_answers import as_list, as_object
+from text2sql.common.artifacts import day_page
 from text2sql.common.json_files import write_json
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.answer import StoredAnswer
-from text2sql.reporting.tables.finding import find_answers
 
 JOB = "daily_answers"
 
@@ -59,8 +59,8 @@ def main(arguments: list[str]) -> None:
         print(f"{JOB} ({day})", flush=True)
         run = _run(root, day, request)
     with ReportingDatabase().open(root.path) as store:
-        found = find_answers(store, date.fromisoformat(day))
-    page = root.path / "reports" / f"{day}.html"
+        found = store.list_answers(date.fromisoformat(day))
+    page = day_page(root.path, day)
     print(json.dumps(_object(day, run, page, found)) if request.as_json else _text(found, page))
 
 

@@ -14,11 +14,11 @@ import click
 from text2sql.cli.ending import (
     FAILED,
     OUTPUT,
-    ending_with_its_reader,
-    hold_standard_output,
+    fail_on_closed_output,
     last_words,
+    quiet_on_closed_pipe,
 )
-from text2sql.common.stopping import Stopped, end_on_signals, stop_on_signals
+from text2sql.common.stopping import Stopped, exit_on_signals, stop_on_signals
 from text2sql.errors import Text2SqlError
 
 STOPPED = "stopped; run it again to go on"
@@ -26,10 +26,10 @@ STOPPED = "stopped; run it again to go on"
 
 def run_program(module: str) -> int:
     """Run a module's ``main`` on the arguments until it ends or is stopped; return the status."""
-    end_on_signals(STOPPED)
-    hold_standard_output()
+    exit_on_signals(STOPPED)
+    fail_on_closed_output()
     try:
-        with ending_with_its_reader():
+        with quiet_on_closed_pipe():
             main = importlib.import_module(module).main
             stop_on_signals()
             main(sys.argv[1:])

@@ -22,8 +22,6 @@ import yaml
 
 from assets.common.partitions import require_run_name
 from assets.data.stored import load_current
-from assets.evaluation.dev_rollouts import evaluation_folder
-from assets.evaluation.dev_scores import read_scores
 from assets.training.ready import require_ready
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
@@ -39,10 +37,12 @@ from pipelines.programs.train_config import (
 from pipelines.runs.launch import run_job
 from pipelines.runs.variables import check_variables
 from resources.paths import ArtifactRoot
+from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.scores import score_rows, text_table
+from text2sql.evaluation.stored import read_scores
 from text2sql.training.start import Start, find_start, read_training
 
 JOB = "training"
@@ -110,15 +110,15 @@ def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any
         "dagster_run": progress.run_id,
         "policy": trained["policy"],
         "policy_revision": trained["policy_revision"],
-        "scores": [asdict(score) for score in read_scores(root, name).scores],
+        "scores": [asdict(score) for score in read_scores(root.path, name).scores],
     }
 
 
 def _show(root: ArtifactRoot, name: str) -> None:
     """Print the scores and what can be done next."""
-    print(f"\n{text_table(score_rows(read_scores(root, name), ('all', 'subset')))}\n")
+    print(f"\n{text_table(score_rows(read_scores(root.path, name), ('all', 'subset')))}\n")
     print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
-    print(f"model card    {evaluation_folder(root, name) / 'README.md'}")
+    print(f"model card    {evaluation_folder(root.path, name) / 'README.md'}")
     print(f"made from     text2sql lineage {name}")
     champion = champion_record(root.path).get("training_run")
     if champion not in (None, ADOPTED_RUN, name):

@@ -10,7 +10,7 @@ from assets.common.partitions import PARTITION_TAG
 from pipelines.runs.launch import Progress
 from resources.delivery import DeliveryResource
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.model.notice import Notice
+from text2sql.reporting.delivery.channels import Notice
 
 
 def notice_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Notice:

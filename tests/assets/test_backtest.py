@@ -10,11 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.evaluation.dev_rollouts import evaluation_folder
 from assets.promotion.back_test import BackTester, BackTestVerdict
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
-from assets.reporting.questions import shipped_questions
 from pipelines.runs.notify import reason_of
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -24,7 +22,9 @@ from resources.sandbox import SandboxResource
 from tests.evaluation.promotion_place import DATASET, PROMPTS, QUESTIONS, evaluate, note
 from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, Step, fails, submits
+from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
+from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
@@ -166,7 +166,7 @@ def test_a_verdict_is_remembered_until_something_changes(place):
     place.verified(a="SELECT 4")
     assert "it answers 0 right, the champion 0" in place.test().sentence
     assert (champion.asked, candidate.asked) == (4, 4), "the rollouts are there already"
-    record = json.loads((evaluation_folder(place.root, RUN) / "back_test.json").read_text())
+    record = json.loads((evaluation_folder(place.root.path, RUN) / "back_test.json").read_text())
     assert (record["champion"], record["compared"], record["right_before"]) == ("old", 1, 0)
 
 
@@ -227,7 +227,7 @@ def test_other_weights_than_those_recorded_are_refused(place):
 
 def test_the_verified_sql_of_the_shipped_questions_runs(tmp_path):
     database = next(generate_business_databases(tmp_path).rglob("*.sqlite"))
-    verified = verified_questions(read_questions(shipped_questions()))
+    verified = verified_questions(read_questions(SHIPPED_QUESTIONS))
     assert len(verified) >= 4
     with Sandbox(workers=1) as sandbox:
         for question in verified:
@@ -248,7 +248,7 @@ def test_dagster_promotes_nothing_that_failed_the_back_test(place):
         assert failed.check_name == "back_test"
         assert "Lost: a." in failed.description
         assert json.loads((place.root.path / "champion.json").read_text())["training_run"] == "old"
-        shutil.rmtree(evaluation_folder(place.root, RUN))
+        shutil.rmtree(evaluation_folder(place.root.path, RUN))
         place.verified(a=None)
         assert place.promote().success
     assert json.loads((place.root.path / "champion.json").read_text())["training_run"] == RUN

@@ -155,5 +155,5 @@ def test_what_a_command_changes_is_seen_in_dagster_at_once(root, monkeypatch):
     (home / "dagster.yaml").write_text("nonsense: 1")
     done = CliRunner().invoke(cli, ["champion", "rollback", "--reason", "x"])
     assert done.exit_code == 0 and "is champion again" in done.stdout
-    assert "note: Dagster could not be told (" in done.stderr
+    assert "note: Dagster could not record it (" in done.stderr
     assert champion(root)["training_run"] == "june"

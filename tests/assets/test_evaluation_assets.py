@@ -19,8 +19,8 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.trainer import TrainerResource
 from tests.support.lifecycle_tools import answering
+from text2sql.common.artifacts import held_out_log
 from text2sql.common.json_files import write_json
-from text2sql.evaluation.held_out import LOG
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.promotion.changes import adopt
@@ -176,7 +176,7 @@ def test_checks_fail_where_something_is_wrong(place):
     found = checks(result)
     assert {name: one.passed for name, one in found.items()} == dict.fromkeys(NAMES, False)
     assert "trained 2, of 12" in found["scores_complete"].description
-    assert "; at most 1.00%" in found["little_infrastructure_lost"].description
+    assert "(limit 1.00%)" in found["little_infrastructure_lost"].description
     assert found["few_write_attempts"].metadata["trained"].value > 0.01
     assert "the training run june before had the interval [75.8, 100.0]" in (
         found["accuracy_as_before"].description
@@ -206,7 +206,7 @@ def test_a_held_out_split_is_looked_at_once_and_a_second_look_says_so(place):
         "but not a clean one: it was evaluated 2 times"
         in (metadata(second, "held_out_scores")["what the numbers are"])
     )
-    assert len((place / LOG).read_text().splitlines()) == 2
+    assert len(held_out_log(place).read_text().splitlines()) == 2
 
 
 def gate(root: Path) -> str:

@@ -167,8 +167,8 @@ REFUSED = {"status": "low_agreement", "sql": None, "row_count": None}
         ({"share": 0.4}, "a published answer reaches its minimum share"),
         ({"share": None}, "a published answer reaches its minimum share"),
         ({"share": "half"}, "a published answer reaches its minimum share"),
-        (REFUSED | {"sql": "SELECT 1"}, "what is not published has neither SQL nor rows"),
-        (REFUSED | {"row_count": 2}, "what is not published has neither SQL nor rows"),
+        (REFUSED | {"sql": "SELECT 1"}, "an unpublished answer has neither SQL nor rows"),
+        (REFUSED | {"row_count": 2}, "an unpublished answer has neither SQL nor rows"),
     ],
 )
 def test_what_is_published_is_whole_and_nothing_else_is(

@@ -294,10 +294,10 @@ def test_an_archives_rows_cannot_name_databases_outside_of_it(tmp_path: Path) ->
     ("config", "words"),
     [
         ({"source": "{here}/nothing"}, "does not exist; give a folder"),
-        ({"source": "{here}/text.zip"}, "is no .zip, or a damaged one"),
-        ({"source": "{here}/packed.tgz"}, "is no .zip, but packed as .gz or .tar.gz"),
-        ({"source": "{here}/packed.7z"}, "is no .zip, but packed as .7z: unpack it yourself"),
-        ({"source": "{here}/dev.json"}, "a questions file is given as 'questions'"),
+        ({"source": "{here}/text.zip"}, "is not a .zip: it is damaged, or something else; give"),
+        ({"source": "{here}/packed.tgz"}, "is not a .zip: it is compressed (gzip); unpack it"),
+        ({"source": "{here}/packed.7z"}, "is not a .zip: it is compressed (7z); unpack it"),
+        ({"source": "{here}/dev.json"}, "name a questions file as 'questions'"),
         ({"source": "{here}/good.zip", "sha256": "abc"}, "64 hexadecimal digits, not 'abc'"),
         ({"source": "{here}/good.zip", "sha256": "0" * 64}, "instead of 000"),
         ({"source": "{here}/good.zip", "splits": ["tests"]}, "Unknown split 'tests'"),
@@ -345,7 +345,7 @@ def test_a_warning_that_comes_instead_of_a_download_is_told_and_not_kept(tmp_pat
     page = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
     with FileServer(Behaviour(page, kind="application/octet-stream")) as server:
         broken = ingest(tmp_path / "root", {"source": server.url})
-        assert "is no .zip, but a web page" in failure(broken)
+        assert "is not a .zip: it is a web page" in failure(broken)
         server.now.content = published(tmp_path).read_bytes()
         assert ingest(tmp_path / "root", {"source": server.url}).success
 

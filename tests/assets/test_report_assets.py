@@ -89,7 +89,7 @@ def test_a_backfill_tells_nobody(place, monkeypatch):
         monkeypatch.setenv(WEBHOOK_VARIABLE, chat.url)
         result = place.answer(tags={"dagster/backfill": "b1"})
         assert not chat.requests
-    assert "nobody is told" in said(result, "delivered")
+    assert "belongs to a backfill" in said(result, "delivered")
 
 
 def test_a_failed_day_is_told_too(place, monkeypatch):
@@ -160,7 +160,7 @@ def test_a_question_on_a_missing_database_is_named(place):
     result = place.load()
     assert checks(result) == {"databases_found": False}
     [evaluation] = result.get_asset_check_evaluations()
-    assert "the database of every question is there (1 row)" in evaluation.description
+    assert "the database of every question exists (1 row)" in evaluation.description
     place.answer()
     rows = place.query("SELECT question_id, status FROM answers ORDER BY question_id")
     assert rows == [("lost", "error"), ("shops", "answered")]
@@ -225,7 +225,7 @@ def test_reports_are_below_the_root_whatever_it_is_called(tmp_path, monkeypatch)
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     root = tmp_path / "what? 100%41"
     with ReportingDatabase().open(root) as store:
-        assert store.latest_answers() == []
+        assert store.list_answers() == []
     assert [file.name for file in tmp_path.iterdir()] == ["what? 100%41"]
     assert (root / "reporting.sqlite").is_file()
 

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import dagster as dg
 
 from assets.data.stored import load_questions
-from assets.reporting.questions import shipped_questions
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
@@ -23,6 +22,7 @@ from tests.support.interface import Interface
 from tests.support.lifecycle_tools import SIZES
 from tests.support.scripted_server import ScriptedServer, Step, asked_in, replies_with
 from text2sql.common.json_files import write_json
+from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.reporting.tables.question_file import read_questions
 
 FIRST_RUN = "first"
@@ -65,7 +65,7 @@ class Served:
             for split in ("train", "dev"):
                 for question in load_questions(self.root, split):
                     self._known[question.question] = (question.sql, self.chance)
-            for one in read_questions(shipped_questions()):
+            for one in read_questions(SHIPPED_QUESTIONS):
                 self._known[one.question] = (
                     one.verified_sql or "",
                     0.85 if one.verified_sql else 0,

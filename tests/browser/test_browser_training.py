@@ -23,7 +23,7 @@ from tests.browser.screen import (
 from tests.browser.small_project import SmallProject
 from tests.support.prime_rl_place import FULL, Place
 from tests.support.waiting import wait_until
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 from text2sql.training.start import training_record
 
 if TYPE_CHECKING:

@@ -199,7 +199,7 @@ def test_the_candidates_of_a_refused_answer_are_replayed(place):
 def test_what_cannot_be_replayed_is_named(place):
     [answer] = place.answer(place.question("q", COUNT))
     for number in (99, 0, 2**80):
-        with pytest.raises(Text2SqlError, match=f"there is no answer {number} "):
+        with pytest.raises(Text2SqlError, match=f"no answer {number} "):
             run(place, "replay", number)
     place.database.unlink()
     with pytest.raises(Text2SqlError, match="There is no database"):
@@ -207,18 +207,18 @@ def test_what_cannot_be_replayed_is_named(place):
 
 
 NONSENSE = [
-    ("answers", "share = 'half'", "an answer of 1 (q) makes no sense: share is 'half'"),
-    ("answers", "row_count = 'x'", "an answer of 1 (q) makes no sense: row_count is 'x'"),
-    ("answers", "sql = x'ff'", "an answer of 1 (q) makes no sense: sql is b'\\xff'"),
-    ("answer_rows", "cells = '{}'", "a row of answer 1 (q) makes no sense: cells has no shops"),
-    ("answer_rows", "cells = '[1]'", "a row of answer 1 (q) makes no sense: cells and marks must"),
-    ("answer_rows", "cells = 'x'", "a row of answer 1 (q) makes no sense: Expecting value"),
-    ("answer_rows", """cells = '{"shops": [1]}'""", "makes no sense: the cell shops must be text"),
-    ("answer_rows", """marks = '{"shops": "blob"}'""", "a row of answer 1 (q) makes no sense"),
-    ("candidates", "row_count = 'x'", "a candidate of answer 1 (q) makes no sense: row_count is"),
-    ("answers", "share = 9e999", "an answer of 1 (q) makes no sense: share is inf"),
-    ("answers", "question_id = x'71'", "an answer of 1 (b'q') makes no sense: question_id is b'q'"),
-    ("answers", "question_id = '/../q'", "makes no sense: question_id is '/../q'"),
+    ("answers", "share = 'half'", "an answer among 1 (q) is invalid: share is 'half'"),
+    ("answers", "row_count = 'x'", "an answer among 1 (q) is invalid: row_count is 'x'"),
+    ("answers", "sql = x'ff'", "an answer among 1 (q) is invalid: sql is b'\\xff'"),
+    ("answer_rows", "cells = '{}'", "a row of answer 1 (q) is invalid: cells has no shops"),
+    ("answer_rows", "cells = '[1]'", "a row of answer 1 (q) is invalid: cells and marks must"),
+    ("answer_rows", "cells = 'x'", "a row of answer 1 (q) is invalid: Expecting value"),
+    ("answer_rows", """cells = '{"shops": [1]}'""", "is invalid: the cell shops must be text"),
+    ("answer_rows", """marks = '{"shops": "blob"}'""", "a row of answer 1 (q) is invalid"),
+    ("candidates", "row_count = 'x'", "a candidate of answer 1 (q) is invalid: row_count is"),
+    ("answers", "share = 9e999", "an answer among 1 (q) is invalid: share is inf"),
+    ("answers", "question_id = x'71'", "an answer among 1 (b'q') is invalid: question_id is b'q'"),
+    ("answers", "question_id = '/../q'", "is invalid: question_id is '/../q'"),
     ("answers", """columns = '[{"name": 1, "label": 1, "type": 1}]'""", "a column is {'name': 1"),
 ]
 
@@ -236,7 +236,7 @@ def test_verified_sql_that_is_no_text_is_named_by_a_replay(place):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute("UPDATE questions SET verified_sql = x'ff'")
-    with pytest.raises(Text2SqlError, match="question 'q': verified_sql is"):
+    with pytest.raises(Text2SqlError, match="question 'q': verified_sql must be text"):
         run(place, "replay", 1)
 
 
@@ -284,7 +284,7 @@ def test_an_export_says_which_rows_are_missing(place, tmp_path):
     place.answerer = replace(place.answerer, keep_rows=2)
     place.answer(place.question("q", "SELECT id FROM shop"), place.question("one", COUNT))
     _, text = run(place, "export", "--day", DAY, "--to", tmp_path)
-    assert "note: q: the first 2 of 3 rows were kept" in text
+    assert "note: q: only the first 2 of 3 rows are stored" in text
     assert "note: one" not in text
     rows = list(csv.DictReader((tmp_path / "answers.csv").open(newline="")))
     kept = [(row["question_id"], row["row_count"], row["rows_kept"]) for row in rows]

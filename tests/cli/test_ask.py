@@ -22,7 +22,7 @@ from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import policy_directory
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 QUERY = "SELECT name FROM city ORDER BY name"
 
@@ -388,7 +388,7 @@ def test_broken_rules_of_the_schema_are_no_damage(tmp_path):
         (["  "], "error: The question is empty; ask something."),
         (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
         (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
-        (["Which?", "--votes", "0"], "give a whole number from 1 to 64, not '0'."),
+        (["Which?", "--votes", "0"], "0 is not in the range 1<=x<=64."),
     ],
 )
 def test_wrong_usage(shop, arguments, words):

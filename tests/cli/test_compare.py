@@ -49,7 +49,7 @@ def test_a_difference_inside_the_noise_is_called_so(tmp_path):
     assert found.stdout.splitlines() == [
         "execution accuracy: A 50.0 %, B 75.0 %, n = 4",
         "  B minus A: +25.0 points [-47.3, +80.6], paired 95 % interval",
-        "  The difference to A is inside the noise: 2 gained, 1 lost of 4 questions "
+        "  The difference to A is within the noise: 2 gained, 1 lost of 4 questions "
         "(McNemar exact, p = 1).",
         "  gained: 2, 3",
         "  lost: 0",
@@ -90,7 +90,7 @@ def test_results_on_other_databases_are_refused(tmp_path):
         (tmp_path / name).write_text(json.dumps(content | {"databases_sha256": digests}))
     found = run(tmp_path, "compare", *names[:2])
     assert found.returncode == 1
-    assert "different contents of 1 of 2 databases, such as y" in found.stderr
+    assert "different contents of 1 of 2 databases, for example y" in found.stderr
     assert run(tmp_path, "compare", names[0], names[2]).returncode == 0
 
 
@@ -143,7 +143,7 @@ def test_an_evaluation_that_was_spoilt_is_named(tmp_path, scores, outcomes):
     (folder / "outcomes.json").write_text(outcomes)
     found = run(tmp_path, "compare", "june", "july")
     assert found.returncode == 1
-    assert f"The evaluation in {folder} makes no sense" in found.stderr
+    assert f"The evaluation in {folder} is invalid" in found.stderr
 
 
 def test_training_runs(tmp_path):
@@ -161,7 +161,7 @@ def test_training_runs(tmp_path):
     refused = run(tmp_path, "compare", "july", "august").stderr
     assert "d1 (july), d2 (august)" in refused
     missing = run(tmp_path, "compare", "july", "may")
-    assert "no evaluation of a training run 'may'" in missing.stderr
+    assert "No evaluation of a training run 'may'" in missing.stderr
     assert "evaluated: august, july, june" in missing.stderr
     a = scored(tmp_path / "a.json", "mm")
     assert "compare two of one kind" in run(tmp_path, "compare", a, "july").stderr
@@ -172,8 +172,8 @@ def test_report_of_a_run_without_one(tmp_path):
     found = run(tmp_path, "report", "june")
     assert found.returncode == 1 and "materialize dev_scores" in found.stderr
     (tmp_path / "evaluation" / "june" / "report.json").write_text('{"scores": {}}')
-    assert "report.json is no report of this version" in run(tmp_path, "report", "june").stderr
-    assert "no evaluation" in run(tmp_path, "report", "../june").stderr
+    assert "report.json was written by another version" in run(tmp_path, "report", "june").stderr
+    assert "No evaluation" in run(tmp_path, "report", "../june").stderr
 
 
 def test_report_finds_an_evaluation_on_a_held_out_split_by_its_folder(tmp_path):

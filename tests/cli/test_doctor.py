@@ -1,4 +1,4 @@
-"""``text2sql doctor``: each check against real servers, files, processes and programs."""
+"""``text2sql doctor``: each check against real servers, files, processes and installed."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from packaging.requirements import Requirement
 
 from tests.support.prime_rl_place import Place
 from tests.support.scripted_server import ScriptedServer, calls, completion, fails, says
-from text2sql.cli.doctor import machine, packages, programs, services
+from text2sql.cli.doctor import installed, machine
 from text2sql.cli.doctor.finding import Finding, State, examine
 from text2sql.cli.doctor.machine import check_disk, check_gpu
 from text2sql.cli.doctor.policy import check_policy
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
+from text2sql.policy.vllm.options import PYTHON_VARIABLE
 from text2sql.training.prime_rl.schema import MIRRORED
 
 XML = "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>"
@@ -28,7 +28,7 @@ XML = "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>"
 @pytest.fixture(autouse=True)
 def own_root(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
-    for name in (PYTHON_VARIABLE, programs.PRIME_RL_VARIABLE, services.URL_VARIABLE):
+    for name in (PYTHON_VARIABLE, installed.PRIME_RL_VARIABLE, machine.URL_VARIABLE):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -51,7 +51,7 @@ def probed(step, model=None):
     "step, state, words",
     [
         (calls(("inspect_schema", {})), "ok", "called inspect_schema"),
-        (calls(("run_sql", {"sql": "SELECT 1"}), content="Hm.</think>"), "warn", "its thoughts"),
+        (calls(("run_sql", {"sql": "SELECT 1"}), content="Hm.</think>"), "warn", "its thinking"),
         (says(f"I look.\n{XML}"), "fail", "in the content: the server does not parse"),
         (says(None, reasoning=f"So I call\n{XML}"), "fail", "in its reasoning"),
         (says(f"<think>So I call\n{XML}"), "fail", "in its reasoning"),
@@ -65,11 +65,11 @@ def probed(step, model=None):
         (fails(500, "dead"), "fail", "HTTP 500: dead"),
     ],
 )
-def test_the_probe_tells_what_the_parser_does(step, state, words):
+def test_the_probe_shows_what_the_parser_does(step, state, words):
     found = probed(step)
     assert (found.check, found.state) == ("tool calls", state)
     assert words in found.found
-    named = "--tool-call-parser qwen3_xml" in found.mend
+    named = "--tool-call-parser qwen3_xml" in found.fix
     assert named == (state != "ok" and "dead" not in words and "1024" not in words)
 
 
@@ -79,7 +79,7 @@ def test_an_answer_that_is_no_completion():
     odd = [[{"id": "c"}], [None], {"id": "c"}]
     with ScriptedServer([completion({"tool_calls": called}) for called in odd]) as server:
         for _ in odd:
-            assert "no chat completion" in list(check_policy(server.url, None))[-1].found
+            assert "not a chat completion" in list(check_policy(server.url, None))[-1].found
     newer = fails(400, "Use 'max_completion_tokens' instead of 'max_tokens'.")
     with ScriptedServer([newer, calls(("inspect_schema", {}))]) as server:
         assert list(check_policy(server.url, None))[-1].state is State.OK
@@ -108,12 +108,13 @@ def test_ports(monkeypatch):
         port = taken.getsockname()[1]
         found = machine._port(port, "Dagster's UI")
         assert found.state is State.WARN and "in use" in found.found
-        assert f"sport = :{port}" in found.mend
+        assert f"sport = :{port}" in found.fix
     assert machine._port(port, "Dagster's UI").state is State.OK
     with ScriptedServer([]) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         found = machine._port(port, "a policy server")
-    assert found.state is State.OK and "a policy server is there: scripted" in found.found
+    assert found.state is State.OK and "a policy server runs at" in found.found
+    assert "scripted" in found.found
 
 
 def stand_in(folder, monkeypatch, script):
@@ -135,7 +136,7 @@ def test_gpus_as_nvidia_smi_shows_them(tmp_path, monkeypatch):
     )
     free, full = check_gpu()
     assert (free.state, free.found) == (State.OK, "NVIDIA H200, 139.6 of 140.4 GiB free")
-    assert full.state is State.WARN and "held by python (process 77)" in full.found
+    assert full.state is State.WARN and "used by python (process 77)" in full.found
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert one(check_gpu()).state is State.WARN
 
@@ -153,44 +154,44 @@ def test_disk(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "file" / "root"))
     found = one(check_disk())
-    assert found.state is State.FAIL and "is no folder and cannot be written" in found.found
+    assert found.state is State.FAIL and "is not a folder" in found.found
 
 
 def test_packages_are_compared_with_the_pins():
-    assert packages._lack(Requirement("no-such-package>=1")) == "no-such-package is missing"
-    assert "instead of ==0.1" in packages._lack(Requirement("pytest==0.1"))
-    assert packages._lack(Requirement("pytest>=1")) == ""
-    found = {finding.check: finding for finding in packages.check_packages()}
+    assert installed._lack(Requirement("no-such-package>=1")) == "no-such-package is missing"
+    assert "instead of ==0.1" in installed._lack(Requirement("pytest==0.1"))
+    assert installed._lack(Requirement("pytest>=1")) == ""
+    found = {finding.check: finding for finding in installed.check_packages()}
     assert found["packages"].state is State.OK, found["packages"].found
     assert "click " in found["packages"].found
     assert "dagster " in found["extra pipelines"].found
     assert "sqlalchemy " in found["extra pipelines"].found  # through the extra it names
-    assert one(packages.check_python()).state is State.OK
+    assert one(installed.check_python()).state is State.OK
 
 
 def test_pins_without_a_checkout(tmp_path, monkeypatch):
-    monkeypatch.setattr(packages, "CHECKOUT", tmp_path)
-    asked = packages._requirements()
+    monkeypatch.setattr(installed, "CHECKOUT", tmp_path)
+    asked = installed._requirements()
     assert "click" in {requirement.name for requirement in asked[""]}
     assert "torch" in {requirement.name for requirement in asked["local"]}
     assert "torch" not in {requirement.name for requirement in asked[""]}
-    assert one(packages.check_python()).state is State.OK
+    assert one(installed.check_python()).state is State.OK
 
 
 def test_programs_with_environments_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "python"))
-    found = one(programs.check_vllm())
+    found = one(installed.check_vllm())
     assert found.state is State.FAIL and str(tmp_path / "python") in found.found
-    assert "make vllm" in found.mend and "make vllm" not in found.found
-    assert one(programs.check_prime_rl()).state is State.WARN
-    monkeypatch.setenv(programs.PRIME_RL_VARIABLE, str(tmp_path))
-    assert one(programs.check_prime_rl()).state is State.FAIL
+    assert "make vllm" in found.fix and "make vllm" not in found.found
+    assert one(installed.check_prime_rl()).state is State.WARN
+    monkeypatch.setenv(installed.PRIME_RL_VARIABLE, str(tmp_path))
+    assert one(installed.check_prime_rl()).state is State.FAIL
     for place in (tmp_path / ".venv" / "bin" / "rl", tmp_path / "path" / "uv"):
         place.parent.mkdir(parents=True)
         place.write_text("#!/bin/sh\n")
         place.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert "there is no uv" in one(programs.check_prime_rl()).found
+    assert "uv is missing" in one(installed.check_prime_rl()).found
 
 
 def test_prime_rl_its_commit_and_the_environment_in_it(tmp_path, monkeypatch):
@@ -200,22 +201,22 @@ def test_prime_rl_its_commit_and_the_environment_in_it(tmp_path, monkeypatch):
     uv.chmod(0o755)
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
-    commit, environment = programs.check_prime_rl()
-    assert commit.state is State.WARN and MIRRORED[:8] in commit.found and MIRRORED in commit.mend
+    commit, environment = installed.check_prime_rl()
+    assert commit.state is State.WARN and MIRRORED[:8] in commit.found and MIRRORED in commit.fix
     assert environment.state is State.OK and environment.found.startswith("text2sql_env of")
     (place.prime_rl / "COMMIT").write_text(MIRRORED)
     shutil.rmtree(place.prime_rl / ".git")
     (place.site / "text2sql_env.py").unlink()
     (place.site / "text2sql_env").mkdir()
     (place.site / "text2sql_env" / "__init__.py").write_text("raise ImportError('no verifiers')")
-    commit, environment = programs.check_prime_rl()
+    commit, environment = installed.check_prime_rl()
     assert commit.state is State.OK and MIRRORED[:8] in commit.found
     assert environment.state is State.FAIL and "(ImportError: no verifiers)" in environment.found
     assert "uv pip install --no-deps --reinstall" in environment.found
 
 
 def test_the_sandbox():
-    found = one(services.check_sandbox())
+    found = one(machine.check_sandbox())
     assert found.state is State.OK and "refuses a write; " in found.found
     if sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64"):
         assert found.found.endswith("as does the kernel")
@@ -226,22 +227,22 @@ def test_the_reporting_database(tmp_path, monkeypatch):
     from text2sql.reporting.tables.store import ReportingStore
 
     file = tmp_path / "root" / "reporting.sqlite"
-    found = one(services.check_reporting())
-    assert found.state is State.OK and "not there yet" in found.found
+    found = one(machine.check_reporting())
+    assert found.state is State.OK and "does not exist yet" in found.found
     assert not file.parent.exists()
     with ReportingStore(f"sqlite:///{file}"):
         pass
-    assert one(services.check_reporting()).found == f"{file}: 0 answers"
+    assert one(machine.check_reporting()).found == f"{file}: 0 answers"
     file.write_bytes(b"no database" * 100)
-    found = one(services.check_reporting())
+    found = one(machine.check_reporting())
     assert found.state is State.FAIL and "not a database" in found.found
-    monkeypatch.setenv(services.URL_VARIABLE, "postgresql://me:secret@127.0.0.1:9/answers")
-    found = one(services.check_reporting())
+    monkeypatch.setenv(machine.URL_VARIABLE, "postgresql://me:secret@127.0.0.1:9/answers")
+    found = one(machine.check_reporting())
     assert found.state is State.FAIL and "secret" not in found.found
-    monkeypatch.setenv(services.URL_VARIABLE, "nonsense")
-    assert "URL is malformed; use postgresql://" in one(services.check_reporting()).found
-    monkeypatch.setenv(services.URL_VARIABLE, "mysql://me@127.0.0.1/answers")
-    assert one(services.check_reporting()).state is State.FAIL
+    monkeypatch.setenv(machine.URL_VARIABLE, "nonsense")
+    assert "URL is malformed; use postgresql://" in one(machine.check_reporting()).found
+    monkeypatch.setenv(machine.URL_VARIABLE, "mysql://me@127.0.0.1/answers")
+    assert one(machine.check_reporting()).state is State.FAIL
 
 
 def test_a_check_that_breaks_does_not_hide_the_others():
@@ -249,10 +250,10 @@ def test_a_check_that_breaks_does_not_hide_the_others():
         raise KeyError("x")
 
     def refuses():
-        raise Text2SqlError("It is broken; mend it.")
+        raise Text2SqlError("It is broken; fix it.")
 
     assert "the check failed: KeyError" in one(examine("one", breaks)).found
-    assert one(examine("two", refuses)) == Finding("two", State.FAIL, "It is broken; mend it.")
+    assert one(examine("two", refuses)) == Finding("two", State.FAIL, "It is broken; fix it.")
 
 
 def doctor(*arguments):
@@ -262,7 +263,7 @@ def doctor(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_the_command_tells_everything_and_its_status_says_whether_something_failed():
+def test_the_command_shows_every_check_and_fails_if_one_does():
     with ScriptedServer([calls(("inspect_schema", {}))]) as server:
         done = doctor("--policy", server.url, "--json")
     found = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""How the program ends, seen from outside: statuses, words, pipes, interrupts, ``--verbose``."""
+"""How the program ends, seen from outside: statuses, messages, pipes, interrupts, ``--verbose``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_statuses_of_ask(shop, script, votes, status):
     assert done.returncode == status, done.stderr
 
 
-def test_a_server_that_is_not_there_has_a_status_of_its_own(shop):
+def test_an_unreachable_server_has_a_status_of_its_own(shop):
     done = text2sql("ask", "shop.sqlite", "Which?", "--policy", "http://127.0.0.1:9/v1")
     assert done.returncode == 5
     assert done.stderr.startswith("error: No policy server answers at http://127.0.0.1:9/v1")
@@ -117,7 +117,7 @@ def test_the_statuses_of_reporting(shop):
     assert text2sql("reporting", "status").returncode == 3
 
 
-def test_a_fault_of_the_program_is_told_as_one(shop):
+def test_a_bug_is_reported_as_one(shop):
     broken = "import text2sql.sandbox.files as f; f.check_database = lambda path: 1 / 0; "
     broken += "import text2sql.sandbox as s; s.check_database = f.check_database; "
     run = f"import sys; {broken} from text2sql.cli.main import main; main()"
@@ -125,6 +125,7 @@ def test_a_fault_of_the_program_is_told_as_one(shop):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 70
     assert done.stderr.startswith("error: unexpected ZeroDivisionError: division by zero.")
+    assert "a bug in text2sql" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -142,7 +143,7 @@ def test_a_closed_pipe_ends_it_quietly(shop, words):
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-", "> /dev/full"])
 @pytest.mark.parametrize("words", [f'sql shop.sqlite "{QUERY}"', "--help"])
-def test_what_cannot_be_written_is_no_success(shop, closed, words):
+def test_an_output_that_cannot_be_written_is_an_error(shop, closed, words):
     script = f'"$0" -m text2sql {words} {closed}'
     done = subprocess.run(
         ["sh", "-c", script, sys.executable],
@@ -170,7 +171,7 @@ def test_what_cannot_be_written_is_no_success(shop, closed, words):
         ("train", "new", "--config", "nowhere"),
     ],
 )
-def test_what_may_not_be_read_is_to_be_mended(shop, words):
+def test_an_unreadable_file_is_an_error_that_names_it(shop, words):
     (shop / "secret").write_text("x: [")
     (shop / "secret").chmod(0)
     done = text2sql(*words, preexec_fn=without_privileges)
@@ -179,7 +180,7 @@ def test_what_may_not_be_read_is_to_be_mended(shop, words):
     assert "secret" in done.stderr or "nowhere" in done.stderr
 
 
-def test_a_result_is_written_though_nobody_reads_what_is_printed(shop):
+def test_a_result_file_is_written_even_if_the_output_pipe_is_closed(shop):
     question = {"question_id": 0, "db_id": "shop", "question": "?", "SQL": QUERY}
     (shop / "dev.json").write_text(json.dumps([question]))
     (shop / "predicted.json").write_text(json.dumps({"0": QUERY}))
@@ -241,7 +242,7 @@ def _await_worker(pid: int) -> None:
 # -- what else is written
 
 
-def test_verbose_tells_what_is_tried_and_where_it_failed(shop):
+def test_verbose_shows_every_attempt_and_the_traceback(shop):
     with ScriptedServer([fails(503), submits(QUERY)]) as server:
         done = text2sql(
             "--verbose", "ask", "shop.sqlite", "Which?", "--policy", server.url, "--json"
@@ -256,7 +257,7 @@ def test_verbose_tells_what_is_tried_and_where_it_failed(shop):
     assert done.stderr.splitlines()[-1].startswith("error: There is no database")
 
 
-def test_a_quiet_run_writes_nothing_beside_its_result(shop):
+def test_without_verbose_only_the_result_is_written(shop):
     done = text2sql("sql", "shop.sqlite", QUERY)
     assert (done.stdout, done.stderr) == ("a\n0\n1\n2\n(3 rows)\n", "")
 

@@ -139,7 +139,7 @@ def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
 def test_evaluate_refuses_the_predictions_of_other_questions(tmp_path, database, content):
     result = evaluated(tmp_path, database, content)
     assert isinstance(result.exception, Text2SqlError) and result.exception.exit_code == 1
-    assert "the first of 3 questions is" in str(result.exception)
+    assert "the 3 questions with 'dev/9'; give predictions for these" in str(result.exception)
     assert result.stdout == ""
 
 

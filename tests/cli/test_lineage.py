@@ -10,21 +10,19 @@ import pytest
 from click.testing import CliRunner
 
 from tests.documentation.docs_blocks import blocks
-from text2sql.cli.lineage.answers import run_note
-from text2sql.cli.lineage.scores import NOTE, noted_files
 from text2sql.cli.main import cli
+from text2sql.common.artifacts import answering_run_note, champion_file
 from text2sql.common.provenance import code_state, file_version, read_record, sealed
 from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
-from text2sql.evaluation.promotion.champion import CHAMPION
 from text2sql.evaluation.scores import Score, Scores
-from text2sql.policy.revision import directory_revision
-from text2sql.reporting.answering.fingerprint import database_fingerprint
-from text2sql.reporting.model.answer import Answer, AnswerStatus
-from text2sql.reporting.model.question import ReportQuestion
+from text2sql.evaluation.stored import NOTE, file_versions
+from text2sql.policy.weights import directory_revision
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer
+from text2sql.reporting.model.question import ReportQuestion, database_fingerprint
 from text2sql.reporting.model.values import result_table
 from text2sql.reporting.tables.location import URL_VARIABLE
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
 BASE_REVISION = "b" * 16
@@ -106,7 +104,7 @@ def evaluated(
     write(folder / "scores.json", found.to_dict())
     write(folder / "outcomes.json", {"greedy": {}})
     write(folder / "rollouts.json", {})
-    write(folder / NOTE, sealed({"code": COMMIT, "files": noted_files(folder)}))
+    write(folder / NOTE, sealed({"code": COMMIT, "files": file_versions(folder)}))
 
 
 def answered(root: Path, policy: dict, run: str = "july") -> None:
@@ -117,12 +115,12 @@ def answered(root: Path, policy: dict, run: str = "july") -> None:
     question = ReportQuestion("shops", "how many shops are there", str(database))
     champion = {"policy": policy["policy"], "revision": policy["policy_revision"]}
     champion |= {"training_run": run, "act": "by hand", "reason": "we like it"}
-    write(root / CHAMPION, champion | {"promoted_at": "2026-03-01", "number": 1})
-    write(run_note(root, "asked-1"), sealed({"code": COMMIT}))
+    write(champion_file(root), champion | {"promoted_at": "2026-03-01", "number": 1})
+    write(answering_run_note(root, "asked-1"), sealed({"code": COMMIT}))
     with ReportingStore(f"sqlite:///{root}/reporting.sqlite") as store:
         QuestionTable(store).add(question)
         store.write_answer(
-            Answer(
+            NewAnswer(
                 question,
                 datetime(2026, 3, 3, tzinfo=UTC),
                 AnswerStatus.ANSWERED,
@@ -241,7 +239,7 @@ def test_a_figure_on_a_held_out_split_and_parts_that_read_alike(root):
     scores = json.loads((folder / "scores.json").read_text())
     scores["scores"][1]["value"] = 0.5
     write(folder / "scores.json", scores)
-    note = {"training_run": "july", "code": COMMIT, "files": noted_files(folder)}
+    note = {"training_run": "july", "code": COMMIT, "files": file_versions(folder)}
     write(folder / NOTE, sealed(note))
     links, problems = chain("50.0")
     assert problems == []
@@ -367,7 +365,7 @@ def test_what_is_unknown_or_ambiguous_is_one_sentence_that_lists_what_there_is(r
     there = "july (63.3), june (50.0)"
     assert there in refused("august") and "'august' is no answer" in refused("august")
     assert there in refused("99.9")
-    assert "there is no answer 12" in refused("12")
+    assert "no answer 12" in refused("12")
     assert refused("40.0").startswith("2 training runs reported 40.0 percent: say run:july (base")
     assert "run:august" in refused("run:august")
     shutil.copytree(root / "training/june", root / "training/63.3")

@@ -101,7 +101,7 @@ def test_votes_are_told_and_more_of_them_ask_only_for_what_is_missing(place):
     assert len(server.requests) == 2
     assert json.loads((place / "votes.json").read_text())["predictions"][0]["votes"] == 4
     assert "share of the votes: 67% on average; 0 ties" in result.stdout
-    assert "kept: 4 rollouts are there from before, of 6\n" in result.stderr
+    assert "resuming: 4 rollouts are stored already, of 6\n" in result.stderr
 
     result, server = predict(place, by_question, "--votes", 2, "--temperature", 0.7)
     assert [request["temperature"] for request in server.requests] == [0.7, 0.7]
@@ -122,7 +122,7 @@ def test_ctrl_c_says_how_to_go_on(place):
     write(place, [row(1, "Which cities?")])
     result, _ = predict(place, interrupts)
     assert result.exit_code != 0
-    assert "interrupted: the same command goes on with what " in result.stderr
+    assert "interrupted: the same command resumes from " in result.stderr
 
 
 def test_what_a_server_spoils_is_no_prediction_and_is_asked_again(place):
@@ -180,18 +180,18 @@ def test_every_row_has_an_entry_and_what_says_nothing_is_told(place):
     assert "1 of 2 questions answered" in result.stdout
 
 
-def test_a_greedy_rollout_that_tried_to_write_is_told(place):
+def test_a_greedy_rollout_that_attempted_a_write_is_reported(place):
     write(place, [row(1, "Which cities?")])
     script = [calls(("run_sql", {"sql": "DROP TABLE city"})), submits(CITIES)]
     result, _ = predict(place, script)
     assert predicted(place) == {"0": entry(CITIES)}
-    assert "warning: 1 greedy rollout tried to write" in result.stderr
+    assert "warning: 1 greedy rollout attempted a write" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("more", "status", "sentence"),
     [
-        (("--temperature", 0.5), 2, "--temperature is that of rollouts that vote"),
+        (("--temperature", 0.5), 2, "--temperature is for rollouts that vote"),
         (("--out", "p.csv"), 2, "p.csv must end with .json for BIRD's form"),
         (("--json", "nowhere/at/all.json"), 1, "Cannot write nowhere/at/all.json"),
         (("--databases", "."), 1, "No question of"),

@@ -16,7 +16,7 @@ from text2sql.cli.main import cli
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.location import URL_VARIABLE
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
 __all__ = ["postgresql_server", "reporting_url"]
@@ -130,8 +130,8 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(desk):
     add = ("questions", "add", "x", "--question", "?", "--database")
     assert "no such file below" in desk.fails(*add, "nowhere")
     (desk.folder / "text.sqlite").write_text("no database at all, " * 100)
-    assert "text.sqlite is no SQLite database" in desk.fails(*add, "text")
-    assert "already: change it with" in desk.fails("questions", "add", "shops", *add[3:], "shop")
+    assert "text.sqlite is not a SQLite database" in desk.fails(*add, "text")
+    assert "exists: change it with" in desk.fails("questions", "add", "shops", *add[3:], "shop")
     assert "id must be" in desk.fails("questions", "add", "a b", *add[3:], "shop")
     assert "votes must be" in desk.fails("questions", "edit", "shops", "--votes", "0")
     assert "columns must be" in desk.fails("questions", "edit", "shops", "--columns", ",")
@@ -178,7 +178,7 @@ def test_an_import_says_where_file_and_hand_disagree_and_lets_the_hand_win(desk)
     desk.load()
     desk.type("questions", "edit", "a", "--votes", "32")
     desk.write({"id": "a", "question": "A?", "votes": 5})
-    assert "a: votes edited by hand and in the file; the hand's stays" in desk.load().stderr
+    assert "a: votes edited by hand and changed in the file; the edit stays" in desk.load().stderr
     assert desk.show("a")["votes"] == 32
     assert desk.load().stderr == ""
     desk.load("--overwrite")
@@ -192,7 +192,7 @@ def test_an_import_leaves_what_is_not_the_files(desk):
     assert "mine: made by hand" in desk.load().stderr
     assert desk.show("mine")["question"] == "How many shops?"
     desk.write({"id": "mine", "question": "Other?"})
-    assert "a: not in the file any more; it stays" in desk.load().stderr
+    assert "a: no longer in the file; it stays" in desk.load().stderr
     assert desk.show("a")["enabled"]
 
 
@@ -201,7 +201,7 @@ def test_an_import_says_what_it_takes_from_another_file(desk):
     desk.load()
     first, desk.file = desk.file, desk.folder / "others.yaml"
     desk.write({"id": "a", "question": "Another?"}, {"id": "b", "question": "B?"})
-    assert desk.load().stderr == f"note: a: question as in this file now; it followed {first}\n"
+    assert desk.load().stderr == f"note: a: question now as in this file; it followed {first}\n"
     assert desk.show("a")["question"] == "Another?"
     desk.write({"id": "a", "question": "A third?"})
     assert "it followed" not in desk.load().stderr

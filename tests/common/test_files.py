@@ -30,20 +30,20 @@ def mode(file: Path) -> int:
 
 
 @pytest.mark.parametrize(("content", "found"), [("ä\n", b"\xc3\xa4\n"), (b"\xff\r\n", b"\xff\r\n")])
-@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("durable", [False, True])
 def test_text_and_bytes_are_written_as_they_are_into_folders_that_are_made(
-    tmp_path, content, found, lasting
+    tmp_path, content, found, durable
 ):
     file = tmp_path / "a" / "b" / "file.txt"
-    assert write_whole(file, content, lasting=lasting) == file
+    assert write_whole(file, content, durable=durable) == file
     assert file.read_bytes() == found and names(file.parent) == ["file.txt"]
 
 
-@pytest.mark.parametrize("lasting", [False, True])
-def test_what_the_disk_refuses_leaves_the_old_file_and_nothing_beside_it(tmp_path, lasting):
+@pytest.mark.parametrize("durable", [False, True])
+def test_what_the_disk_refuses_leaves_the_old_file_and_nothing_beside_it(tmp_path, durable):
     file = write_whole(tmp_path / "file", "old")
     with no_room(), pytest.raises(Text2SqlError, match=rf"Cannot write {file}: File too large\."):
-        write_whole(file, "new", lasting=lasting)
+        write_whole(file, "new", durable=durable)
     assert file.read_text() == "old" and names(tmp_path) == ["file"]
 
 
@@ -106,7 +106,7 @@ def test_something_that_is_no_file_is_refused_and_stays(tmp_path, write):
     os.mkfifo(pipe)
     taken = write_whole(tmp_path / "taken", "kept")
     for place in (tmp_path, pipe):
-        with pytest.raises(Text2SqlError, match=f"Cannot write {place}: it is no regular file"):
+        with pytest.raises(Text2SqlError, match=f"Cannot write {place}: it is not a regular file"):
             write(place)
     with pytest.raises(Text2SqlError, match=f"Cannot write {taken / 'below'}: "):
         write(taken / "below")
@@ -161,8 +161,8 @@ def test_what_is_no_object_is_told_in_a_sentence_that_says_what_to_do(tmp_path, 
     file = tmp_path / "a.json"
     file.write_bytes(content)
     with pytest.raises(Text2SqlError) as told:
-        read_object(file, "Mend it.")
-    assert str(told.value).startswith(f"{file} {said}") and str(told.value).endswith(". Mend it.")
+        read_object(file, "Fix it.")
+    assert str(told.value).startswith(f"{file} {said}") and str(told.value).endswith(". Fix it.")
     with pytest.raises(Text2SqlError, match=r"^line 3 .*[.]$"):
         parse_object(content, "line 3")
 
@@ -181,8 +181,8 @@ def test_a_file_that_need_not_be_there_is_read_as_an_empty_object(tmp_path):
     taken = write_json(tmp_path / "taken", {"a": 1})
     assert read_if_there(taken) == {"a": 1}
     assert read_if_there(tmp_path / "gone") == read_if_there(taken / "below") == {}
-    with pytest.raises(Text2SqlError, match=r"cannot be read: Is a directory\. Mend it\.$"):
-        read_if_there(tmp_path, "Mend it.")
+    with pytest.raises(Text2SqlError, match=r"cannot be read: Is a directory\. Fix it\.$"):
+        read_if_there(tmp_path, "Fix it.")
     write_whole(taken, "[]")
     with pytest.raises(Text2SqlError, match="must hold one JSON object"):
         read_if_there(taken)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from text2sql.common.progress import Lines, show_progress
+from text2sql.common.progress import ProgressLines, show_progress
 
 CODE = """
 from text2sql.common.progress import show_progress
@@ -39,20 +39,20 @@ def test_nothing_but_lines_elsewhere():
 
 
 def test_lines_say_how_far_it_is_and_count_only_what_is_new():
-    told = []
-    report = Lines("rollouts", told.append, every=0.0)
+    said = []
+    report = ProgressLines("rollouts", said.append, every=0.0)
     report(1000, 4000)
     report(1010, 4000)
-    assert told[0] == "rollouts: 1,000 of 4,000"
-    assert told[1].startswith("rollouts: 1,010 of 4,000; ")
-    assert told[1].endswith(" s to go")
+    assert said[0] == "rollouts: 1,000 of 4,000"
+    assert said[1].startswith("rollouts: 1,010 of 4,000; ")
+    assert said[1].endswith(" s to go")
 
 
 def test_between_two_lines_there_is_time():
-    told = []
-    report = Lines("rollouts", told.append)
+    said = []
+    report = ProgressLines("rollouts", said.append)
     for done in range(100):
         report(done, 100)
-    assert told == []
-    with show_progress("x", told.append) as shown:
+    assert said == []
+    with show_progress("x", said.append) as shown:
         shown(1, 1)

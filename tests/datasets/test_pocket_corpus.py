@@ -14,6 +14,7 @@ import pytest
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools
+from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import (
     CorpusSizes,
     generate,
@@ -259,7 +260,7 @@ def test_the_share_of_the_target_phrasing_is_what_was_asked_for():
 
 def test_the_report_questions_concern_the_business_database(tmp_path: Path):
     folder = generate_business_databases(tmp_path / "report_databases")
-    questions = read_questions(POCKET / "report_questions.yaml")
+    questions = read_questions(SHIPPED_QUESTIONS)
     assert 5 <= len(questions) <= 6
     for question in questions:
         database = find_database(question.database, [folder])

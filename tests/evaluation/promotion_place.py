@@ -11,7 +11,7 @@ from typing import Any
 from tests.evaluation.test_evaluation import policy, score
 from text2sql.common.json_files import write_json
 from text2sql.evaluation.scores import BASE, TRAINED
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 QUESTIONS = 40
 DATASET, PROMPTS = "data-1", "prompts-1"

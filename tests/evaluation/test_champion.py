@@ -110,7 +110,7 @@ def test_promoting_by_hand_records_what_spoke_against_it(root):
     record = champion(root)
     assert (record["act"], record["reason"]) == ("by hand", "a customer needs it")
     candidate(root, "lenient", 11)
-    said = called("promote", "lenient", "--reason", "bounds", "--significance", "0").stdout
+    said = called("promote", "lenient", "--reason", "bounds", "--significance", "1e-9").stdout
     assert "passed   accuracy_holds: Not better beyond noise than the base" in said
     assert called("promote", "june", "--reason", "x", "--missing", "2").exit_code == 2
     roll_back(root, "only tried")
@@ -121,7 +121,7 @@ def test_promoting_by_hand_records_what_spoke_against_it(root):
     shutil.rmtree(root / "training" / "june" / "v1")
     with pytest.raises(Text2SqlError, match="june cannot be promoted: its weights are gone"):
         called("promote", "june", "--reason", "again")
-    with pytest.raises(Text2SqlError, match="no evaluation of a training run 'may'"):
+    with pytest.raises(Text2SqlError, match="No evaluation of a training run 'may'"):
         called("promote", "may", "--reason", "again")
     assert champion(root) == record
 

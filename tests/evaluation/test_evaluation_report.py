@@ -19,10 +19,9 @@ from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import Correction, Issue
 from text2sql.evaluation.report.details import Before, Evaluated, details_of
-from text2sql.evaluation.report.files import PAGE, TABLE, TRACE, read_details, write_report
+from text2sql.evaluation.report.files import PAGE, TABLE, TRACE, Grounds, read_details, write_report
 from text2sql.evaluation.report.page import render_report
-from text2sql.evaluation.report.reference import BIRD_DEV, is_bird_dev
-from text2sql.evaluation.report.trace import Grounds
+from text2sql.evaluation.report.tables import BIRD_DEV, is_bird_dev
 from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.rule_scores import RuleResults
 from text2sql.evaluation.scores import BASE, TRAINED, compare
@@ -120,14 +119,14 @@ def test_the_page_answers_the_four_questions(made):
     page, _ = made
     assert '<h2>How good?</h2><p class="big">50.0 %</p>' in page
     assert "Greedy: 50.0 % [15.0, 85.0], n = 4" in page
-    assert "The difference to the base is inside the noise: 1 gained, 0 lost of 4" in page
-    assert "champion (run june) is inside the noise: 0 gained, 1 lost of 2" in page
+    assert "The difference to the base is within the noise: 1 gained, 0 lost of 4" in page
+    assert "champion (run june) is within the noise: 0 gained, 1 lost of 2" in page
     assert (
         "Questions without a match: 2. Most often: no such column 1; wrong filter value 1" in page
     )
     assert "trained vote@4, trained pass@4, trained mean@4: partial: 3 of 4 questions" in page
     assert (
-        "The trained policy&#x27;s greedy accuracy; the base has 25.0 %. A vote among 4 rollouts "
+        "The trained policy&#39;s greedy accuracy; the base has 25.0 %. A vote among 4 rollouts "
         "gives 66.7 % on 3 of the questions, where greedy has 66.7 %. One reply without tools "
         "(single-turn) gives 25.0 %." in page
     )
@@ -178,7 +177,7 @@ def test_half_a_character_from_a_model_spoils_no_file(made, tmp_path):
     details["questions"][2][TRAINED]["sql"] = half
     details["examples"][0]["transcript"][0]["text"] = half
     page = write_report(tmp_path / "half", details, [], [], tmp_path)
-    assert "SELECT &#x27;\\ud83d&#x27;" in page.read_text()
+    assert "SELECT &#39;\\ud83d&#39;" in page.read_text()
     assert read_details(page.parent)["questions"][2][TRAINED]["sql"] == half
 
 
@@ -243,7 +242,7 @@ def test_details_survive_their_file(made, tmp_path):
     page, _ = made
     assert render_report(read_details(tmp_path / "july")) == page
     assert (tmp_path / "july" / PAGE).is_file()
-    with pytest.raises(Text2SqlError, match="no report of nowhere"):
+    with pytest.raises(Text2SqlError, match="No report of nowhere yet"):
         read_details(tmp_path / "nowhere")
 
 
@@ -264,7 +263,7 @@ def test_other_rules_stand_beside_the_official_one(made):
     page, details = made
     assert "<td>Soft-F1</td>" in page and "evaluation_f1.py" in page and "<td>ordered" not in page
     assert "111.8 [0.0, 111.8] n=1" in page  # of R-VES
-    assert "Of the trained policy 1 verdict came out differently" in page
+    assert "1 verdict of the trained policy came out differently" in page
     assert "medians of 3 runs" in page
     assert "By other rules" not in render_report(details | {"rules": None})
     assert "<td>gold without rows</td>" in page

@@ -5,11 +5,16 @@ import sqlite3
 
 import pytest
 
-from text2sql.evaluation.failures.classes import NO_ROWS, classes_of, count_classes
+from text2sql.evaluation.failures.classes import (
+    NO_ROWS,
+    OTHER,
+    classes_of,
+    count_classes,
+    error_class,
+)
 from text2sql.evaluation.failures.effort import effort, tool_use
 from text2sql.evaluation.failures.examples import choose, transcript
 from text2sql.evaluation.failures.sql_difference import SAME_PARTS, UNREADABLE, differences
-from text2sql.evaluation.failures.sqlite_errors import OTHER, error_class
 from text2sql.rollouts.located import read_located, whole_rows
 from text2sql.rollouts.store import Rollout, RolloutStore
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_paired_is_refused(folder, content, name, words):
     [
         ([0, 1, 3], "Only 1 of 3 ids of"),
         ([0, 1, 3], "(0 to 3; missing: 2)"),
-        ([0, 1, 2, 3, 4], "(0 to 3; too many: 4)"),
+        ([0, 1, 2, 3, 4], "(0 to 3; extra: 4)"),
     ],
 )
 def test_positions_that_are_not_all_there_are_not_taken_for_ids(folder, ids, words):
@@ -149,7 +149,7 @@ def test_a_compressed_file_is_called_so(folder):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is Git LFS's pointer"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is a Git LFS pointer"),
         (b"\n<!DOCTYPE html>\n<html>", "it is a web page"),
     ],
 )
@@ -205,7 +205,7 @@ def test_questions_that_are_left_out_are_told_with_their_reason(folder):
     told = evaluate(folder, {"10": RIGHT[0]}).stderr
     reasons = re.findall(r"left out: 1 question \((\w+): \S", told)
     assert sorted(reasons) == sorted(reason.value for reason in Reason)
-    assert "theirs); the first is dev/11: db_id 'nowhere' has no database" in told
+    assert "such database); the first is dev/11: db_id 'nowhere' has no database" in told
 
 
 def test_what_does_not_count_is_in_the_result_too(folder):

@@ -180,7 +180,7 @@ def test_a_comparison_on_few_of_the_questions_is_refused(tmp_path):
 
 
 def test_runs_that_cannot_be_candidates_are_named(tmp_path):
-    with pytest.raises(Text2SqlError, match="no evaluation of a training run 'june'"):
+    with pytest.raises(Text2SqlError, match="No evaluation of a training run 'june'"):
         read_candidate(tmp_path, "june")
     candidate(tmp_path, "june", 20)
     trained(tmp_path, "june", "trained again")

@@ -149,7 +149,8 @@ def test_official_rule(sandbox, database, prediction, gold, verdict):
     ("prediction", "gold", "official", "multiset", "ordered"),
     [
         ("SELECT id FROM t", "SELECT id FROM t", "match", "match", "match"),
-        ("SELECT id FROM t ORDER BY 1 DESC", "SELECT id FROM t", "match", "match", "wrong"),
+        ("SELECT id FROM t ORDER BY 1 DESC", "SELECT id FROM t", "match", "match", "match"),
+        ("SELECT id FROM t", "SELECT id FROM t ORDER BY 1 DESC", "match", "match", "wrong"),
         ("SELECT DISTINCT id FROM t", "SELECT id FROM t", "match", "wrong", "wrong"),
         ("SELECT 1", "SELECT 2", "wrong", "wrong", "wrong"),
     ],
@@ -218,12 +219,27 @@ def test_rewards():
 
 def test_gold_result_survives_json(sandbox, database):
     gold = run_gold(Question("dev/1", "shop", database, "?", sql="SELECT id FROM t"), sandbox)
-    assert (gold.usable, gold.empty, gold.row_count) == (True, False, 4)
+    assert (gold.row_count, gold.sorts) == (4, False)
     assert GoldResult.from_dict(json.loads(json.dumps(gold.to_dict()))) == gold
-    nothing = run_gold(Question("dev/1", "shop", database, "?", sql="SELECT 1 WHERE 0"), sandbox)
-    assert nothing.usable and nothing.empty
-    broken = run_gold(Question("dev/1", "shop", database, "?", sql="SELECT nope"), sandbox)
-    assert not broken.usable and not broken.empty and "nope" in broken.error
+
+
+@pytest.mark.parametrize(
+    ("sql", "status", "worth"),
+    [
+        ("SELECT id FROM t ORDER BY id", "ok", "ran usable"),
+        ("SELECT 1 WHERE 0", "ok", "ran empty"),
+        ("SELECT nope", "error", "failing"),
+        ("SELECT 1", "infrastructure", "lost"),
+    ],
+)
+def test_what_gold_is_worth(sandbox, database, sql, status, worth):
+    gold = run_gold(Question("dev/1", "shop", database, "?", sql=sql), sandbox)
+    if status == "infrastructure":
+        gold = replace(gold, status=Status.INFRASTRUCTURE)
+    assert gold.status == status
+    assert gold.sorts == ("ORDER" in sql)
+    names = ("ran", "lost", "failing", "empty", "usable")
+    assert [name for name in names if getattr(gold, name)] == worth.split()
 
 
 # --- whole files

@@ -162,7 +162,7 @@ def test_every_pair_is_judged_as_officially(tmp_path):
         connection.executescript(TABLES)
     with Sandbox(1) as sandbox:
         texts = [(path, sql) for sql in QUERIES]
-        golds = [gold_result("", run) for run in sandbox.execute_many(texts, strict_text=True)]
+        golds = [gold_result("", "", run) for run in sandbox.execute_many(texts, strict_text=True)]
         runs = [execute_submission(sql, path, sandbox) for sql in QUERIES]
     matches, other = 0, []
     for prediction, run in zip(QUERIES, runs, strict=True):

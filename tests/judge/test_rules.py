@@ -10,8 +10,15 @@ from click.testing import CliRunner
 from text2sql.cli.main import cli
 from text2sql.evaluation.rule_scores import score_rules
 from text2sql.evaluation.statistics import wilson
-from text2sql.judge.rules import DEFINITIONS, orders, rule_values, soft_f1
-from text2sql.judge.timing import efficiency_values, r_ves, time_ratios
+from text2sql.judge.equality import sorts
+from text2sql.judge.rules import (
+    DEFINITIONS,
+    efficiency_values,
+    r_ves,
+    rule_values,
+    soft_f1,
+    time_ratios,
+)
 from text2sql.questions import Question
 from text2sql.sandbox import Sandbox
 
@@ -33,11 +40,24 @@ def test_soft_f1(predicted, gold, expected):
     assert soft_f1(predicted, gold) == pytest.approx(expected)
 
 
-def test_which_queries_order():
-    assert orders("SELECT a FROM t ORDER\nBY a")
-    assert not orders("SELECT a FROM (SELECT a FROM t ORDER BY a)")
-    assert not orders("SELECT 'order by', rank() OVER (ORDER BY a) FROM t -- order by")
-    assert orders("SELECT ')' FROM t ORDER BY 1")
+def test_which_queries_sort():
+    assert sorts("SELECT a FROM t ORDER\nBY a")
+    assert sorts("SELECT a FROM t UNION SELECT b FROM t order /* so */ by 1")
+    assert not sorts("SELECT a FROM (SELECT a FROM t ORDER BY a)")
+    assert not sorts("SELECT 'order by', rank() OVER (ORDER BY a) FROM t -- order by")
+    assert sorts("SELECT ')' FROM t ORDER BY 1")
+
+
+def test_the_ordered_rule_has_one_meaning(shop, tmp_path):
+    """``--rule ordered`` gives the number that ``--all-rules`` prints as ordered."""
+    golds, predictions = zip(*PAIRS, strict=True)
+    found, beside = [
+        evaluate(shop, tmp_path, golds, predictions, *more)[1]
+        for more in (("--rule", "ordered"), ("--all-rules",))
+    ]
+    assert found["execution_accuracy"] == beside["rules"]["ordered"]["value"] == 0.2
+    unsorted = evaluate(shop, tmp_path, ["SELECT a FROM t"], [PAIRS[2][1]], "--rule", "ordered")[1]
+    assert unsorted["execution_accuracy"] == 1.0
 
 
 @pytest.fixture

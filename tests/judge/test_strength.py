@@ -17,8 +17,14 @@ from text2sql.datasets.gold.checks import run_golds
 from text2sql.datasets.reading.bird import load_split, read_records
 from text2sql.errors import Text2SqlError
 from text2sql.judge.strength.keys import read_keys
-from text2sql.judge.strength.measure import Outcome, Strength, Tried, measure_strength
-from text2sql.judge.strength.near_misses import NearMiss, near_misses
+from text2sql.judge.strength.measure import (
+    JudgedNearMiss,
+    NearMiss,
+    NearMissOutcome,
+    Strength,
+    measure_strength,
+    near_misses,
+)
 from text2sql.judge.verdicts import run_gold
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox, Status
@@ -203,10 +209,10 @@ def test_survivors_are_told_and_scored(database, sandbox):
     (found,) = measure(database, sandbox, "SELECT name FROM hero WHERE height > 190")
     outcomes = {tried.change: tried.outcome for tried in found.tried}
     assert outcomes == {
-        "height > 190 -> height >= 190": Outcome.SURVIVED,
-        "without WHERE height > 190": Outcome.TOLD_APART,
-        "with DISTINCT in SELECT name": Outcome.NEUTRAL,
-        "190 -> 290": Outcome.TOLD_APART,
+        "height > 190 -> height >= 190": NearMissOutcome.SURVIVED,
+        "without WHERE height > 190": NearMissOutcome.TOLD_APART,
+        "with DISTINCT in SELECT name": NearMissOutcome.NEUTRAL,
+        "190 -> 290": NearMissOutcome.TOLD_APART,
     }
     assert found.score == pytest.approx(2 / 3)
     assert Strength.from_dict(json.loads(json.dumps(found.to_dict()))) == found
@@ -233,10 +239,10 @@ def test_near_misses_that_fail_do_not_count(database, sandbox):
     question = ask(database, slow)
     gold = run_gold(question, sandbox)
     (found,) = measure_strength([question], {question.key: gold}, sandbox, Limits(seconds=1))
-    failed = [tried for tried in found.tried if tried.outcome is Outcome.FAILED]
+    failed = [tried for tried in found.tried if tried.outcome is NearMissOutcome.FAILED]
     assert [tried.change for tried in failed] == ["without WHERE i < 9"]
     assert "longer than 1 s" in failed[0].detail
-    assert found.score == found.count(Outcome.TOLD_APART) / 3
+    assert found.score == found.count(NearMissOutcome.TOLD_APART) / 3
 
 
 _COLUMNS = st.sampled_from(["h.id", "h.name", "h.height", "s.rank", "s.label", "h.side_id"])
@@ -435,8 +441,13 @@ def test_weak_and_unscored_questions_leave_training_only():
 
 
 def test_score_counts_what_ran():
-    outcomes = [Outcome.TOLD_APART, Outcome.SURVIVED, Outcome.FAILED, Outcome.NEUTRAL]
-    tried = tuple(Tried("limit", "", "", outcome) for outcome in outcomes)
+    outcomes = [
+        NearMissOutcome.TOLD_APART,
+        NearMissOutcome.SURVIVED,
+        NearMissOutcome.FAILED,
+        NearMissOutcome.NEUTRAL,
+    ]
+    tried = tuple(JudgedNearMiss("limit", "", "", outcome) for outcome in outcomes)
     assert Strength("dev/0", tried).score == 0.5
     assert Strength("dev/0", tried[2:]).reason == "no near-miss ran"
     assert Strength("dev/0").reason == "the query has no near-miss"

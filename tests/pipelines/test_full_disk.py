@@ -65,8 +65,8 @@ def test_a_vllm_log_that_cannot_be_written_names_the_disk(tmp_path):
         pytest.skip("this user may not mount a disk of its own")
     script = 'mount -t tmpfs -o size=1m tmpfs "$0"; cat /dev/zero > "$0/rest" 2>&- || true; '
     script += '"$1" -c "$2" "$0"'
-    ask = "import sys, pathlib; from text2sql.policy.vllm.log import failure; "
-    ask += "print(failure(pathlib.Path(sys.argv[1]) / 'vllm.log'))"
+    ask = "import sys, pathlib; from text2sql.policy.vllm.server import failure_in; "
+    ask += "print(failure_in(pathlib.Path(sys.argv[1]) / 'vllm.log'))"
     command = [*OWN_DISK, script, str(tmp_path), sys.executable, ask]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     told = f"The disk of its log is full (0 MB free at {tmp_path}): make room and start it again.\n"

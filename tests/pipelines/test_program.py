@@ -93,8 +93,8 @@ def test_a_stopped_program_says_that_it_can_go_on(tmp_path, at, twice):
 def test_a_signal_before_a_program_is_there_waits_for_it(tmp_path):
     command = f"""
 import os, signal, sys
-from text2sql.common.stopping import hold_signals
-hold_signals()
+from text2sql.common.stopping import block_signals
+block_signals()
 os.kill(os.getpid(), signal.SIGINT)
 os.execv(sys.executable, {program("imports", str(tmp_path / "ready"))!r})
 """

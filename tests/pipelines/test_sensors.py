@@ -21,8 +21,7 @@ from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, fails, replay
 from text2sql.common.json_files import write_json
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.delivery.webhook import Webhook
-from text2sql.reporting.model.notice import Notice
+from text2sql.reporting.delivery.channels import Notice, Webhook
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.location import URL_VARIABLE
 from text2sql.reporting.tables.schema import answers

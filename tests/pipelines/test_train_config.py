@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from assets.rollouts.sampling import plan_shards
-from assets.rollouts.sets import RolloutSet
 from assets.training.difficulty_config import BaseRolloutsConfig
 from assets.training.grpo import GrpoConfig
 from assets.training.ready import require_ready
@@ -19,6 +18,7 @@ from tests.support.prime_rl_place import Place
 from text2sql.common.provenance import sealed
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Sampling
+from text2sql.rollouts.sets import RolloutSet
 
 
 def enter(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

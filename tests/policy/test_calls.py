@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.calls import parse_calls
 
 NAMES = ("inspect_schema", "sample_rows", "run_sql", "submit")
 

@@ -20,10 +20,9 @@ from tests.support.tiny_policy import make_policy
 from text2sql.agent.tools import TOOL_SCHEMAS
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow, Sampling
-from text2sql.policy.local.batching import Batch, Request
-from text2sql.policy.local.drawing import draw
+from text2sql.policy.local.batching import Batch, Turn, draw
 from text2sql.policy.local.policy import LocalPolicy
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 QUESTIONS = ["How many teams are there?", "List the names of all teams in Oslo.", "x", "Why?" * 30]
 
@@ -55,26 +54,26 @@ def generated(policy, tokens, new):
     )[0, len(tokens) :].tolist()
 
 
-def finish(batch, requests):
-    """Step until every request is complete."""
-    for request in requests:
-        batch.add(request)
+def finish(batch, turns):
+    """Step until every turn is complete."""
+    for turn in turns:
+        batch.add(turn)
     while batch.busy:
         batch.step()
-    return [request.reply for request in requests]
+    return [turn.reply for turn in turns]
 
 
 def greedy(tokens, new):
-    return Request(tokens, 0.0, 1.0, new, Random())
+    return Turn(tokens, 0.0, 1.0, new, Random())
 
 
 def test_a_greedy_batch_writes_what_generate_writes_one_by_one(policy):
     prompts = [prompt(policy, text) for text in QUESTIONS]
     batch = Batch(policy.model, policy.stop, max_rows=3)
     lengths = [40, 7, 60, 25]
-    requests = [greedy(*pair) for pair in zip(prompts, lengths, strict=True)]
-    sampled = Request(prompts[0], 1.0, 0.9, 30, Random(1))
-    replies = finish(batch, [*requests, sampled])[: len(requests)]
+    turns = [greedy(*pair) for pair in zip(prompts, lengths, strict=True)]
+    sampled = Turn(prompts[0], 1.0, 0.9, 30, Random(1))
+    replies = finish(batch, [*turns, sampled])[: len(turns)]
     expected = [generated(policy, *pair) for pair in zip(prompts, lengths, strict=True)]
     assert replies == expected
     assert len({tuple(reply) for reply in replies}) > 1
@@ -112,12 +111,12 @@ def test_conversations_that_begin_alike_are_read_once(policy, monkeypatch):
         ),
     )
     shared = prompt(policy, "Which teams are there in the north? " * 4)
-    requests = [greedy([*shared, *prompt(policy, f"{i} then?")], 8) for i in range(5)]
-    replies = finish(batch, [greedy(shared, 1), *requests[:3]])[1:]
-    replies += finish(batch, requests[3:])
-    assert replies == [generated(policy, request.prompt, 8) for request in requests]
-    assert all(request.reused >= len(shared) - 1 for request in requests[1:])
-    assert sum(fed) < 2 * len(shared) + sum(len(r.prompt) - len(shared) + 8 for r in requests)
+    turns = [greedy([*shared, *prompt(policy, f"{i} then?")], 8) for i in range(5)]
+    replies = finish(batch, [greedy(shared, 1), *turns[:3]])[1:]
+    replies += finish(batch, turns[3:])
+    assert replies == [generated(policy, turn.prompt, 8) for turn in turns]
+    assert all(turn.reused >= len(shared) - 1 for turn in turns[1:])
+    assert sum(fed) < 2 * len(shared) + sum(len(r.prompt) - len(shared) + 8 for r in turns)
 
 
 def test_long_prompts_are_fed_in_parts(policy, monkeypatch):
@@ -153,8 +152,8 @@ def test_a_cancelled_request_frees_its_row(policy):
 def test_sampling_follows_the_distribution_and_top_p_cuts_its_tail():
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().repeat(4000, 1)
     stream = Random(1)
-    requests = [Request([], 1.0, top_p, 1, stream) for top_p in [1.0] * 2000 + [0.75] * 2000]
-    tokens = draw(logits, requests)
+    turns = [Turn([], 1.0, top_p, 1, stream) for top_p in [1.0] * 2000 + [0.75] * 2000]
+    tokens = draw(logits, turns)
     free = [tokens[:2000].count(token) / 2000 for token in range(4)]
     cut = [tokens[2000:].count(token) / 2000 for token in range(4)]
     assert free == pytest.approx([0.5, 0.3, 0.15, 0.05], abs=0.05)
@@ -180,14 +179,14 @@ def test_many_conversations_at_once_get_the_replies_they_get_alone(policy):
 def test_calls_are_parsed_and_go_back_through_the_template(policy):
     text = "<tool_call>\n<function=submit>\n<parameter=sql>\nSELECT 1 <\n</parameter>\n"
     text += "</function>\n</tool_call>"
-    request = greedy([1, 2], 100)
-    request.reply, request.stopped = policy.tokenizer.encode(text + "<|im_end|>"), True
-    reply = policy.reply(request, TOOL_SCHEMAS)
+    turn = greedy([1, 2], 100)
+    turn.reply, turn.stopped = policy.tokenizer.encode(text + "<|im_end|>"), True
+    reply = policy.reply(turn, TOOL_SCHEMAS)
     assert (reply.finish_reason, reply.truncated, reply.content) == ("tool_calls", False, "")
     assert json.loads(reply.tool_calls[0].arguments) == {"sql": "SELECT 1 <"}
     history = policy.encode([{"role": "user", "content": "q"}, reply.message], TOOL_SCHEMAS)
     opening = prompt(policy, "q")
-    assert history[: len(opening) + len(request.reply)] == opening + request.reply
+    assert history[: len(opening) + len(turn.reply)] == opening + turn.reply
 
 
 def test_a_reply_at_the_token_limit_says_that_it_was_cut(policy):
@@ -261,7 +260,7 @@ def with_more_layers(folder):
     (folder / "config.json").write_text(json.dumps(settings | {"layer_types": None}))
 
 
-def spoilt(folder):
+def not_finite(folder):
     from safetensors.torch import load_file, save_file
 
     weights = {name: value * math.nan for name, value in load_file(folder / WEIGHTS).items()}
@@ -272,9 +271,9 @@ DAMAGES = [
     (lambda f: os.truncate(f / WEIGHTS, 5000), "is 5000 bytes long; its header says"),
     (lambda f: (f / WEIGHTS).write_bytes(bytes(5000)), "cannot be read as safetensors"),
     (lambda f: (f / WEIGHTS).write_text("version https://git-lfs.github.com/spec"), "git lfs pull"),
-    (lambda f: (f / WEIGHTS).rename(f / "model-00001-of-00002.safetensors"), "and neither model"),
+    (lambda f: (f / WEIGHTS).rename(f / "model-00001-of-00002.safetensors"), "but neither model"),
     (lambda f: (f / WEIGHTS).rename(f / "adapter_model.safetensors"), "an adapter's weights"),
-    (lambda f: (f / INDEX).write_text('{"weight_map": []}'), "says of no tensor"),
+    (lambda f: (f / INDEX).write_text('{"weight_map": []}'), "does not map tensors to files"),
     (lambda f: (f / "config.json").write_text("["), r"config\.json cannot be read as JSON"),
     (lambda f: (f / "tokenizer.json").write_text("{"), "The tokenizer in .* could not be loaded"),
     (lambda f: [file.unlink() for file in f.glob("tokenizer*")], "has no tokenizer"),
@@ -282,7 +281,7 @@ DAMAGES = [
     (lacking_a_shard, "lacks model-00002-of-00002"),
     (without_end, "does not say which token ends a reply"),
     (with_more_layers, r"lacks model\.layers\.2\..*, one of 11 tensors"),
-    (spoilt, "no finite numbers"),
+    (not_finite, "not finite numbers"),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from text2sql.errors import Text2SqlError
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 SHAPING = ("model-00001-of-00002.safetensors", "config.json", "generation_config.json")
 READING = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "added_tokens.json")

@@ -22,9 +22,9 @@ from text2sql.agent.tools import TOOL_SCHEMAS
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy import ContextOverflow, Sampling
 from text2sql.policy.open import open_policy, policy_directory, served_models
-from text2sql.policy.revision import directory_revision
 from text2sql.policy.served import replies
 from text2sql.policy.served.server import Retry, ServerPolicy, api_root
+from text2sql.policy.weights import directory_revision
 
 QUICK = Retry(attempts=4, first_wait=0.005, longest_wait=0.02, total_seconds=20)
 MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]

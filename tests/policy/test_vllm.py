@@ -24,8 +24,7 @@ from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Sampling
 from text2sql.policy.open import open_policy, policy_directory
-from text2sql.policy.vllm.command import VllmOptions
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
+from text2sql.policy.vllm.options import PYTHON_VARIABLE, VllmOptions
 from text2sql.policy.vllm.policy import serve_policy
 from text2sql.policy.vllm.server import VllmServer
 from text2sql.rollouts.ask import AskStatus, ask

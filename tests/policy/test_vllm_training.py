@@ -20,12 +20,11 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
 from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import BASE_NAME
 from text2sql.policy.base import Sampling
 from text2sql.policy.local.loading import load_model
 from text2sql.policy.open import open_policy
-from text2sql.policy.revision import directory_revision
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
+from text2sql.policy.vllm.options import PYTHON_VARIABLE
+from text2sql.policy.weights import BASE_NAME, directory_revision
 from text2sql.sandbox import Sandbox
 from text2sql.training.prime_rl.assemble import assemble
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
@@ -57,7 +58,7 @@ def test_other_columns_make_other_rows():
 def test_only_some_rows_are_listed_and_all_are_counted():
     found = compare_rows([], rows("n", *((i,) for i in range(50)))).first(20)
     assert (len(found.added), str(found)) == (20, "50 rows added")
-    assert str(RowChanges()) == "no row is different"
+    assert str(RowChanges()) == "no row differs"
 
 
 @pytest.mark.parametrize(
@@ -66,8 +67,8 @@ def test_only_some_rows_are_listed_and_all_are_counted():
         (False, False, False, ""),
         (False, True, True, ""),
         (True, True, True, ""),
-        (True, False, False, "changed while the data did not, and gives the same"),
-        (True, True, False, "changed while the data did not, and gives another"),
+        (True, False, False, "changed while the data did not, and returns the same"),
+        (True, True, False, "changed while the data did not, and returns a different"),
         (False, True, False, "not repeatable"),
     ],
 )
@@ -85,23 +86,47 @@ def draw(labels: list[str], *values: tuple, title: str = "t") -> str:
     return chart(title, table.columns, table.rows)
 
 
+def widths(svg: str) -> list[float]:
+    """Return how wide the bars of a chart are."""
+    paths = re.findall(r'<path d="([^"]*)"[^>]*style="fill: var\(--second\)"', svg)
+    return [max(x) - min(x) for path in paths for x in [_xs(path)]]
+
+
+def _xs(path: str) -> list[float]:
+    return [float(x) for x in re.findall(r"[ML] ([\d.]+)", path)]
+
+
 def test_names_and_amounts_are_bars_that_begin_at_zero():
     svg = draw(["city", "n"], ("Oslo", 10), ("Bonn", -5))
     root = ElementTree.fromstring(svg)
-    bars = root.findall("rect")
-    assert len(bars) == 2
-    assert float(bars[0].get("width")) == pytest.approx(2 * float(bars[1].get("width")), abs=0.2)
+    oslo, bonn = widths(svg)
+    assert oslo == pytest.approx(2 * bonn, abs=0.2)
     assert root.get("role") == "img"
     assert root.find("title").text == "t"
     assert root.find("desc").text == "n by city: Oslo 10; Bonn -5"
+
+
+def test_large_numbers_are_shown_in_full():
+    svg = draw(["city", "n"], ("Oslo", 1_234_567_890_166), ("Bonn", 7))
+    root = ElementTree.fromstring(svg)
+    (label,) = [text for text in root.iter("text") if text.text == "1,234,567,890,166"]
+    width = float(root.get("viewBox").split()[2])
+    assert float(label.get("x")) + len(label.text) * 12 * 0.5 < width
+
+
+def test_a_chart_is_the_same_each_time_and_takes_the_colours_of_its_page():
+    first, again = (draw(["city", "n"], ("$x$", 10), ("東京", 5)) for _ in range(2))
+    assert first == again
+    assert "#" not in re.sub(r"url\(#\w+\)", "", first) and "http" not in first
+    assert ">$x$</text>" in first and "var(--ink)" in first
 
 
 @pytest.mark.parametrize("names", [("2024", "2025", "2026"), (2024, 2025, 2026),
                                    ("2026-01", "2026-02", "2026-03")])  # fmt: skip
 def test_moments_in_order_are_a_line(names):
     svg = draw(["when", "n"], *zip(names, (1, 2, 1.5), strict=True))
-    assert "<polyline" in svg
-    assert svg.count("<circle") == 3
+    assert svg.count("<use ") == 3  # a dot for each
+    assert ">1</text>" not in svg and ">2</text>" in svg
 
 
 def test_the_amount_may_stand_first():
@@ -129,7 +154,7 @@ def test_other_shapes_have_no_chart(labels, values):
 
 
 def test_only_zeros_do_not_divide():
-    assert "<rect" in draw(["city", "n"], ("Oslo", 0), ("Bonn", 0))
+    assert widths(draw(["city", "n"], ("Oslo", 0), ("Bonn", 0))) == [0, 0]
 
 
 def test_hostile_names_are_escaped():

@@ -14,11 +14,10 @@ from tests.reporting.answering_place import COUNT, NEXT, box, place
 from tests.support.reporting_databases import own_postgresql, save, upgrade_tables
 from tests.support.scripted_server import calls, fails, says, submits
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.reporting.answering.fingerprint import database_fingerprint
-from text2sql.reporting.delivery.entries import entries
+from text2sql.reporting.delivery.entries import read_entries
 from text2sql.reporting.delivery.page import render_page
 from text2sql.reporting.model.answer import AnswerStatus, Change, Verified
-from text2sql.reporting.model.expectations import Expectations
+from text2sql.reporting.model.question import Expectations, database_fingerprint
 from text2sql.reporting.tables.store import ReportingStore
 
 __all__ = ["box", "own_postgresql", "place"]
@@ -39,7 +38,7 @@ def test_an_answer_names_all_that_it_came_from(place):
     assert stored.prompt_revision
     assert stored.sampling == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 2048}
     assert (stored.prompt_tokens, stored.completion_tokens) == (40, 80)
-    chosen = [candidate.chosen for candidate in place.store.candidates(stored)]
+    chosen = [candidate.chosen for candidate in place.store.sampled_queries(stored)]
     assert sorted(chosen) == [False, True, True, True]
 
 
@@ -83,7 +82,7 @@ def test_one_failing_question_does_not_stop_the_others(place):
     answers = place.answer(*questions)
     assert [a.status for a in answers] == ["answered"] * 2 + ["error"] + ["answered"] * 2
     assert "out of memory" in answers[2].error
-    assert {c.status for c in place.store.candidates(answers[2])} == {"infrastructure"}
+    assert {c.status for c in place.store.sampled_queries(answers[2])} == {"infrastructure"}
     asked = dict(place.replies.asked)
     place.replies.steps["ask q2"] = [submits(COUNT)]
     answers = place.answer(*questions)
@@ -106,7 +105,7 @@ def test_low_agreement_publishes_nothing(place):
     [stored] = place.answer(question)
     assert (stored.status, stored.share, stored.sql) == (AnswerStatus.LOW_AGREEMENT, 0.25, None)
     assert place.store.rows(stored) == []
-    assert len(place.store.candidates(stored)) == 4
+    assert len(place.store.sampled_queries(stored)) == 4
 
 
 def test_the_minimum_share_itself_is_enough(place):
@@ -215,8 +214,8 @@ def test_an_answer_that_equals_the_verified_sql_is_published_as_such(place):
     [stored] = place.answer(place.question("q", COUNT, verified_sql=verified))
     assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.MATCH)
     assert stored.verified_sql == verified
-    page = render_page("2026-03-02", entries(place.store, [stored]))
-    assert "100% agree. Equals the verified SQL&#x27;s result. First answer." in page
+    page = render_page("2026-03-02", read_entries(place.store, [stored]))
+    assert "100% agree. Equals the verified SQL&#39;s result. First answer." in page
 
 
 OWNERS_TRIGGER = """
@@ -256,14 +255,14 @@ def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):
     assert (stored.status, stored.verified) == (AnswerStatus.REFUTED, Verified.DIFFERS)
     assert "differs from the verified SQL's result" in stored.error
     assert (stored.sql, place.store.rows(stored)) == (None, [])
-    assert len(place.store.candidates(stored)) == 4
+    assert len(place.store.sampled_queries(stored)) == 4
 
 
 @pytest.mark.parametrize("sql", ["SELECT owner FROM shop", "DELETE FROM shop"])
 def test_verified_sql_that_does_not_run_refutes_nothing_and_is_told(place, sql):
     [stored] = place.answer(place.question("q", COUNT, verified_sql=sql))
     assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.ERROR)
-    [entry] = entries(place.store, [stored])
+    [entry] = read_entries(place.store, [stored])
     assert entry.concerns == ["The verified SQL did not run, so nothing was compared with it."]
     assert sqlite3.connect(place.database).execute(COUNT).fetchone() == (3,)
 
@@ -278,9 +277,9 @@ def test_verified_sql_is_compared_below_the_minimum_share_too(place):
 @pytest.mark.parametrize(
     ("sql", "expected", "words"),
     [
-        (COUNT, {"columns": ("stores",)}, "its columns are shops, expected are stores"),
-        ("SELECT id FROM shop", {"most_rows": 2}, "it has 3 rows, expected are at most 2"),
-        (COUNT, {"least_rows": 2}, "it has 1 row, expected are at least 2"),
+        (COUNT, {"columns": ("stores",)}, "its columns are shops, expected stores"),
+        ("SELECT id FROM shop", {"most_rows": 2}, "it has 3 rows, expected at most 2"),
+        (COUNT, {"least_rows": 2}, "it has 1 row, expected at least 2"),
         ("SELECT sum(id) FROM shop WHERE id > 9", {"not_empty": True}, "it has no value"),
     ],
 )
@@ -290,7 +289,7 @@ def test_an_answer_that_breaks_an_expectation_is_not_published(place, sql, expec
     assert stored.status == AnswerStatus.REFUTED
     assert words in stored.error
     assert stored.expectations == question.expectations.to_dict()
-    [entry] = entries(place.store, [stored])
+    [entry] = read_entries(place.store, [stored])
     assert words in render_page("2026-03-02", [entry])
 
 
@@ -307,12 +306,12 @@ def test_other_sql_on_the_same_data_is_flagged(place):
     [other] = place.answer(question, day=NEXT)
     place.replies.steps["ask q"] = [submits("SELECT 4 AS shops")]
     [worse] = place.answer(question, day=date(2026, 3, 4))
-    warnings = [entry.difference.warning for entry in entries(place.store, [other, worse])]
+    warnings = [entry.difference.warning for entry in read_entries(place.store, [other, worse])]
     assert warnings == [
-        "The SQL changed while the data did not, and gives the same result.",
-        "The SQL changed while the data did not, and gives another result.",
+        "The SQL changed while the data did not, and returns the same result.",
+        "The SQL changed while the data did not, and returns a different result.",
     ]
-    assert warnings[1] in render_page("2026-03-04", entries(place.store, [worse]))
+    assert warnings[1] in render_page("2026-03-04", read_entries(place.store, [worse]))
 
 
 # -- what is data
@@ -328,7 +327,7 @@ def test_evidence_reaches_the_policy_and_hostile_text_stays_text(place):
     assert sent == f"{text}\n\nEvidence: cities are <b>text</b>"
     assert stored.question == text
     assert stored.status == AnswerStatus.ANSWERED
-    page = render_page("2026-03-02", entries(place.store, [stored]))
+    page = render_page("2026-03-02", read_entries(place.store, [stored]))
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
 
@@ -338,9 +337,9 @@ def test_the_page_shows_answers_and_refusals_and_needs_no_network(place):
     good = place.question("good", "SELECT city, id FROM shop")
     unsure = place.question("unsure", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT '<i>'")
     broken = place.question("broken", fails(500, "<b>down</b>"))
-    page = render_page("2026-03-02", entries(place.store, place.answer(good, unsure, broken)))
+    page = render_page("2026-03-02", read_entries(place.store, place.answer(good, unsure, broken)))
     assert "1 of 3 questions answered" in page
-    assert "agree too little" in page
+    assert "too few candidate queries agree" in page
     assert "Content-Security-Policy" in page
     assert "1 of 4 candidates agree (25%, a tie with another result)" in page
     assert "&lt;img src=x" in page

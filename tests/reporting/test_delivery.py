@@ -15,11 +15,16 @@ from tests.reporting.mail_server import MailServer
 from tests.support.reporting_databases import postgresql_server, reporting_url, save
 from tests.support.scripted_server import ScriptedServer, fails, replay
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.delivery.delivery import Delivery, Message, State, build_message, deliver
-from text2sql.reporting.delivery.entries import entries
-from text2sql.reporting.delivery.mail import Mail
-from text2sql.reporting.delivery.webhook import Webhook
-from text2sql.reporting.model.answer import Answer, AnswerStatus
+from text2sql.reporting.delivery.channels import Mail, Webhook
+from text2sql.reporting.delivery.delivery import (
+    Delivery,
+    DeliveryStatus,
+    Message,
+    build_message,
+    deliver,
+)
+from text2sql.reporting.delivery.entries import read_entries
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.model.values import result_table
 from text2sql.reporting.tables.schema import deliveries
@@ -40,19 +45,19 @@ class Reports:
         self.bad = ReportQuestion("bad", "Which owner?", "shop")
         save(self.store, self.good, self.bad)
         self.write(self.good, 3)
-        failed = Answer(self.bad, MONDAY, AnswerStatus.ERROR, error="no server")
+        failed = NewAnswer(self.bad, MONDAY, AnswerStatus.ERROR, error="no server")
         self.store.write_answer(failed)
 
     def write(self, question: ReportQuestion, value: object, at: datetime = MONDAY) -> None:
         table = result_table(["shops"], [(value,)], 1)
         self.store.write_answer(
-            Answer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table, digest=repr(value),
+            NewAnswer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table, digest=repr(value),
                    share=1.0, votes=8)
         )  # fmt: skip
 
     def message(self, what="report", at: datetime = MONDAY) -> Message | None:
         found = [self.store.answer(q.id, at) for q in (self.good, self.bad)]
-        shown = list(entries(self.store, [answer for answer in found if answer]))
+        shown = list(read_entries(self.store, [answer for answer in found if answer]))
         return build_message(f"{at:%Y-%m-%d}", shown, what)
 
     def deliver(self, *channels, message: Message | None = None) -> list[Delivery]:
@@ -78,10 +83,10 @@ def mail(post: MailServer, server: str = "") -> Mail:
 def test_both_channels_get_the_report_once(reports):
     with ScriptedServer([replay({})]) as chat, MailServer() as post:
         channels = Webhook(chat.url), mail(post)
-        states = [one.state for one in reports.deliver(*channels)]
-        again = [one.state for one in reports.deliver(*channels)]
-    assert states == [State.SENT] * 2
-    assert again == [State.BEFORE] * 2
+        states = [one.status for one in reports.deliver(*channels)]
+        again = [one.status for one in reports.deliver(*channels)]
+    assert states == [DeliveryStatus.SENT] * 2
+    assert again == [DeliveryStatus.BEFORE] * 2
     assert (len(chat.requests), len(post.mails)) == (1, 1)
     assert reports.noted() == [("mail", "sent", 1), ("webhook", "sent", 1)]
 
@@ -113,7 +118,7 @@ def test_a_changed_day_is_sent_again(reports):
     with ScriptedServer(lambda body: replay({})) as chat:
         reports.deliver(Webhook(chat.url))
         reports.write(reports.bad, "Ana")
-        assert reports.deliver(Webhook(chat.url))[0].state == State.SENT
+        assert reports.deliver(Webhook(chat.url))[0].status == DeliveryStatus.SENT
     assert "2 of 2 questions answered" in chat.requests[1]["text"]
 
 
@@ -121,16 +126,17 @@ def test_a_failure_is_told_tried_again_and_keeps_no_other_channel_from_it(report
     with ScriptedServer([fails(404), replay({})]) as chat, MailServer() as post:
         channels = Webhook(chat.url), mail(post)
         failed, sent = reports.deliver(*channels)
-        assert (failed.state, sent.state) == (State.FAILED, State.SENT)
+        assert (failed.status, sent.status) == (DeliveryStatus.FAILED, DeliveryStatus.SENT)
         assert failed.error == "the webhook at 127.0.0.1 answered with status 404"
-        assert [one.state for one in reports.deliver(*channels)] == [State.SENT, State.BEFORE]
+        again = [one.status for one in reports.deliver(*channels)]
+        assert again == [DeliveryStatus.SENT, DeliveryStatus.BEFORE]
     assert reports.noted() == [("mail", "sent", 1), ("webhook", "sent", 2)]
-    assert len(reports.store.latest_answers()) == 2
+    assert len(reports.store.list_answers()) == 2
 
 
 def test_a_busy_webhook_is_asked_again(reports):
     with ScriptedServer([fails(503), fails(429), replay({})]) as chat:
-        assert reports.deliver(Webhook(chat.url, pause=0))[0].state == State.SENT
+        assert reports.deliver(Webhook(chat.url, pause=0))[0].status == DeliveryStatus.SENT
         assert len(chat.requests) == 3
 
 
@@ -139,7 +145,7 @@ def test_a_redirect_is_not_followed(reports):
         moved = fails(302, location=other.url)
         with ScriptedServer([moved]) as chat:
             [one] = reports.deliver(Webhook(chat.url))
-        assert (one.state, other.requests) == (State.FAILED, [])
+        assert (one.status, other.requests) == (DeliveryStatus.FAILED, [])
     assert "status 302" in one.error
 
 
@@ -157,15 +163,15 @@ def test_errors_do_not_tell_the_secret_of_a_webhook(reports):
 def test_a_mail_server_that_refuses_is_told(reports):
     with MailServer(refuse="554 mailbox full") as post:
         [one] = reports.deliver(mail(post))
-    assert one.state == State.FAILED
+    assert one.status == DeliveryStatus.FAILED
     assert "mailbox full" in one.error
 
 
 def test_a_single_unknown_recipient_is_told_and_the_others_get_it_once(reports):
     with MailServer(unknown=BOTH[:1]) as post:
         [one] = reports.deliver(mail(post))
-        assert (one.state, one.error) == (State.SENT, "refused for ana@example.org")
-        assert reports.deliver(mail(post))[0].state == State.BEFORE
+        assert (one.status, one.error) == (DeliveryStatus.SENT, "refused for ana@example.org")
+        assert reports.deliver(mail(post))[0].status == DeliveryStatus.BEFORE
         assert len(post.mails) == 1
 
 
@@ -173,7 +179,7 @@ def test_nothing_is_sent_in_the_clear_unless_told_so(reports):
     with MailServer() as post:
         server = f"smtp://user:secret@127.0.0.1:{post.port}"
         [one] = reports.deliver(mail(post, server=server))
-        assert one.state == State.FAILED
+        assert one.status == DeliveryStatus.FAILED
         assert "STARTTLS" in one.error
         assert not any(line.startswith(("AUTH", "MAIL")) for line in post.commands)
 
@@ -193,7 +199,7 @@ def test_an_encrypted_server_must_be_trusted(reports, tmp_path, monkeypatch):
         [one] = reports.deliver(channel)
         assert "CERTIFICATE_VERIFY_FAILED" in one.error
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert reports.deliver(channel)[0].state == State.SENT
+        assert reports.deliver(channel)[0].status == DeliveryStatus.SENT
         assert any(line.startswith("AUTH PLAIN") for line in post.commands)
 
 
@@ -221,9 +227,9 @@ def test_two_runs_at_once_send_once(reports):
                 connection.execute(sa.update(deliveries).where(*mine).values(values))
 
         set_claim(timedelta(minutes=1))
-        assert reports.deliver(Webhook(chat.url))[0].state == State.ELSEWHERE
+        assert reports.deliver(Webhook(chat.url))[0].status == DeliveryStatus.ELSEWHERE
         set_claim(timedelta(hours=1))
-        assert reports.deliver(Webhook(chat.url))[0].state == State.SENT
+        assert reports.deliver(Webhook(chat.url))[0].status == DeliveryStatus.SENT
         assert len(chat.requests) == 2
 
 
@@ -249,8 +255,8 @@ def test_what_is_no_web_address_is_refused(address):
         ("http://h", "a@b", ("c@d",), "smtp://USER"),
         ("smtp://h:x", "a@b", ("c@d",), "smtp://USER"),
         ("smtp://[h", "a@b", ("c@d",), "smtp://USER"),
-        ("smtp://h", "nobody", ("c@d",), "'nobody' is no mail address"),
-        ("smtp://h", "a@b", ("c@d\nBcc: e@f",), "is no mail address"),
+        ("smtp://h", "nobody", ("c@d",), "'nobody' is not a mail address"),
+        ("smtp://h", "a@b", ("c@d\nBcc: e@f",), "is not a mail address"),
         ("smtp://h", "a@b", (), "at least one recipient"),
     ],
 )

@@ -26,9 +26,9 @@ from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import Database
 from text2sql.reporting.tables.migrating import NEWEST, VERSION_TABLE, schema_status, upgrade
 from text2sql.reporting.tables.migrations.versions import v0001_tables
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
-from text2sql.reporting.tables.views import replace_view
+from text2sql.reporting.tables.writing import replace_view
 
 __all__ = ["empty_reporting_url", "postgresql_server", "reporting_url"]
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
@@ -124,7 +124,7 @@ def test_tables_from_before_versions_were_counted_are_adopted(empty_reporting_ur
         assert (answer.verified, answer.expectations) == (None, None)
         assert store.rows(answer) == [{"n": 5}]
         assert [tuple(row) for row in store.read(sa.text('SELECT n FROM "answer_q1"'))] == [(5,)]
-        assert store.latest_answers() == [answer]
+        assert store.list_answers() == [answer]
         [change] = store.read(sa.select(tables.questions.c.view_columns))
         assert change.view_columns is None
     assert upgrade_tables(empty_reporting_url) == NEWEST
@@ -183,7 +183,7 @@ def test_tables_of_a_newer_release_are_refused_and_stay(reporting_url):
     with ReportingStore(reporting_url) as store, store.writing() as connection:
         connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0999'")
     for work in (ReportingStore, upgrade_tables):
-        with pytest.raises(Text2SqlError, match=r"0999.* newer than .*install a newer release"):
+        with pytest.raises(Text2SqlError, match=r"0999.* no version above .*install a newer"):
             work(reporting_url)
     assert version(reporting_url) == "0999"
 
@@ -239,7 +239,7 @@ def test_a_version_that_nobody_made_is_named(reporting_url):
         upgrade(database.writer)
         with database.writing() as connection:
             connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0000'")
-    with pytest.raises(Text2SqlError, match=r"reporting_version is none that a release made.*0000"):
+    with pytest.raises(Text2SqlError, match=r"no release of text2sql made the version.*0000"):
         upgrade_tables(reporting_url)
 
 
@@ -272,5 +272,5 @@ def test_a_table_of_others_with_the_name_of_ours_is_told(empty_reporting_url, co
         words = ["reporting", command, "--reporting", empty_reporting_url]
         refused = CliRunner().invoke(cli, words).exception
         assert "the table reporting_version in" in str(refused)
-        assert "give the reports a database or a schema of their own" in str(refused)
+        assert "give the reports their own database or schema" in str(refused)
         assert refused.exit_code == 1

@@ -61,7 +61,7 @@ def test_a_group_is_answered_on_its_days_and_when_it_is_named(week):
     assert week.answered() == ["d", "own", "w", "d", "own"]
     week.place.answer(TUESDAY, group="monthly")
     assert week.answered() == ["d", "own", "w", "d", "m", "own"]
-    with pytest.raises(Text2SqlError, match="no enabled questions in the group 'wekly'"):
+    with pytest.raises(Text2SqlError, match="No questions are enabled in the group 'wekly'"):
         week.place.answer(TUESDAY, group="wekly")
 
 
@@ -97,7 +97,7 @@ def test_an_answer_edited_into_nonsense_is_named_and_the_others_are_answered(wee
     week.change("DELETE FROM answer_rows WHERE answer_id IN"
                 " (SELECT id FROM answers WHERE question_id = 'b')")  # fmt: skip
     week.change("UPDATE answers SET status = 'error' WHERE question_id = 'b'")
-    with pytest.raises(Text2SqlError, match=r"an answer of \d+ \(a\) makes no sense: 'fine'"):
+    with pytest.raises(Text2SqlError, match=r"an answer among \d+ \(a\) is invalid: 'fine'"):
         week.place.answer(MONDAY)
     assert week.query("SELECT status FROM answers ORDER BY question_id") == [
         ("fine",),

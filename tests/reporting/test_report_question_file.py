@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.model.expectations import Expectations
-from text2sql.reporting.model.question import ReportQuestion, find_database
+from text2sql.reporting.model.question import Expectations, ReportQuestion, find_database
 from text2sql.reporting.model.values import result_table
 from text2sql.reporting.tables.question_file import read_questions, write_questions
 
@@ -98,8 +97,8 @@ WHOLE = "- {id: a, question: q, database: d"
         ("- {id: 'a b', question: q, database: d}", "id must be 1 to 100 letters"),
         ("- {id: 2026-01-01, question: q, database: d}", "id must be 1 to 100 letters"),
         ("- {id: a, question: no, database: d}", "question must be text that is not empty, not Fa"),
-        (f"{WHOLE}}}\n- {{id: a, question: r, database: d}}", "yaml:2: .*line 1 too"),
-        (f"{WHOLE}, votes: 3, votes: 5}}", "the field 'votes' stands twice"),
+        (f"{WHOLE}}}\n- {{id: a, question: r, database: d}}", "yaml:2: .*also at line 1"),
+        (f"{WHOLE}, votes: 3, votes: 5}}", "the field 'votes' is given twice"),
         (f"{WHOLE},\n evidence: 2026-13-45}}", r"yaml:2: the field 'evidence': month must be"),
         (f"{WHOLE}, evidence: !!python/name:os.system x}}", r"yaml:1: not YAML: could not deter"),
         (f"{WHOLE}, expectations: 3}}", "expectations must be a mapping"),
@@ -109,11 +108,11 @@ WHOLE = "- {id: a, question: q, database: d"
         (f"{WHOLE}, expectations: {{not_empty: 1}}}}", "not_empty must be true or false, not 1"),
         (f"{WHOLE}, expectations: {{least_rows: 3, most_rows: 2}}}}", "is above most_rows"),
         ("- just text", "yaml:1: each question is a mapping"),
-        ("questions: 3", "must hold a YAML or JSON list"),
-        ("", "must hold a YAML or JSON list"),
+        ("questions: 3", "must be a YAML or JSON list"),
+        ("", "must be a YAML or JSON list"),
         ("- id: a\n- {id: a", r"yaml:3: not YAML|yaml:2: not YAML"),
         ("- id: a\n\tquestion: q", r"yaml:2: not YAML"),
-        ("[a]: b\n", "must hold a YAML or JSON list"),
+        ("[a]: b\n", "must be a YAML or JSON list"),
         ("[" * 5000, "nested too deeply"),
     ],
 )
@@ -199,9 +198,9 @@ def broken(expectations, labels=("n",), rows=((1,),), total=None) -> list[str]:
 def test_what_is_expected_of_an_answer_is_compared():
     fine = Expectations(("COUNT(*)",), 1, 5, True)
     assert broken(fine, ["count(*)"], [(1,)]) == []
-    assert broken(fine, ["n"], [(1,)]) == ["its columns are n, expected are count"]
-    assert broken(fine, ["count"], [(1,)], 6) == ["it has 6 rows, expected are at most 5"]
-    assert broken(fine, ["count"], [(None,)]) == ["it has no value, expected is at least one"]
+    assert broken(fine, ["n"], [(1,)]) == ["its columns are n, expected count"]
+    assert broken(fine, ["count"], [(1,)], 6) == ["it has 6 rows, expected at most 5"]
+    assert broken(fine, ["count"], [(None,)]) == ["it has no value, expected at least one"]
     assert broken(fine, ["count"], [(None,)], 2) == [], "a row that is not kept may have one"
     assert len(broken(Expectations(("a", "b"), 2), ["b", "a"], [(1, 2)])) == 2
     assert not Expectations()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import html
 import json
 import re
 import sqlite3
@@ -13,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from markupsafe import escape
 
 from tests.reporting.answering_place import DAY, Place, Replies, box
 from tests.support.scripted_server import ScriptedServer, Step, calls, submits
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.delivery.entries import entries
+from text2sql.reporting.delivery.entries import read_entries
 from text2sql.reporting.delivery.export import export_answers
-from text2sql.reporting.delivery.markdown import render_markdown, words
+from text2sql.reporting.delivery.markdown import inert_words, render_markdown
 from text2sql.reporting.delivery.page import render_page
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.store import ReportingStore
@@ -105,7 +105,7 @@ def test_a_policy_that_obeys_the_cells_changes_nothing_and_reads_nothing_else(pl
     before = files(tmp_path)
     answer = ask(place, "obey")
     assert (answer.status, answer.sql) == (AnswerStatus.NO_CONSENSUS, None)
-    assert {candidate.status for candidate in place.store.candidates(answer)} == {"write"}
+    assert {candidate.status for candidate in place.store.sampled_queries(answer)} == {"write"}
     assert files(tmp_path) == before
     assert "xyzzy-plugh" not in json.dumps(place.server.requests)
 
@@ -138,12 +138,12 @@ class Page(HTMLParser):
 
 def test_the_page_shows_cells_verbatim_and_escaped(place, secret):
     answer = ask(place)
-    text = render_page(str(DAY), entries(place.store, [answer]))
+    text = render_page(str(DAY), read_entries(place.store, [answer]))
     page = Page(text)
     for order in ORDERS:
         told = order.replace("{secret}", str(secret))
         assert told in page.text
-        assert html.escape(told) in text
+        assert escape(told) in text
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "link", "iframe", "object"})
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links == ["#notes"]
@@ -153,7 +153,7 @@ def test_the_page_shows_cells_verbatim_and_escaped(place, secret):
 
 def test_markdown_shows_cells_in_code_and_links_nothing(place):
     answer = ask(place)
-    text = render_markdown(str(DAY), entries(place.store, [answer]))
+    text = render_markdown(str(DAY), read_entries(place.store, [answer]))
     parser = MarkdownIt("commonmark", {"linkify": False}).enable("table")
     tokens = parser.parse(text)
     flat = [token for token in tokens for token in (token, *(token.children or ()))]
@@ -173,7 +173,7 @@ def test_markdown_shows_cells_in_code_and_links_nothing(place):
      "[a](b)", "**b**", "a\n\nb", "- item", "`code`", "a `b` c ``d``", "1 < 2", "a|b", "a_b_c"],
 )  # fmt: skip
 def test_words_that_a_chat_could_take_for_more_become_code(text):
-    shown = words(text)
+    shown = inert_words(text)
     assert shown.startswith("`") and shown.endswith("`")
     [paragraph] = [t for t in MarkdownIt("commonmark").parse(shown) if t.type == "inline"]
     assert [child.type for child in paragraph.children] == ["code_inline"]
@@ -183,13 +183,13 @@ def test_words_that_a_chat_could_take_for_more_become_code(text):
     "text", ["How many shops?", "usual income, split by department", "1.5 % (of 3): yes. No!", "Öl"]
 )
 def test_plain_words_stay_plain(text):
-    assert words(text) == text
+    assert inert_words(text) == text
 
 
 def test_a_long_day_fits_into_a_chat(place):
     place.server._script = lambda body: submits("SELECT 'word', 'word ' || id FROM notes")
     long = [place.question(f"q{i:03}", votes=1, question=f"{i} {'word ' * 50}") for i in range(60)]
-    text = render_markdown(str(DAY), entries(place.store, place.answer(*long)))
+    text = render_markdown(str(DAY), read_entries(place.store, place.answer(*long)))
     assert 9_000 < len(text) < 12_100
     assert re.search(r"\n\d+ more questions are on the page\.\n$", text)
 
@@ -208,10 +208,10 @@ def test_questions_and_evidence_are_data_too(place):
     question = place.question("notes", question=text, evidence="<i>{{7*7}}</i> %s $1 :x")
     [answer] = place.answer(question)
     assert (answer.question, answer.evidence) == (text, question.evidence)
-    page = render_page(str(DAY), entries(place.store, [answer]))
-    assert html.escape(text) in page
+    page = render_page(str(DAY), read_entries(place.store, [answer]))
+    assert escape(text) in page
     assert "http://evil.example" not in re.sub("`[^`]*`", "", render_markdown(
-        str(DAY), entries(place.store, [answer])))  # fmt: skip
+        str(DAY), read_entries(place.store, [answer])))  # fmt: skip
 
 
 def test_column_names_are_data_too(place):
@@ -219,7 +219,7 @@ def test_column_names_are_data_too(place):
         'SELECT id AS "<script>", note AS "=1+1" FROM notes WHERE id = 0'
     )
     answer = ask(place)
-    page = render_page(str(DAY), entries(place.store, [answer]))
+    page = render_page(str(DAY), read_entries(place.store, [answer]))
     assert "<script" not in page and "&lt;script&gt;" in page
 
 

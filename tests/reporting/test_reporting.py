@@ -26,17 +26,14 @@ from tests.support.reporting_databases import (
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.delivery.entries import read_entry
 from text2sql.reporting.delivery.page import render_page
-from text2sql.reporting.model.answer import Answer, AnswerCandidate, AnswerStatus, Change
-from text2sql.reporting.model.expectations import Expectations
-from text2sql.reporting.model.question import ReportQuestion
-from text2sql.reporting.model.values import result_table, safe_names
+from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer, SampledQuery
+from text2sql.reporting.model.question import Expectations, ReportQuestion
+from text2sql.reporting.model.values import result_table, safe_name, safe_names
 from text2sql.reporting.tables import database, writing
 from text2sql.reporting.tables import schema as tables
-from text2sql.reporting.tables.finding import find_answers
 from text2sql.reporting.tables.location import URL_VARIABLE, reporting_place
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
-from text2sql.reporting.tables.views import view_name
 
 __all__ = ["own_postgresql", "postgresql_server", "reporting_url"]
 MONDAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -49,14 +46,16 @@ def ask(id: str = "q1", **fields) -> ReportQuestion:
     return ReportQuestion(id=id, **(defaults | fields))
 
 
-def answered(question, at=MONDAY, labels=("n",), rows=((1,),), sql="SELECT 1", **fields) -> Answer:
+def answered(
+    question, at=MONDAY, labels=("n",), rows=((1,),), sql="SELECT 1", **fields
+) -> NewAnswer:
     table = result_table(labels, rows, fields.pop("total", len(rows)))
     defaults = {"digest": repr(sorted(map(repr, rows))), "share": 1.0, "votes": 8}
-    return Answer(question, at, AnswerStatus.ANSWERED, sql, table, **(defaults | fields))
+    return NewAnswer(question, at, AnswerStatus.ANSWERED, sql, table, **(defaults | fields))
 
 
-def failed(question, at=MONDAY, error="server down") -> Answer:
-    return Answer(question, at, AnswerStatus.ERROR, error=error)
+def failed(question, at=MONDAY, error="server down") -> NewAnswer:
+    return NewAnswer(question, at, AnswerStatus.ERROR, error=error)
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def run_sql(store: ReportingStore, sql: str) -> None:
 
 
 def view_rows(store: ReportingStore, question_id: str = "q1", what: str = "*") -> list:
-    return query(store, f'SELECT {what} FROM "{view_name(question_id)}"')
+    return query(store, f'SELECT {what} FROM "answer_{safe_name(question_id)}"')
 
 
 # -- one row for each question and instant
@@ -237,7 +236,7 @@ def test_a_day_begins_in_the_time_zone_of_the_question():
 
 @pytest.mark.parametrize("day", [date.min, date.max])
 def test_there_are_no_answers_at_the_ends_of_the_calendar(store, day):
-    assert find_answers(store, day) == []
+    assert store.list_answers(day) == []
 
 
 def test_an_answer_whose_question_was_deleted_by_hand_is_found(store):
@@ -248,7 +247,7 @@ def test_an_answer_whose_question_was_deleted_by_hand_is_found(store):
     else:
         run_sql(store, "ALTER TABLE answers DROP CONSTRAINT fk_answers_question_id")
         run_sql(store, "DELETE FROM questions WHERE id = 'q1'")
-    assert find_answers(store, MONDAY.date()) == [stored]
+    assert store.list_answers(MONDAY.date()) == [stored]
 
 
 # -- one transaction
@@ -264,7 +263,7 @@ def test_a_failure_between_answer_and_rows_leaves_nothing(store, monkeypatch):
         patch.setattr(writing, "_write_rows", broken)
         with pytest.raises(RuntimeError):
             store.write_answer(answered(ask("q1")))
-    assert [a.question_id for a in store.latest_answers()] == ["q2"]
+    assert [a.question_id for a in store.list_answers()] == ["q2"]
     store.write_answer(answered(ask("q1")))
     assert count(store, tables.answer_rows) == 2
 
@@ -273,17 +272,16 @@ _KILLED = """
 import os, sys
 from datetime import UTC, datetime
 from text2sql.reporting.tables import writing
-from text2sql.reporting.model.answer import Answer, AnswerStatus
-from text2sql.reporting.tables.question_file import read_questions
+from text2sql.reporting.model.answer import NewAnswer, AnswerStatus
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.store import ReportingStore
 from text2sql.reporting.model.values import result_table
 
-writing._write_candidates = lambda *_: os.kill(os.getpid(), 9)
+writing._write_queries = lambda *_: os.kill(os.getpid(), 9)
 table = result_table(["n"], [(1,)], 1)
 question = ReportQuestion("q1", "?", "shop")
 at = datetime(2026, 3, 2, 6, tzinfo=UTC)
-answer = Answer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table, digest="d", share=1.0)
+answer = NewAnswer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table, digest="d", share=1.0)
 ReportingStore(sys.argv[1]).write_answer(answer)
 """
 
@@ -299,9 +297,8 @@ def test_a_killed_writer_leaves_nothing_and_no_lock(store, reporting_url):
 _WRITER = """
 import sys
 from datetime import UTC, datetime, timedelta
-from text2sql.reporting.model.answer import Answer, AnswerStatus
-from text2sql.reporting.tables.question_file import read_questions
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.model.answer import NewAnswer, AnswerStatus
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.store import ReportingStore
 from text2sql.reporting.model.values import result_table
@@ -315,7 +312,7 @@ with ReportingStore(sys.argv[1]) as store:
         at = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=8 * number + day)
         for question in questions:
             table = result_table([f"n{number}"], [(day,)], 1)
-            store.write_answer(Answer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table,
+            store.write_answer(NewAnswer(question, at, AnswerStatus.ANSWERED, "SELECT 1", table,
                                       digest=str(day), share=1.0))
 """
 
@@ -338,15 +335,15 @@ def test_three_writers_at_once_lose_nothing(reporting_url):
 
 def test_an_unsure_answer_publishes_nothing_and_keeps_its_candidates(store):
     tried = (
-        AnswerCandidate("SELECT 1", "ok", "d1", 1, voted=True, chosen=True),
-        AnswerCandidate("SELECT 2", "ok", "d2", 1, voted=True),
-        AnswerCandidate(None, "no_submission", error="turn limit"),
+        SampledQuery("SELECT 1", "ok", "d1", 1, voted=True, chosen=True),
+        SampledQuery("SELECT 2", "ok", "d2", 1, voted=True),
+        SampledQuery(None, "no_submission", error="turn limit"),
     )
-    low = Answer(ask(), MONDAY, AnswerStatus.LOW_AGREEMENT, share=1 / 3, votes=1, candidates=tried)
+    low = NewAnswer(ask(), MONDAY, AnswerStatus.LOW_AGREEMENT, share=1 / 3, votes=1, queries=tried)
     stored = store.write_answer(low)
     assert (stored.sql, stored.columns, stored.row_count, stored.change) == (None, (), None, None)
     assert store.rows(stored) == []
-    assert store.candidates(stored) == list(tried)
+    assert store.sampled_queries(stored) == list(tried)
 
 
 def test_an_error_does_not_replace_a_published_answer(store):
@@ -393,7 +390,7 @@ def test_a_backfilled_day_corrects_the_change_of_the_day_after(store):
 
 
 def test_the_difference_lists_rows_with_their_multiplicity(store):
-    store.write_answer(answered(ask(), MONDAY, rows=[(1,), (1,), (2,)]))
+    before = store.write_answer(answered(ask(), MONDAY, rows=[(1,), (1,), (2,)]))
     after = store.write_answer(answered(ask(), TUESDAY, rows=[(1,), (2,), (3,)]))
     difference = store.difference(after)
     assert difference.rows.added == ({"n": 3},)
@@ -403,7 +400,7 @@ def test_the_difference_lists_rows_with_their_multiplicity(store):
         False,
         True,
     )
-    assert store.difference(store.previous(after)) is None
+    assert store.difference(before) is None
 
 
 def test_columns_of_other_names_do_not_make_another_result(store):
@@ -485,7 +482,7 @@ def test_a_view_whose_columns_were_edited_into_nonsense_is_named(tmp_path):
         save(store, ask())
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("UPDATE questions SET view_columns = 'none'")
-        with pytest.raises(Text2SqlError, match="its view_columns make no sense"):
+        with pytest.raises(Text2SqlError, match="invalid view_columns"):
             store.write_answer(answered(ask()))
         assert store.history("q1") == []
 
@@ -569,7 +566,7 @@ def test_a_database_that_is_asked_is_no_place_for_reports(tmp_path):
     with closing(sqlite3.connect(shop)) as connection, connection:
         connection.execute("CREATE TABLE shop(id)")
     before = shop.read_bytes()
-    with pytest.raises(Text2SqlError, match=r"shop\.sqlite holds other tables \(shop\)"):
+    with pytest.raises(Text2SqlError, match=r"shop\.sqlite has other tables \(shop\)"):
         ReportingStore(f"sqlite:///{shop}")
     assert shop.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["shop.sqlite"]

@@ -9,9 +9,9 @@ from text2sql.reporting.tables.store import ReportingStore
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("sqlite:///", "names no file; write three slashes before its path"),
-        ("sqlite://reporting.sqlite", "names no file; write three slashes before its path"),
-        ("sqlite://folder/reporting.sqlite", "names no file; write three slashes"),
+        ("sqlite:///", "names no file; put three slashes before its path"),
+        ("sqlite://reporting.sqlite", "names no file; put three slashes before its path"),
+        ("sqlite://folder/reporting.sqlite", "names no file; put three slashes"),
         ("sqlite:///r.sqlite?mode=ro", "has the option mode, which an SQLite file does not take"),
         (
             "sqlite:///{folder}",
@@ -22,10 +22,10 @@ from text2sql.reporting.tables.store import ReportingStore
             "SQLite file (sqlite:///) or in PostgreSQL (postgresql://), not in",
         ),
         ("postgressql://h/d", "not in 'postgressql'"),
-        ("postgresql://", "names no database; write it behind the server"),
+        ("postgresql://", "names no database; add it after the server"),
         ("postgresql://me:secret@host", "postgresql://me:***@host names no database"),
         ("C:\\reports\\r.sqlite", "is malformed; use postgresql://USER@HOST:PORT/DATABASE, or"),
-        ("r.sqlite", "or sqlite:/// before the path of a file"),
+        ("r.sqlite", "or sqlite:/// followed by the path of a file"),
     ],
 )
 def test_what_is_wrong_with_a_url_is_told(tmp_path, monkeypatch, url, words):

@@ -14,10 +14,10 @@ from tests.support.reporting_databases import postgresql_server
 from text2sql.cli.main import cli
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.errors import InfrastructureError
-from text2sql.reporting.model.answer import Answer, AnswerStatus
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer
 from text2sql.reporting.model.values import result_table
 from text2sql.reporting.tables.location import URL_VARIABLE
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
 __all__ = ["postgresql_server"]
@@ -52,9 +52,9 @@ def test_the_commands_work_one_after_the_other(tmp_path, monkeypatch):
                 assert len(connection.exec_driver_sql(query).all()) == 1
 
 
-def _answer(question, column: str) -> Answer:
+def _answer(question, column: str) -> NewAnswer:
     table = result_table([column], [("Oslo",)], 1)
-    return Answer(question, AT, AnswerStatus.ANSWERED, "SELECT 1", table, "d", 1.0)
+    return NewAnswer(question, AT, AnswerStatus.ANSWERED, "SELECT 1", table, "d", 1.0)
 
 
 def upgraded(url: str) -> str:

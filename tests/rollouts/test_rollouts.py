@@ -249,7 +249,7 @@ def test_a_torn_last_line_is_dropped(draw, tmp_path):
 
 def test_a_file_of_something_else_is_named(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 1 is no rollout"):
+    with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 1 is not a rollout"):
         RolloutStore(tmp_path / "r.jsonl").read()
 
 

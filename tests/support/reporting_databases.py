@@ -13,7 +13,7 @@ import pytest
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.database import Database
 from text2sql.reporting.tables.migrating import upgrade
-from text2sql.reporting.tables.question_table import QuestionTable
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
 

@@ -17,8 +17,8 @@ from tests.policy.fake_vllm import make_python
 from tests.training.test_prime_rl_dagster import failure_of, place, run_assets
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.policy.adapter import read_adapter
 from text2sql.policy.open import policy_directory
+from text2sql.policy.weights import read_adapter
 from text2sql.training.start import training_record
 
 __all__ = ["place"]

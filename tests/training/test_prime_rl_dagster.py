@@ -15,12 +15,11 @@ from assets.training.trainers import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run
 from resources.forms import RefusedValue
-from resources.processes import identities
 from resources.trainer import _ended
 from tests.support.lifecycle_tools import CORPUS
 from tests.support.prime_rl_place import FULL, Place
-from text2sql.common.guard import descendants
 from text2sql.common.json_files import write_rows
+from text2sql.common.processes import descendants
 
 SHOWN: list = []
 """What the last run showed while it ran."""
@@ -164,7 +163,7 @@ def test_who_is_left_is_named():
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()
     assert "could not be ended: sleep (process " in said[0]
-    assert not identities([parent.pid])
+    assert not descendants(parent.pid)
 
 
 class Unending:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.prime_rl_place import FULL, Place
 from text2sql.policy.local.loading import load_model
 from text2sql.policy.open import policy_directory
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 from text2sql.training.prime_rl.installed import package
 
 

@@ -8,10 +8,8 @@ import pytest
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import read_adapter
 from text2sql.policy.open import open_policy, policy_directory
-from text2sql.policy.revision import directory_revision
-from text2sql.policy.weights import tensors
+from text2sql.policy.weights import directory_revision, read_adapter, tensors
 from text2sql.training.prime_rl import progress
 from text2sql.training.prime_rl.assemble import assemble, verify_weights
 from text2sql.training.prime_rl.failures import failure

@@ -28,7 +28,7 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
 from text2sql.policy.base import PolicyInfo
 from text2sql.policy.local.policy import LocalPolicy, ModelPolicy
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 from text2sql.sandbox import Sandbox
 from text2sql.training.progress import MetricsFile
 from text2sql.training.trl.checkpoints import last_checkpoint, mark_complete
@@ -259,12 +259,12 @@ def test_a_later_turn_continues_the_drawn_tokens_though_they_spell_differently(b
         """Writes each letter as a token of its own, which no tokenizer would do."""
 
         async def write(self, prompt, sampling, stream):
-            from text2sql.policy.local.batching import Request
+            from text2sql.policy.local.batching import Turn
 
             self.seen = prompt
             letters = [self.tokenizer.convert_tokens_to_ids(c) for c in next(scripted)]
             end = self.tokenizer.eos_token_id
-            return Request(prompt, 1.0, 1.0, 9, stream, reply=[*letters, end], stopped=True)
+            return Turn(prompt, 1.0, 1.0, 9, stream, reply=[*letters, end], stopped=True)
 
     policy = Scripted(base.model, base.tokenizer, PolicyInfo("scripted", "1"))
     recorder = Recorder(policy, None)

@@ -10,7 +10,7 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import TOOL_SCHEMAS
 from text2sql.common.render import Budget
 from text2sql.policy.base import Message
-from text2sql.policy.calls.thinking import spoken
+from text2sql.policy.calls import spoken
 from text2sql.questions import Question
 
 AGENT_INSTRUCTIONS = """\

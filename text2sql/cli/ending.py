@@ -1,4 +1,4 @@
-"""How a command ends: what a failure is told in, and the exit status. ``--verbose`` tells more."""
+"""How a command ends: its exit status, and one sentence for an error; ``--verbose`` shows more."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from text2sql.errors import Text2SqlError
 FAILED = 1
 OUTPUT = "Cannot write the output"
 BUG = 70
-"""An error that nobody foresaw (EX_SOFTWARE of sysexits.h)."""
+"""An unexpected error (EX_SOFTWARE of sysexits.h)."""
 INTERRUPTED = 130
 """Ctrl-C: 128 + SIGINT, as shells count."""
-READER_GONE = 141
-"""Whoever read the output stopped (``text2sql ask … | head -1``): 128 + SIGPIPE."""
+PIPE_CLOSED = 141
+"""The reader of the output stopped (``text2sql ask … | head -1``): 128 + SIGPIPE."""
 
 _log = logging.getLogger("text2sql")
 
 
 def run(program: click.Group) -> int:
     """Run a command line and return its exit status; a failure is one sentence on stderr."""
-    hold_standard_output()
-    _admit_all_characters()
+    fail_on_closed_output()
+    _escape_unknown_characters()
     try:
         return int(program.main(standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -39,33 +39,33 @@ def run(program: click.Group) -> int:
     except click.Abort:
         return INTERRUPTED
     except Text2SqlError as error:
-        return _tell(str(error), error.exit_code)
+        return _report(str(error), error.exit_code)
     except OSError as error:
-        return _tell(f"{error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
+        return _report(f"{error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
     except RuntimeError as error:
         if "start new thread" not in str(error):
-            return _unforeseen(error)
-        return _tell("No other thread can start. ulimit -a shows this user's limits.", FAILED)
-    except Exception as error:  # noqa: BLE001 - the last one to ask; nothing goes on after it
-        return _unforeseen(error)
+            return _bug(error)
+        return _report("Cannot start another thread. ulimit -a shows this user's limits.", FAILED)
+    except Exception as error:  # noqa: BLE001 - the program ends here
+        return _bug(error)
 
 
-def _unforeseen(error: Exception) -> int:
-    return _tell(
-        f"unexpected {type(error).__name__}: {error}. This is a fault of text2sql: see where "
-        "with 'text2sql --verbose COMMAND …', and report it.",
+def _bug(error: Exception) -> int:
+    return _report(
+        f"unexpected {type(error).__name__}: {error}. This is a bug in text2sql: please report "
+        "it with the output of 'text2sql --verbose COMMAND …'.",
         BUG,
     )
 
 
-def hold_standard_output() -> None:
-    """Let what is written fail where standard output is closed (``>&-``), as on a full disk.
+def fail_on_closed_output() -> None:
+    """Make writes fail if standard output is closed (``>&-``), as on a full disk.
 
-    Python has no stream for it then, and what is printed would be lost without a word.
+    Python has no stream for it then, and would silently drop what is printed.
     """
     if sys.stdout is None:
         while (number := os.open(os.devnull, os.O_RDWR)) < _FIRST_FREE:
-            pass  # whatever is opened next must not get a standard stream's number
+            pass  # what is opened next must not get the number of a standard stream
         os.close(number)
         sys.stdout = _Closed()
 
@@ -74,37 +74,37 @@ _FIRST_FREE = 3
 
 
 class _Closed(io.TextIOBase):
-    """Takes nothing."""
+    """A stream that cannot be written."""
 
     def write(self, text: str) -> int:
         """Fail as a write to a closed descriptor does."""
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
-def _admit_all_characters() -> None:
-    """Let characters that the terminal's encoding lacks be written as escapes."""
+def _escape_unknown_characters() -> None:
+    """Write characters that the terminal's encoding lacks as escapes."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _tell(sentence: str, status: int) -> int:
-    _log.debug("where it arose:", exc_info=True)
+def _report(sentence: str, status: int) -> int:
+    _log.debug("traceback:", exc_info=True)
     click.echo(f"error: {for_terminal(sentence)}", err=True)
     return status
 
 
 @contextmanager
-def ending_with_its_reader() -> Iterator[None]:
-    """End the program quietly where nobody reads what it writes; nothing more is written."""
+def quiet_on_closed_pipe() -> Iterator[None]:
+    """End the program without a message if the reader of its output has gone."""
     try:
         yield
     except BrokenPipeError as error:
         _write_nowhere()
-        raise click.exceptions.Exit(READER_GONE) from error
+        raise click.exceptions.Exit(PIPE_CLOSED) from error
 
 
 def last_words(sentence: str, *, err: bool = False) -> None:
-    """Say something before the end; a terminal that was closed takes nothing any more."""
+    """Print a sentence before the end; a terminal that was closed is no error."""
     try:
         click.echo(sentence, err=err)
     except OSError as error:
@@ -114,15 +114,15 @@ def last_words(sentence: str, *, err: bool = False) -> None:
 
 
 def _write_nowhere() -> None:
-    """Let what is still buffered be lost without an error."""
+    """Discard what is still buffered, without an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:
             os.dup2(nowhere, stream.fileno())
 
 
-class _Told(logging.Handler):
-    """Writes log records to standard error, whatever that is at the time."""
+class _StandardError(logging.Handler):
+    """Writes log records to the current standard error, which tests replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
@@ -130,8 +130,8 @@ class _Told(logging.Handler):
 
 
 def log_to_terminal(verbose: bool) -> None:
-    """Show what the library logs: warnings, or with ``verbose`` all that is tried."""
-    handler = _Told()
+    """Show what the library logs: warnings, or everything with ``verbose``."""
+    handler = _StandardError()
     form = "%(relativeCreated)6d ms  %(name)s: %(message)s" if verbose else "warning: %(message)s"
     handler.setFormatter(logging.Formatter(form))
     _log.handlers = [handler]

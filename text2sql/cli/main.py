@@ -9,29 +9,29 @@ from typing import Any
 import click
 
 import text2sql
-from text2sql.cli.ending import ending_with_its_reader, log_to_terminal, run
+from text2sql.cli.ending import log_to_terminal, quiet_on_closed_pipe, run
 from text2sql.cli.options.groups import NamingGroup
 
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
     "serve": "Serve a policy with vLLM.",
-    "answers": "Answer a day; see, replay and export what was answered on schedule.",
-    "champion": "See and change who answers: the champion and its history.",
+    "answers": "Answer scheduled questions; list, replay and export their answers.",
+    "champion": "Show and change the champion, the policy that answers, and its history.",
     "compare": "Compare two evaluations of the same questions.",
-    "doctor": "Check this machine and say how to mend what is not right.",
+    "doctor": "Check this machine and say how to fix what is wrong.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
     "lineage": "Show what an answer, a training run or an accuracy was made from.",
-    "predict": "Let a policy answer a questions file, for evaluate.",
-    "questions": "Say what is asked on schedule.",
+    "predict": "Let a policy answer a file of questions, for evaluate.",
+    "questions": "Manage scheduled questions.",
     "report": "Write the report of a training run's evaluation.",
-    "reporting": "Bring the reporting tables to this release's version.",
+    "reporting": "Migrate the reporting tables.",
     "sql": "Run one statement exactly as the agent's run_sql would.",
     "train": "Start a training run: filter, train and evaluate.",
 }
 
 
 class LazyGroup(NamingGroup):
-    """A group that knows its commands' names and imports a command when it is used."""
+    """A group that knows the names of its commands and imports a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands."""
@@ -47,13 +47,13 @@ class LazyGroup(NamingGroup):
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the command line, which may print a help."""
-        with ending_with_its_reader():
+        """Parse the command line, which may print a help text."""
+        with quiet_on_closed_pipe():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with ending_with_its_reader():
+        with quiet_on_closed_pipe():
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -64,23 +64,25 @@ class LazyGroup(NamingGroup):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(text2sql.__version__, prog_name="text2sql")
-@click.option("-v", "--verbose", is_flag=True, help="Log what is tried; show where an error arose.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Log every attempt, and show the traceback of an error."
+)
 def cli(verbose: bool) -> None:
     """Ask SQLite databases questions in plain language, safely, and judge the answers exactly.
 
     \b
-    Exit status of every command, beside its own:
+    Exit status of every command, in addition to its own:
       0    done
-      1    something to mend, named in a sentence
+      1    an error you can fix; the message says how
       2    wrong usage
       6    a server, a worker or a database failed: run it again
-      70   a fault of text2sql
+      70   a bug in text2sql
       130  interrupted by Ctrl-C
-      141  nobody read the output any more (a pipe was closed)
+      141  the output pipe was closed
     """
     log_to_terminal(verbose)
 
 
 def main() -> None:
-    """Run the command line; a failure that the user can mend is one sentence on stderr."""
+    """Run the command line; an error that the user can fix is one sentence on stderr."""
     sys.exit(run(cli))

@@ -85,6 +85,31 @@ def back_test_file(root: Path, run: str) -> Path:
 # Reporting
 
 
+def reporting_file(root: Path) -> Path:
+    """Return the SQLite file with the reporting tables, unless a URL names another database."""
+    return root / "reporting.sqlite"
+
+
+def report_databases(root: Path) -> Path:
+    """Return the folder with the databases of the shipped questions."""
+    return root / "report_databases"
+
+
+def day_page(root: Path, day: str) -> Path:
+    """Return the HTML page of a day's answers."""
+    return root / "reports" / f"{day}.html"
+
+
+def answering_run_note(root: Path, dagster_run: str) -> Path:
+    """Return the file that records with which code and champion a Dagster run answered."""
+    return root / "reports" / "runs" / f"{dagster_run}.json"
+
+
+def day_rollouts(root: Path, day: str) -> Path:
+    """Return the folder with the rollouts of a day's questions."""
+    return root / "rollouts" / "reports" / day
+
+
 # Dagster and logs
 
 

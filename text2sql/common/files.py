@@ -1,15 +1,17 @@
-"""Files and folders that are written whole or not at all, and the digest of a file.
+"""Files: written atomically, hashed, recognised, and read as the text that people save.
 
-What is written lies beside its place, under a name of its own, until it is complete: a reader
-sees the old one or the new one, and a failure leaves the old one and nothing beside it. Only a
-process that is killed leaves its part, ``.NAME.`` and eight digits: nobody reads it, and it may go.
+A write goes to a temporary file beside the target until it is complete: a reader sees the old file
+or the new one, and a failure leaves the old one and nothing else. Only a killed process leaves its
+temporary file, ``.NAME.`` and eight digits, which nothing reads and which may be deleted.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +21,23 @@ from stat import S_IMODE, S_IRUSR, S_IWUSR
 from text2sql.errors import Text2SqlError
 
 _NAME_CHARS = 40
+SQLITE = b"SQLite format 3\0"
+ZIP = b"PK\x03\x04"
+GIT_LFS = b"version https://git-lfs"
+HEAD_BYTES = 200
+"""How much of a file's beginning ``kind_of`` needs."""
+
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    ZIP: "zip",
+    b"7z\xbc\xaf": "7z",
+    b"Rar!": "rar",
+}
+_WEB_PAGE = re.compile(rb"<(?:!doctype|html|head|\?xml|!--)", re.IGNORECASE)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def file_digest(file: Path | str) -> str:
@@ -27,42 +46,39 @@ def file_digest(file: Path | str) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def write_whole(file: Path, content: str | bytes, *, lasting: bool = False) -> Path:
-    """Write a file, text as UTF-8, as ``whole_file`` does; return it.
-
-    Half a character, which JSON may hold, has no form in UTF-8: its escape is written, which is
-    JSON's own form of it.
-    """
+def write_whole(file: Path, content: str | bytes, *, durable: bool = False) -> Path:
+    """Write a file atomically, text as UTF-8; return it; raises as ``whole_file`` does."""
+    # A lone surrogate, which JSON may hold, has no form in UTF-8: JSON's escape of it is written.
     data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
-    with whole_file(file, lasting=lasting) as part:
+    with whole_file(file, durable=durable) as part:
         part.write_bytes(data)
     return file
 
 
 @contextmanager
-def whole_file(file: Path, *, lasting: bool = False) -> Iterator[Path]:
-    """Give an empty file to fill, which takes the place of ``file`` once it is full.
+def whole_file(file: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Yield an empty file to fill, which replaces ``file`` at the end of the block.
 
-    Folders that are missing are made, and a link is followed. Permissions are those of the file
-    that is replaced, else the usual ones. What is ``lasting`` is there also after the power
-    failed. Raises Text2SqlError where the disk refuses, or something else than a file is there.
+    Missing folders are made, and a link is followed. A file that is replaced passes on its
+    permissions. A ``durable`` file survives a power failure. Raises Text2SqlError where it cannot
+    be written, or the path is not a regular file.
     """
     place = Path(os.path.realpath(file))
     with _refusals(file):
         place.parent.mkdir(parents=True, exist_ok=True)
         with _beside(place) as part:
-            _take_permissions(part, place, S_IRUSR | S_IWUSR)  # nobody else reads it meanwhile
+            _take_permissions(part, place, S_IRUSR | S_IWUSR)  # private until it is complete
             yield part
             _take_permissions(part, place)
-            if lasting:
+            if durable:
                 settle(part)
             os.replace(part, place)
-            if lasting:
+            if durable:
                 settle(place.parent)
 
 
 def require_writable(file: Path) -> None:
-    """Find out before the work whether its result can be written; what is there stays.
+    """Find out before the work whether its result can be written; an existing file stays.
 
     Raises Text2SqlError as ``whole_file`` does, and where the folder is missing.
     """
@@ -80,9 +96,9 @@ def _refusals(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _beside(place: Path) -> Iterator[Path]:
-    """Make an empty file of a new name beside a place; it is gone at the end."""
+    """Yield a new empty file beside a place; remove it at the end."""
     if place.exists() and not place.is_file():
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     part = place.with_name(f".{place.name[:_NAME_CHARS]}.{os.urandom(4).hex()}")
     try:
         part.touch(exist_ok=False)
@@ -93,7 +109,7 @@ def _beside(place: Path) -> Iterator[Path]:
 
 
 def _take_permissions(part: Path, place: Path, more: int = 0) -> None:
-    """Give a part the permissions of the file that it replaces, and ``more``."""
+    """Give a temporary file the permissions of the file that it replaces, and ``more``."""
     if not place.exists():
         return
     mode = S_IMODE(place.stat().st_mode) | more
@@ -102,7 +118,7 @@ def _take_permissions(part: Path, place: Path, more: int = 0) -> None:
 
 
 def settle(path: Path) -> None:
-    """Wait until the disk has a file, or the names in a folder; raises OSError."""
+    """Wait until a file, or the names in a folder, are on the disk; raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -112,9 +128,9 @@ def settle(path: Path) -> None:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to fill, which takes the place of ``folder`` once it is full.
+    """Yield an empty folder to fill, which replaces ``folder`` at the end of the block.
 
-    For one process at a time, since what a killed one left there is removed. Raises OSError.
+    For one process at a time, since the leftovers of a killed one are removed. Raises OSError.
     """
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -125,3 +141,41 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         os.replace(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def read_text(file: Path, what: str) -> str:
+    """Return a file's text in UTF-8, UTF-16 or UTF-32, with ``\\n`` as line end.
+
+    ``what`` says in messages what the file is for. Raises Text2SqlError for any other encoding, for
+    a compressed file, and for a web page or pointer that was downloaded instead.
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise Text2SqlError(f"Cannot read {what} {file}: {error.strerror}.") from error
+    if kind := kind_of(data[:HEAD_BYTES]):
+        raise Text2SqlError(f"Cannot read {what} {file}: {kind}.")
+    try:
+        text = data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as error:
+        raise Text2SqlError(
+            f"Cannot read {what} {file}: it is not UTF-8 ({error}); save it in UTF-8."
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def kind_of(head: bytes) -> str:
+    """Say what a file is that begins with these bytes, and what to do; empty where it is unknown.
+
+    For a file that should be something else: "it is compressed (gzip); unpack it".
+    """
+    if form := next((form for start, form in _COMPRESSED.items() if head.startswith(start)), ""):
+        return f"it is compressed ({form}); unpack it"
+    if head.startswith(SQLITE[:-1]):
+        return "it is a SQLite database"
+    if head.startswith(GIT_LFS):
+        return "it is a Git LFS pointer; run git lfs pull"
+    # A download without a login, or past a quota, often leaves the page that says so.
+    if _WEB_PAGE.match(head.removeprefix(_BYTE_ORDER_MARK).lstrip()):
+        return "it is a web page instead of the file; download it again"
+    return ""

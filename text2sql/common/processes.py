@@ -1,4 +1,4 @@
-"""Child programs that end with whoever started them, however that one ends."""
+"""Child programs that end with the process that started them, their output, and their names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 GUARD = Path(__file__).with_name("guard.py")
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def last_lines(log: Path, characters: int = 2000) -> str:
-    """Return the end of a log file, at most ``characters`` long; in whole lines, if it has any.
-
-    Escape sequences that colour it are left out.
-    """
+    """Return the last lines of a log file without colours, at most ``characters`` long."""
     if not log.is_file():
         return ""
     with log.open("rb") as file:
@@ -29,7 +28,7 @@ def last_lines(log: Path, characters: int = 2000) -> str:
 
 
 def end_of(text: str, characters: int) -> str:
-    """Return the end of a text, at most ``characters`` long; in whole lines, if it has any."""
+    """Return the last whole lines of a text that fit, or the end of a line that alone is longer."""
     text = text.strip()
     end = text[-characters:]
     whole = end.partition("\n")[2] if len(text) > len(end) else end
@@ -37,15 +36,49 @@ def end_of(text: str, characters: int) -> str:
 
 
 def without_colors(text: str) -> str:
-    """Return a program's output without the escape sequences that colour it."""
+    """Return a program's output without the escape sequences for colours."""
     return _COLORS.sub("", text)
 
 
-class GuardedProcess:
-    """A command in a session of its own, under ``guard.py``; a context manager.
+def descendants(pid: int) -> list[psutil.Process]:
+    """Return the living processes below one, none where that one is gone."""
+    try:
+        return [one for one in psutil.Process(pid).children(recursive=True) if is_alive(one)]
+    except psutil.NoSuchProcess:
+        return []
 
-    Leaving the block ends whatever is left of it. The guard notices the death of this process
-    by the heartbeat pipe, whose writing end is held here and nowhere else.
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process still runs, under the same id: a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def described(process: psutil.Process) -> str:
+    """Return a process as people read it: ``python (process 42)``."""
+    try:
+        name = process.name()
+    except psutil.Error:
+        name = "unknown"
+    return f"{name} (process {process.pid})"
+
+
+def signal_descendants(number: int) -> list[psutil.Process]:
+    """Send a signal to everything below this process; return what was alive."""
+    alive = descendants(os.getpid())
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+    return alive
+
+
+class GuardedProcess:
+    """A command in its own session, under ``guard.py``; leaving the block ends all of it.
+
+    The guard notices the death of this process by the heartbeat pipe, whose writing end only this
+    process has open.
     """
 
     def __init__(
@@ -55,7 +88,7 @@ class GuardedProcess:
         environment: Mapping[str, str] | None = None,
         grace_seconds: float = 10.0,
     ) -> None:
-        """Start the command; its output and its errors go to ``log``, appended."""
+        """Start the command and append its output and errors to ``log``."""
         self.grace_seconds = grace_seconds
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -82,17 +115,17 @@ class GuardedProcess:
         return self.process.pid
 
     def wait(self, seconds: float) -> int | None:
-        """Return the exit status, or None when the command still runs after ``seconds``."""
+        """Return the exit status, or None while the command still runs after ``seconds``."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def stop(self) -> None:
-        """End the command and everything that it started, and wait until it is gone."""
+        """End the command and everything that it started, and wait for that."""
         self._heartbeat.close()
         if self.wait(self.grace_seconds + 5) is None or self.process.returncode < 0:
-            # The guard hangs, or was itself killed: what it left is still in its group.
+            # The guard hangs or was itself killed, and its group may still have members.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self.process.wait()

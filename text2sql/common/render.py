@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -114,6 +115,25 @@ def _line(cells: Sequence[str], budget: Budget) -> str:
     line = " | ".join(cells)
     room = budget.chars // 2 - _COUNT_LINE
     return line if len(line) <= room else f"{line[:room]}... [{len(cells):,} columns]"
+
+
+def aligned(rows: Sequence[Sequence[str]], gap: str = "  ", underlined: bool = False) -> list[str]:
+    """Return a line for each row, with its cells in columns; ``underlined`` sets off the first."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    rule = [["-" * width for width in widths]] if underlined else []
+    padded = (
+        [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)]
+        for row in (*rows[:1], *rule, *rows[1:])
+    )
+    return [gap.join(cells).rstrip() for cells in padded]
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for a Chinese character."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 @dataclass(frozen=True)

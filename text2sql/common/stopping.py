@@ -1,4 +1,4 @@
-"""Programs that run until somebody asks for their end: Ctrl-C, SIGTERM, a terminal that closes."""
+"""Programs that run until a signal stops them: Ctrl-C, SIGTERM, or a terminal that closes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STANDARD_ERROR = 2
 
 
-def hold_signals() -> None:
-    """Let such signals wait, also over an ``exec``, until ``end_on_signals`` or for ever."""
+def block_signals() -> None:
+    """Block these signals, also across an ``exec``, until ``exit_on_signals``."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
 
 @contextmanager
-def signals_held() -> Iterator[None]:
-    """Let such signals wait until the block has been left."""
+def signals_blocked() -> Iterator[None]:
+    """Block these signals until the end of the block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -28,22 +28,22 @@ def signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def end_on_signals(sentence: str) -> None:
-    """End the program at once at the first such signal, also at one that waited.
+def exit_on_signals(sentence: str) -> None:
+    """Exit at the first of these signals, a blocked one included, with a sentence on stderr.
 
-    For the time before ``stop_on_signals``, in which modules are imported and nothing was begun.
+    For the time before ``stop_on_signals``, while modules are imported and nothing has begun.
     """
 
-    def end(number: int, _frame: FrameType | None) -> NoReturn:
+    def exit_now(number: int, _frame: FrameType | None) -> NoReturn:
         os.write(_STANDARD_ERROR, f"{sentence}\n".encode())
         os._exit(128 + number)
 
-    _handle(end)
+    _handle(exit_now)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked for the end; ``status`` is the exit status that shells expect."""
+    """A signal stopped the program; ``status`` is the exit status that shells expect."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -51,16 +51,13 @@ class Stopped(KeyboardInterrupt):
 
 
 def stop_on_signals() -> None:
-    """Raise Stopped at the first such signal; what tidies up then is not disturbed by others.
-
-    A signal that is ignored stays so, as nohup wants it.
-    """
+    """Raise Stopped at the first of these signals; later ones do not disturb the cleanup."""
     _handle(_stop)
 
 
 def _handle(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
             signal.signal(number, handler)
 
 

@@ -1,4 +1,4 @@
-"""Two evaluations on the same questions, paired: who gained what, and is it more than chance."""
+"""Compare two evaluations on the same questions: what was gained, and is it more than chance."""
 
 from __future__ import annotations
 
@@ -13,26 +13,22 @@ from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.scores import Comparison, Outcomes, compare
 from text2sql.evaluation.statistics import paired_difference
+from text2sql.evaluation.stored import OUTCOMES, SCORES, run_folder
 from text2sql.judge.verdicts import Verdict
 from text2sql.rollouts.origin import require_dataset
 
-EVALUATIONS = "evaluation"
-"""The folder below the artifact root with a folder for each training run."""
-HELD_OUT = "held_out"
-"""The folder below the artifact root with a folder for each evaluation on a held-out split."""
 CONDITIONS = ("timeout_seconds", "sqlite_version", "text2sql_version")
-"""What a verdict may depend on beside the questions, the databases and the rule."""
+"""What else a verdict may depend on, besides the questions, the databases and the rule."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One evaluation: what became of each question in each setting.
+    """One evaluation: the outcome of each question in each setting.
 
     ``fingerprint`` names the questions: a training run's dataset, or the questions file's sha256,
-    with that of the file of its gold queries where there is one.
-    ``rule`` is how results were compared, ``prompts`` the revision of the prompts, empty where
-    nobody knows. ``databases`` are the sha256 of those that predictions were scored on, by db_id,
-    ``conditions`` what else their verdicts may depend on.
+    with that of a separate file of gold queries. ``rule`` is how results were compared, ``prompts``
+    the revision of the prompts, empty if unknown. ``databases`` are the sha256 of those that
+    predictions were scored on, by db_id, ``conditions`` what else verdicts may depend on.
     """
 
     name: str
@@ -47,7 +43,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting of both: the comparison, both shares on the common questions, the questions.
+    """One setting of both: the comparison, both shares on the common questions, which differ.
 
     ``low`` and ``high`` end the paired 95 % interval of ``second`` minus ``first``;
     ``only_one`` counts questions that only one of the two has a valid result for.
@@ -70,7 +66,7 @@ class Difference:
 def read_side(name: str, root: Path) -> Side:
     """Read a JSON file that ``text2sql evaluate --json`` wrote, or a training run below ``root``.
 
-    Raises Text2SqlError where it is neither.
+    Raises Text2SqlError for anything else.
     """
     path = Path(name)
     if path.is_file():
@@ -78,14 +74,14 @@ def read_side(name: str, root: Path) -> Side:
     if path.suffix == ".json":
         raise Text2SqlError(f"There is no file {path}.")
     folder = run_folder(root, name)
-    scores, outcomes = (_read_scored(folder / file) for file in ("scores.json", "outcomes.json"))
+    scores, outcomes = (_read_scored(folder / file) for file in (SCORES, OUTCOMES))
     try:
         about = scores["provenance"]
         dataset, prompts = str(about["dataset"]), str(about.get("prompt_revision", ""))
         settings = {setting: _numbers(one) for setting, one in outcomes.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Text2SqlError(
-            f"The evaluation in {folder} makes no sense ({error!r}): materialize dev_scores again."
+            f"The evaluation in {folder} is invalid ({error!r}): materialize dev_scores again."
         ) from error
     kept = {setting: one for setting, one in settings.items() if not setting.startswith("mean")}
     return Side(name, "training run", dataset, "official", kept, prompts)
@@ -99,52 +95,18 @@ def _numbers(outcomes: Mapping[str, Any]) -> Outcomes:
     return found
 
 
-def run_folder(root: Path, run: str) -> Path:
-    """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
-    known = _evaluated(root / EVALUATIONS)
-    if run not in known:
-        shown = ", ".join(known) or "none"
-        raise Text2SqlError(
-            f"There is no evaluation of a training run '{run}' below {root} (evaluated: {shown}): "
-            "choose one that there is, or let the job evaluation make it."
-        )
-    return root / EVALUATIONS / run
-
-
-def evaluation_folder(root: Path, name: str) -> Path:
-    """Return the folder of an evaluation: a training run's, or by its name one that is held out.
-
-    Raises Text2SqlError, naming all that there are, where there is none.
-    """
-    held_out = _evaluated(root / HELD_OUT)
-    if name in held_out and name not in _evaluated(root / EVALUATIONS):
-        return root / HELD_OUT / name
-    try:
-        return run_folder(root, name)
-    except Text2SqlError as error:
-        if not held_out:
-            raise
-        raise Text2SqlError(f"{error} On held-out splits: {', '.join(held_out)}.") from error
-
-
-def _evaluated(folders: Path) -> list[str]:
-    return sorted(path.parent.name for path in folders.glob("*/scores.json"))
-
-
 def _from_file(path: Path) -> Side:
     found = read_object(path)
     rows, digest = found.get("verdicts"), found.get("questions_sha256")
     if not isinstance(rows, list) or not isinstance(digest, str) or not digest:
         raise Text2SqlError(
-            f"{path} is no result of text2sql evaluate --json with its questions' sha256; "
-            "evaluate the predictions with --json and compare what that writes."
+            f"{path} is not a result of text2sql evaluate --json with its questions' sha256; "
+            "evaluate the predictions with --json and compare the files that it writes."
         )
     try:
         verdicts = [(str(row["question_id"]), Verdict(row["verdict"])) for row in rows]
     except (KeyError, TypeError, ValueError) as error:
-        raise Text2SqlError(
-            f"{path}: a verdict makes no sense ({error!r}); evaluate again."
-        ) from error
+        raise Text2SqlError(f"{path}: a verdict is invalid ({error!r}); evaluate again.") from error
     twice = [key for key, count in Counter(key for key, _ in verdicts).items() if count > 1]
     if twice:
         raise Text2SqlError(f"{path} has two verdicts on {twice[0]}; evaluate again.")
@@ -176,14 +138,14 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
     """
     if first.kind != second.kind:
         raise Text2SqlError(
-            f"{first.name} is a {first.kind}, {second.name} a {second.kind}: their questions are "
-            "named differently; compare two of one kind."
+            f"{first.name} is a {first.kind}, {second.name} a {second.kind}: they name questions "
+            "differently; compare two of one kind."
         )
     require_dataset({first.name: first.fingerprint, second.name: second.fingerprint})
     if first.rule != second.rule:
         raise Text2SqlError(
             f"{first.name} was judged by the rule '{first.rule}', {second.name} by "
-            f"'{second.rule}'; evaluate both by one."
+            f"'{second.rule}'; evaluate both by the same rule."
         )
     _require_databases(first, second)
     common = [name for name in first.settings if name in second.settings]
@@ -198,14 +160,14 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
 
 
 def _require_databases(first: Side, second: Side) -> None:
-    """Refuse results of which a database had another content for each."""
+    """Raise where a database had different content for the two."""
     both = first.databases.keys() & second.databases.keys()
     other = sorted(name for name in both if first.databases[name] != second.databases[name])
     if other:
         raise Text2SqlError(
             f"{first.name} and {second.name} were scored on different contents of "
-            f"{len(other)} of {counted(len(both), 'database')}, such as {other[0]} "
-            "(databases_sha256); evaluate both on the same ones."
+            f"{len(other)} of {counted(len(both), 'database')}, for example {other[0]} "
+            "(databases_sha256); evaluate both on the same databases."
         )
 
 

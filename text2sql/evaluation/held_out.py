@@ -1,8 +1,7 @@
-"""The log of held-out evaluations: a split that decides nothing is looked at once per champion.
+"""The log of held-out evaluations: a split that decides nothing should be used once per champion.
 
-``held_out.jsonl`` below the artifact root has a line for each time that a policy was evaluated on
-such a split. Lines are only appended, before anything is sampled: a figure that somebody may have
-seen is never used silently a second time.
+The log has a line for each time that a policy was evaluated on such a split. Lines are appended
+before anything is sampled, so that a second use of a figure that somebody may have seen is noticed.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from text2sql.common.artifacts import held_out_log
 from text2sql.common.counting import counted
 from text2sql.common.locking import take_lock
 from text2sql.errors import Text2SqlError
 
-LOG = "held_out.jsonl"
 DECIDES = ("train", "dev")
 """Splits that are never held out: one is trained on, the other decides on promotion."""
 
@@ -40,10 +39,10 @@ class Use:
 
 
 def note_use(root: Path, use: Use) -> list[Use]:
-    """Write down a use before its evaluation begins; return all uses of the same split and data.
+    """Log a use before its evaluation begins; return all uses of the same split and data.
 
     A run that is repeated after a failure is the same use. Raises Text2SqlError for a split that
-    decides something, and where the log cannot be written: then nothing may be evaluated.
+    decides something, and where the log cannot be written: then the split must not be evaluated.
     """
     if use.split in DECIDES:
         raise Text2SqlError(
@@ -54,7 +53,7 @@ def note_use(root: Path, use: Use) -> list[Use]:
     if any((one.run, one.revision) == (use.run, use.revision) for one in known):
         return known
     noted = Use(**(asdict(use) | {"at": datetime.now(UTC).isoformat(timespec="seconds")}))
-    _append(root / LOG, json.dumps(asdict(noted)) + "\n")
+    _append(held_out_log(root), json.dumps(asdict(noted)) + "\n")
     return [*known, noted]
 
 
@@ -68,8 +67,8 @@ def _append(file: Path, line: str) -> None:
             os.fsync(log.fileno())
     except OSError as error:
         raise Text2SqlError(
-            f"The use of a held-out split cannot be noted in {file} ({error.strerror}), so it is "
-            "not evaluated."
+            f"The use of a held-out split cannot be logged in {file} ({error.strerror}), so the "
+            "split is not evaluated."
         ) from error
 
 
@@ -78,7 +77,9 @@ def uses_of(root: Path, split: str, dataset: str) -> list[Use]:
 
     Raises Text2SqlError where the log is damaged.
     """
-    return [use for use in _read(root / LOG) if (use.split, use.dataset) == (split, dataset)]
+    return [
+        use for use in _read(held_out_log(root)) if (use.split, use.dataset) == (split, dataset)
+    ]
 
 
 def _read(file: Path) -> list[Use]:
@@ -92,8 +93,8 @@ def _read(file: Path) -> list[Use]:
             found.append(Use(**{name: str(row[name]) for name in names}))
         except (ValueError, KeyError, TypeError) as error:
             raise Text2SqlError(
-                f"{file}, line {number} is no use of a held-out split ({error}); restore the file: "
-                "without it nobody can say what a held-out figure is worth."
+                f"{file}, line {number} is not a use of a held-out split ({error}); restore the "
+                "file: without it the worth of a held-out figure is unknown."
             ) from error
     return found
 
@@ -111,16 +112,16 @@ def metric(uses: Sequence[Use], revision: str) -> str:
     if others:
         return (
             f"figure of the held-out split '{split}', evaluated once for this policy and before "
-            f"for {counted(len(others), 'other')}: who chooses among them by it makes it a "
+            f"for {counted(len(others), 'other')}: choosing among them by it makes it a "
             "development metric"
         )
     return f"held-out metric: the split '{split}' was evaluated once, for this policy"
 
 
 def require_selection(root: Path, split: str, dataset: str) -> None:
-    """Refuse to decide by a split that the log calls held out; for gates that choose a policy.
+    """Raise Text2SqlError where a gate would choose a policy by a held-out split.
 
-    Raises Text2SqlError naming the policy whose final figure would lose its meaning.
+    The error names the training run whose final figure would lose its meaning.
     """
     if uses := uses_of(root, split, dataset):
         raise Text2SqlError(

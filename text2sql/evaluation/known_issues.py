@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from text2sql.common.counting import counted
-from text2sql.common.files import file_digest
-from text2sql.common.text_files import read_text
+from text2sql.common.files import file_digest, read_text
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.judge.equality import same
 from text2sql.judge.known_results import KnownResults, execute_known
 from text2sql.judge.verdicts import GoldResult, Verdict, gold_result
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, Sandbox, Status
+from text2sql.sandbox import Limits, Sandbox
 
 if TYPE_CHECKING:
     from text2sql.rollouts.store import Rollout
@@ -203,7 +203,7 @@ def run_corrections(
     results = iter(execute_known(texts, sandbox, limits, known))
     found = {}
     for question, issue in asked:
-        golds = tuple(gold_result(question.key, next(results)) for _ in issue.golds)
+        golds = tuple(gold_result(question.key, sql, next(results)) for sql in issue.golds)
         for sql, gold in zip(issue.golds, golds, strict=True):
             _require_ran(issue, sql, gold)
         found[question.key] = Correction(question.key, issue, golds)
@@ -211,9 +211,9 @@ def run_corrections(
 
 
 def _require_ran(issue: Issue, sql: str, gold: GoldResult) -> None:
-    if gold.status is Status.INFRASTRUCTURE:
+    if gold.lost:
         raise InfrastructureError(f"The gold query of issue {issue.id} got lost: {gold.error}.")
-    if not gold.usable:
+    if gold.failing:
         raise Text2SqlError(
             f"A gold query of the known issue {issue.id} does not run "
             f"({gold.error or gold.status}): {' '.join(sql.split())[:200]}"
@@ -233,8 +233,7 @@ def judge_again(
 
 
 def _corrected_verdict(rollout: Rollout, correction: Correction) -> str:
-    digests = {gold.digest for gold in correction.golds}
-    if rollout.digest and rollout.digest in digests:
+    if any(same(rollout.digest, gold) for gold in correction.golds):
         return Verdict.MATCH
     replaced = correction.issue.kind == "corrected"
     return Verdict.WRONG if replaced and rollout.verdict == Verdict.MATCH else rollout.verdict

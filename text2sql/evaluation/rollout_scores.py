@@ -28,8 +28,8 @@ from text2sql.evaluation.vote_curve import Ballots, Curve, ballots, curve
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.draw import vote_of
+from text2sql.rollouts.located import by_question
 from text2sql.rollouts.origin import require_dataset, require_modes, require_policy
-from text2sql.rollouts.packed import RolloutTable, by_question
 from text2sql.rollouts.store import Rollout
 
 SAMPLED = "sampled"
@@ -191,8 +191,8 @@ def _ballots(group: Sequence[Rollout]) -> Ballots:
 
 
 def _judged_again(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
-    def judged(rollouts: Sequence[Rollout]) -> RolloutTable:
-        return RolloutTable(judge_again(rollouts, corrections), sql=False)
+    def judged(rollouts: Sequence[Rollout]) -> list[Rollout]:
+        return list(judge_again(rollouts, corrections))
 
     return replace(
         policy,

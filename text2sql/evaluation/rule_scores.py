@@ -9,22 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import get_args
 
 from text2sql.evaluation.predictions.writing import submitted_sql
 from text2sql.evaluation.scores import Score
 from text2sql.evaluation.slices import RULE
 from text2sql.evaluation.statistics import Proportion, mean_interval
-from text2sql.judge import timing as efficiency
+from text2sql.judge.equality import Rule
 from text2sql.judge.rules import DEFINITIONS as RULE_DEFINITIONS
-from text2sql.judge.rules import Values, rule_values
+from text2sql.judge.rules import (
+    EFFICIENCY_DEFINITIONS,
+    HIGHEST,
+    Values,
+    efficiency_values,
+    rule_values,
+)
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Limits, Sandbox
 
-DEFINITIONS = RULE_DEFINITIONS | efficiency.DEFINITIONS
+DEFINITIONS = RULE_DEFINITIONS | EFFICIENCY_DEFINITIONS
 _RAN = (Verdict.MATCH, Verdict.WRONG)
-_SHARES = ("official", "multiset", "ordered")
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,10 @@ def score_rules(values: Values) -> dict[str, RuleScore]:
 
 
 def _rule_score(rule: str, values: Sequence[float]) -> RuleScore:
-    most = efficiency.MOST.get(rule, max(1.0, *values))
+    most = HIGHEST.get(rule, max(1.0, *values))
     low, high = (
         Proportion(int(sum(values)), len(values)).interval
-        if rule in _SHARES
+        if rule in get_args(Rule)
         else mean_interval(values, most)
     )
     return RuleScore(fmean(values), low, high, len(values))
@@ -129,6 +135,6 @@ def _add_efficiency(
 ) -> None:
     valid = [question for question in questions if question.key in values]
     matched = {key for key, row in values.items() if row["official"]}
-    timed = efficiency.efficiency_values(valid, answers, matched, repeats, limits)
+    timed = efficiency_values(valid, answers, matched, repeats, limits)
     for key, row in timed.items():
         values[key] |= row

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from text2sql.common.counting import counted
+from text2sql.common.render import aligned
 from text2sql.evaluation.slices import SLICES
 from text2sql.evaluation.statistics import mcnemar, p_text
 from text2sql.evaluation.vote_curve import Curve
@@ -198,9 +199,7 @@ def text_table(rows: Sequence[Row]) -> str:
     """Return rows as aligned columns."""
     if not rows:
         return ""
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    return "\n".join(aligned([list(rows[0]), *(list(row.values()) for row in rows)]))
 
 
 def markdown_table(rows: Sequence[Row]) -> str:

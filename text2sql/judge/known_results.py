@@ -23,7 +23,7 @@ from text2sql.common.files import file_digest
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, is_repeatable
-from text2sql.sandbox.worker.connection import stamp_of
+from text2sql.sandbox.files import stamp_of
 
 Text = tuple[Path, str]
 """A database and the SQL to run on it."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from text2sql.judge.equality import Rule, same, sorts
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
-
-Rule = Literal["official", "multiset", "ordered"]
-"""official: as sets. multiset: duplicates count. ordered: row order counts as well."""
 
 
 class Verdict(StrEnum):
@@ -58,7 +56,11 @@ _VERDICTS = {
 
 @dataclass(frozen=True)
 class GoldResult:
-    """What a question's gold query returns, without its rows; ``seconds`` is wall-clock time."""
+    """What a question's gold query returns, without its rows.
+
+    It is lost, failing, empty or usable. ``seconds`` is wall-clock time; ``sorts`` says that the
+    outermost SELECT has an ORDER BY.
+    """
 
     key: str
     status: Status
@@ -68,21 +70,32 @@ class GoldResult:
     row_count: int
     seconds: float
     error: str
+    sorts: bool = False
 
     @property
-    def usable(self) -> bool:
-        """Whether the gold query ran, so that a submission can match it."""
+    def lost(self) -> bool:
+        """Whether the infrastructure failed, which says nothing about the query."""
+        return self.status is Status.INFRASTRUCTURE
+
+    @property
+    def ran(self) -> bool:
+        """Whether the query ran, so that a submission can match it."""
         return self.status is Status.OK
 
     @property
     def failing(self) -> bool:
-        """Whether the gold query was run and does not, so that nothing can match it."""
-        return self.status not in (Status.OK, Status.INFRASTRUCTURE)
+        """Whether the query itself fails, so that nothing can match it."""
+        return not (self.ran or self.lost)
 
     @property
     def empty(self) -> bool:
-        """Whether the gold query ran and returned no row."""
-        return self.usable and self.row_count == 0
+        """Whether the query ran and returned no row: any query without rows matches it."""
+        return self.ran and self.row_count == 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether the query returned rows, so that it can tell right from wrong."""
+        return self.ran and self.row_count > 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
@@ -104,10 +117,10 @@ def run_gold(
     Raises Text2SqlError when the database cannot be read at all.
     """
     result = sandbox.execute(question.database, question.sql, limits, strict_text=True)
-    return gold_result(question.key, result)
+    return gold_result(question.key, question.sql, result)
 
 
-def gold_result(key: str, result: QueryResult) -> GoldResult:
+def gold_result(key: str, sql: str, result: QueryResult) -> GoldResult:
     """Keep of a gold query's result what submissions are judged by."""
     return GoldResult(
         key=key,
@@ -118,6 +131,7 @@ def gold_result(key: str, result: QueryResult) -> GoldResult:
         row_count=result.row_count,
         seconds=result.seconds,
         error=result.error,
+        sorts=sorts(sql),
     )
 
 
@@ -152,16 +166,10 @@ def verdict_of(result: QueryResult, gold: GoldResult, rule: Rule = "official") -
     """
     if result.status is not Status.OK:
         return _VERDICTS[result.status]
-    if gold.status is Status.INFRASTRUCTURE:
+    if gold.lost:
         return Verdict.INFRASTRUCTURE
-    if not gold.usable:
+    if gold.failing:
         return Verdict.WRONG
     if not result.complete:
         return Verdict.TOO_LARGE
-    return Verdict.MATCH if _digest(result, rule) == _digest(gold, rule) else Verdict.WRONG
-
-
-def _digest(result: QueryResult | GoldResult, rule: Rule) -> str:
-    if rule == "official":
-        return result.digest
-    return result.multiset_digest if rule == "multiset" else result.ordered_digest
+    return Verdict.MATCH if same(result, gold, rule) else Verdict.WRONG

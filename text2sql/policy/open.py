@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.policy.adapter import is_adapter
 from text2sql.policy.base import Policy
 from text2sql.policy.places import is_served
 from text2sql.policy.served.connections import NoAnswer, fetch, is_loopback
 from text2sql.policy.served.failures import error_text
 from text2sql.policy.served.server import ServerPolicy, api_root, named_revision
+from text2sql.policy.weights import is_adapter
 
 _log = logging.getLogger(__name__)
 

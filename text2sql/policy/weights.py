@@ -1,22 +1,117 @@
-"""Whether the files of a model's weights are whole, told by their headers before any is loaded."""
+"""The files of a model directory: whether they are complete, their revision, and LoRA adapters.
+
+The weights of an adapter mean something only beside the model that they were trained on. Its
+directory has ``adapter_model.safetensors`` and ``adapter_config.json`` in PEFT's format, and
+``training.json``, which names the base model and its revision.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.common.files import GIT_LFS
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 
 INDEX = "model.safetensors.index.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_RECORD = "training.json"
+BASE_NAME = "base"
+"""The base model's name on a server that serves it beside an adapter."""
+
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template*",
+)
+"""Patterns of the files that say how a model directory reads and writes text, whatever its kind."""
+
+_REVISION_FILES = (
+    "*.safetensors",
+    "config.json",
+    *TOKENIZER_FILES,
+    "generation_config.json",
+    "agent_config.json",
+    ADAPTER_CONFIG,
+)
 _MAX_HEADER = 100_000_000
-_POINTER = b"version https://git-lfs"
+_VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the maximum ranks that vLLM accepts
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter and the directory of its base model; ``rank`` is that of its matrices."""
+
+    directory: Path
+    base: Path
+    base_revision: str
+    rank: int
+
+    def vllm_arguments(self, name: str) -> list[str]:
+        """Return the arguments with which vLLM serves this as ``name`` beside the base model."""
+        rank = next((one for one in _VLLM_RANKS if one >= self.rank), self.rank)
+        flags = ["--enable-lora", "--max-lora-rank", str(rank)]
+        return [*flags, "--lora-modules", f"{name}={self.directory}"]
+
+
+def is_adapter(directory: Path) -> bool:
+    """Say whether a directory holds an adapter and no model."""
+    return (directory / ADAPTER_CONFIG).is_file() and not (directory / "config.json").exists()
+
+
+def read_adapter(directory: Path) -> Adapter | None:
+    """Return a directory's adapter; None where it holds a model or nothing.
+
+    Raises Text2SqlError for an adapter whose base model is not named.
+    """
+    if not is_adapter(directory):
+        return None
+    config = read_object(directory / ADAPTER_CONFIG)
+    record = read_object(directory / ADAPTER_RECORD)
+    try:
+        base, revision, rank = record["base"], record["base_revision"], config["r"]
+        return Adapter(directory, Path(base), str(revision), int(rank))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Text2SqlError(
+            f"{directory} is an adapter without its base model: {ADAPTER_RECORD} must have base "
+            f"and base_revision, {ADAPTER_CONFIG} must have r ({error!r})."
+        ) from error
+
+
+def directory_revision(path: Path | str) -> str:
+    """Return 16 hex digits that change when the replies of a model directory could.
+
+    They are from the SHA-256 of the names and bytes of weights, configuration, tokenizer, chat
+    template and agent settings. Logs, optimizer states and notes do not count; for an adapter the
+    base model's revision does, as it was during training. Raises Text2SqlError without weights.
+    """
+    folder = Path(path)
+    files = {f for pattern in _REVISION_FILES for f in folder.glob(pattern) if f.is_file()}
+    if not any(file.suffix == ".safetensors" for file in files):
+        raise Text2SqlError(
+            f"{folder} holds no *.safetensors weights; give a Hugging Face model directory."
+        )
+    adapter = read_adapter(folder)
+    total = hashlib.sha256(f"{adapter.base_revision}\0".encode() if adapter else b"")
+    for file in sorted(files, key=lambda file: file.name):
+        total.update(f"{file.name}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                total.update(block)
+    return total.hexdigest()[:16]
 
 
 def require_whole(directory: Path) -> None:
-    """Raise Text2SqlError where a shard that the index names is missing, or a file is not whole."""
+    """Raise Text2SqlError if a shard that the index names is missing or a file is incomplete."""
     named = shards(directory / INDEX) if (directory / INDEX).is_file() else set()
     for name in sorted(named | {file.name for file in directory.glob("*.safetensors")}):
         if not (directory / name).is_file():
@@ -27,24 +122,24 @@ def require_whole(directory: Path) -> None:
 
 
 def shards(index: Path) -> set[str]:
-    """Return the names of the files that an index names; raises Text2SqlError where it is none."""
-    places = read_object(index).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
-        raise Text2SqlError(f"{index} says of no tensor in which file it is: get the model anew.")
-    return set(places.values())
+    """Return the names of the files that an index names; raises Text2SqlError if it is invalid."""
+    files = read_object(index).get("weight_map")
+    if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+        raise Text2SqlError(f"{index} does not map tensors to files: download the model again.")
+    return set(files.values())
 
 
 def tensors(file: Path) -> list[str]:
-    """Return the names of the tensors in a safetensors file whose bytes are all there.
+    """Return the names of the tensors in a complete safetensors file, without loading them.
 
-    Raises Text2SqlError where the header cannot be read or the file has another size than it
-    says. The format: https://huggingface.co/docs/safetensors
+    Raises Text2SqlError if the header cannot be read or contradicts the file's size. The format:
+    https://huggingface.co/docs/safetensors
     """
     try:
         with file.open("rb") as stream:
             first = stream.read(8)
-            if _POINTER.startswith(first) and first:
-                raise ValueError("it is Git LFS's pointer to the file, which git lfs pull gets")
+            if GIT_LFS.startswith(first) and first:
+                raise ValueError("it is a Git LFS pointer; git lfs pull downloads the file")
             (length,) = struct.unpack("<Q", first)
             if length > _MAX_HEADER:
                 raise ValueError(f"its header would be {length} bytes long")
@@ -54,10 +149,10 @@ def tensors(file: Path) -> list[str]:
             size = stream.seek(0, os.SEEK_END)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise Text2SqlError(
-            f"{file} cannot be read as safetensors ({error}): get it anew."
+            f"{file} cannot be read as safetensors ({error}): download it again."
         ) from error
     if size != 8 + length + end:
         raise Text2SqlError(
-            f"{file} is {size} bytes long; its header says {8 + length + end}: get it anew."
+            f"{file} is {size} bytes long; its header says {8 + length + end}: download it again."
         )
     return list(header)

@@ -15,7 +15,7 @@ from typing import Any
 from text2sql.agent.loop import Episode, run_episode
 from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
-from text2sql.common.progress import Progress
+from text2sql.common.progress import OnProgress
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import REWARD, GoldResult, Verdict, execute_submission, verdict_of
 from text2sql.judge.voting import Vote, vote
@@ -62,7 +62,7 @@ class RolloutPlan:
         questions: Sequence[Question],
         store: Store,
         *,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
         on_lost: Callable[[Drawn, int], None] = lambda drawn, retries_left: None,
         on_message: Follower | None = None,
         keep: Callable[[Rollout], None] = lambda rollout: None,
@@ -95,7 +95,7 @@ class RolloutPlan:
         questions: Sequence[Question],
         store: Store,
         *,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
         on_message: Follower | None = None,
         transcripts: bool = True,
     ) -> list[Rollout]:
@@ -202,7 +202,7 @@ class _Work:
             if rollout.drawn_as == self.drawn_as and self.coverage.note(rollout):
                 self.keep(rollout)
 
-    async def round(self, on_progress: Progress | None) -> Drawn:
+    async def round(self, on_progress: OnProgress | None) -> Drawn:
         """Ask once for all that is missing; an error that is no rollout's own ends all."""
         coverage, self.failures = self.coverage, 0
         done = coverage.valid

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -193,6 +194,10 @@ class RolloutStore:
                     yield _parse(line, f"{self.path}, line {number}", transcripts)
 
 
+_NUMBERS = attrgetter(
+    *("sample", "row_count", "write_attempts", "turns", "prompt_tokens", "completion_tokens"),
+    "seconds",
+)
 _SHARED = ("policy", "policy_revision", "prompt_revision", "mode", "run_id")
 
 
@@ -202,9 +207,11 @@ def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
         if not transcripts:
             row |= {"messages": [], "calls": []}
             row |= {name: sys.intern(row[name]) for name in _SHARED if name in row}
-        return Rollout(**row)
+        rollout = Rollout(**row)
+        sum(_NUMBERS(rollout), rollout.reward or 0.0)  # else a text among them surfaces far away
+        return rollout
     except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"{place} is no rollout ({error}); move the file away.") from error
+        raise Text2SqlError(f"{place} is not a rollout ({error}); move the file away.") from error
 
 
 def _write(file: int, data: bytes) -> None:

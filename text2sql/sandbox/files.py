@@ -87,3 +87,12 @@ def odd_file(path: str) -> str:
         if not end and found.st_size <= _NOTHING:
             return f"{path} is empty (0 bytes); get a fresh copy"
     return ""
+
+
+def stamp_of(path: str) -> tuple[int, ...]:
+    """Return what changes when the file does.
+
+    A program can set back the time of the content's change, never that of the inode's.
+    """
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -144,7 +144,7 @@ class Tally:
 def usable(question: Question, golds: Mapping[str, GoldResult]) -> bool:
     """Say whether a question's gold result can tell right from wrong."""
     gold = golds.get(question.key)
-    return gold is not None and gold.usable and not gold.empty
+    return gold is not None and gold.usable
 
 
 def rate(

@@ -12,7 +12,7 @@ import click
 
 from text2sql.cli.options.dagster_program import go_on_as
 from text2sql.cli.options.groups import NamingGroup
-from text2sql.cli.options.numbers import NumberIn, WholeNumber, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.cli.options.reporting_tables import require_questions, with_store, with_url
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
@@ -64,7 +64,7 @@ def command() -> None:
 @click.option("--day", type=_DAY, help="Only this day's.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
 @click.option(
-    "--most", type=WholeNumberIn(min=1), default=50, show_default=True, help="So many at most."
+    "--most", type=IntegerRange(min=1), default=50, show_default=True, help="So many at most."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_store
@@ -74,10 +74,9 @@ def list_(
     """List answers, the latest first."""
     from text2sql.cli.output import stored_answers as show
     from text2sql.reporting.model.answer import AnswerStatus
-    from text2sql.reporting.tables.finding import find_answers
 
-    found = find_answers(
-        store, day.date() if day else None, AnswerStatus(status) if status else None, most
+    found = store.list_answers(
+        day.date() if day else None, AnswerStatus(status) if status else None, most
     )
     if as_json:
         for answer in found:
@@ -105,8 +104,7 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
       1  something to mend: no champion, no questions, a failed run
       2  wrong usage
     """
-    from text2sql.reporting.tables.location import sqlite_url
-    from text2sql.reporting.tables.urls import sqlite_file
+    from text2sql.reporting.tables.location import sqlite_file, sqlite_url
 
     if not champion_record(artifact_root()):
         raise Text2SqlError(
@@ -126,25 +124,24 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
 
 
 @command.command()
-@click.argument("number", metavar="ID", type=WholeNumber())
+@click.argument("number", metavar="ID", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
 def show(store: ReportingStore, number: int, as_json: bool) -> None:
     """Show the whole audit row of an answer: where it came from, who voted for what."""
     from text2sql.cli.output import stored_answers as show
     from text2sql.reporting.delivery.entries import read_entry
-    from text2sql.reporting.tables.finding import answer_of
 
-    entry = read_entry(store, answer_of(store, number))
+    entry = read_entry(store, store.answer_by_id(number))
     click.echo(_json(show.as_audit(entry)) if as_json else show.as_text(entry))
 
 
 @command.command()
-@click.argument("number", metavar="ID", type=WholeNumber())
+@click.argument("number", metavar="ID", type=int)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--timeout",
-    type=NumberIn(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds one query may take.",
@@ -167,10 +164,9 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
     """
     from text2sql.cli.output import stored_answers as show
     from text2sql.reporting.answering.replay import replay_answer
-    from text2sql.reporting.tables.finding import answer_of
     from text2sql.sandbox import Sandbox
 
-    answer = answer_of(store, number)
+    answer = store.answer_by_id(number)
     with Sandbox(workers=1) as sandbox:
         found = replay_answer(store, answer, sandbox, timeout)
     click.echo(_json(show.replay_object(found)) if as_json else show.replay_text(found))
@@ -194,9 +190,8 @@ def export(
 ) -> None:
     """Write a day's answers as files: one for each, and one that lists all of them."""
     from text2sql.reporting.delivery.export import cut_notes, export_answers
-    from text2sql.reporting.tables.finding import find_answers
 
-    found = find_answers(store, day.date())
+    found = store.list_answers(day.date())
     if not found:
         raise Text2SqlError(f"nothing was asked on {day:%Y-%m-%d} in {store.name}")
     files = [str(file) for file in export_answers(store, found, folder, format_)]

@@ -15,7 +15,7 @@ from text2sql.cli.options.chosen_policy import (
     policy_option,
     wrong_usage,
 )
-from text2sql.cli.options.numbers import WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange
 from text2sql.cli.options.quoted import quoted
 from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
 from text2sql.cli.output.live import Steps, Trace, steps_wanted
@@ -41,7 +41,7 @@ _WRITTEN_ROWS = 100_000
 @model_option
 @click.option(
     "--votes",
-    type=WholeNumberIn(1, 64),
+    type=IntegerRange(1, 64),
     default=1,
     show_default=True,
     help="Rollouts that vote; one is greedy.",

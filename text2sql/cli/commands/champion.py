@@ -1,9 +1,10 @@
-"""``text2sql champion``: who answers, who did before, and changing that by hand."""
+"""``text2sql champion``: show the champion and its history, and change it by hand."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import click
 
 from text2sql.cli.options.dagster_record import record_champion
 from text2sql.cli.options.groups import NamingGroup
-from text2sql.cli.options.numbers import NumberIn, WholeNumber
+from text2sql.cli.options.numbers import NumberRange
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
-from text2sql.common.render import neutral
+from text2sql.common.render import aligned, neutral
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import read_incumbent, run_of
 from text2sql.evaluation.promotion.changes import (
@@ -31,36 +32,30 @@ _FIELDS = (
     *("number", "training_run", "policy", "revision", "base_revision", "greedy", "dataset"),
     *("prompt_revision", "act", "promoted_at", "by", "reason", "dagster_run"),
 )
-_BOUNDS = (
-    ("significance", "p-value below which a difference to the base or the champion is real"),
-    ("write_rate", "share of rollouts that may try to write"),
-    ("missing", "share of dev questions that may lack a valid result"),
-    ("infrastructure", "share of rollouts that servers and workers may have spoilt"),
-)
-_reason = click.option("--reason", required=True, help="Why; it is kept in the history.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_reason = click.option("--reason", required=True, help="Why; it is stored in the history.")
+_json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group(cls=NamingGroup)
 def command() -> None:
-    """See and change the champion: the policy that answers.
+    """Show and change the champion: the policy that answers.
 
     It belongs to the artifact root (TEXT2SQL_ROOT, or ./artifacts). Usually the asset
-    champion_policy promotes what passed its gate; see docs/promotion.md. What a command changes
-    is recorded in Dagster, too, where its instance is there.
+    champion_policy promotes a training run that passed its gate; see docs/promotion.md. Changes
+    made by a command are also recorded in Dagster if the project has an instance.
 
     \b
     Exit status:
       0  done
-      1  something to mend: no champion, no such run, a file that was edited, weights that are gone
+      1  an error you can fix: no champion, no such run, a file that was edited, missing weights
       2  wrong usage
     """
 
 
 @command.command()
-@_json
+@_json_flag
 def show(as_json: bool) -> None:
-    """Show who is champion, what its gate said, and whether its weights are still there."""
+    """Show who is champion, what its gate found, and whether its weights still exist."""
     root = artifact_root()
     read_incumbent(root)
     past = history(root)
@@ -71,7 +66,7 @@ def show(as_json: bool) -> None:
         )
     record, problem = past[-1], weights_problem(past[-1])
     if as_json:
-        click.echo(json.dumps(_plain(record) | {"problem": problem}))
+        click.echo(_as_json(record | {"problem": problem}))
     else:
         click.echo(_text(record))
     if problem:
@@ -87,39 +82,43 @@ def show_history(as_json: bool) -> None:
     past = history(artifact_root())
     if as_json:
         for record in past:
-            click.echo(json.dumps(_plain(record)))
+            click.echo(_as_json(record))
         return
-    rows = [tuple(str(row.get(_field(name), "")) for name in _COLUMNS) for row in map(_told, past)]
+    names = [column.replace(" ", "_") for column in _COLUMNS]
+    rows = [tuple(str(row.get(name, "")) for name in names) for row in map(_shown, past)]
     click.echo(format_table(_COLUMNS, tuple(rows), len(rows), most=len(rows)))
 
 
-def _bounds(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each bound of the gate."""
-    for name, words in reversed(_BOUNDS):
-        option = click.option(
-            f"--{name.replace('_', '-')}",
-            type=NumberIn(0, 1),
-            default=getattr(GateRules(), name),
-            show_default=True,
-            help=f"As in Dagster's resource gate: {words}.",
-        )
-        function = option(function)
+def _limits(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each numeric rule of the gate."""
+    for rule in reversed(fields(GateRules)):
+        bounds = rule.metadata
+        if isinstance(rule.default, float):
+            low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
+            kind = NumberRange(low, high, min_open="gt" in bounds, max_open="lt" in bounds)
+            function = click.option(
+                f"--{rule.name.replace('_', '-')}",
+                type=kind,
+                default=rule.default,
+                show_default=True,
+                help=bounds["description"],
+            )(function)
     return function
 
 
 @command.command()
 @click.argument("run", metavar="RUN")
 @_reason
-@_bounds
-@_json
-def promote(run: str, reason: str, as_json: bool, **bounds: Any) -> None:
-    """Make the training run RUN champion by hand, whatever its checks say; they are recorded.
+@_limits
+@_json_flag
+def promote(run: str, reason: str, as_json: bool, **limits: Any) -> None:
+    """Make the training run RUN champion by hand, whatever its checks find.
 
-    RUN must have been trained and evaluated. The next answers are the new champion's; those that
-    were given stay. The bounds only shape what is recorded of the checks.
+    RUN must have been trained and evaluated. The new champion gives the next answers; earlier ones
+    stay. The checks run with the given limits, and the history records what they found.
     """
     root = artifact_root()
-    record = promote_by_hand(root, run, reason, GateRules(**bounds))
+    record = promote_by_hand(root, run, reason, GateRules(**limits))
     findings = [Finding(**finding) for finding in record["findings"]]
     lines = [f"{_mark(one.passed)} {one.check}: {neutral(one.sentence)}" for one in findings]
     lines.append(f"{_who(record)} is champion now, {objections(findings)}.")
@@ -127,11 +126,11 @@ def promote(run: str, reason: str, as_json: bool, **bounds: Any) -> None:
 
 
 def _changed(root: Path, record: dict[str, Any], said: str, as_json: bool) -> None:
-    """Say what was changed, then let Dagster record it."""
-    click.echo(json.dumps(_plain(record)) if as_json else said)
+    """Print what was changed, then let Dagster record it."""
+    click.echo(_as_json(record) if as_json else said)
     if problem := record_champion(root):
         click.echo(
-            f"note: Dagster could not be told ({neutral(problem)}); it shows the champion when "
+            f"note: Dagster could not record it ({neutral(problem)}); it shows the champion when "
             "champion_policy is next materialized.",
             err=True,
         )
@@ -139,15 +138,15 @@ def _changed(root: Path, record: dict[str, Any], said: str, as_json: bool) -> No
 
 @command.command("adopt")
 @click.argument("policy", metavar="POLICY")
-@click.option("--model", help="The model to ask for, where a server has several.")
+@click.option("--model", help="The model to use if a server has several.")
 @_reason
-@_json
+@_json_flag
 def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
     """Make POLICY champion as it is, without training or evaluating it.
 
-    POLICY is a server's URL, a model directory, or 'pocket'. Which of a server's models it is is
-    kept behind its URL, as URL#MODEL. Training runs that are evaluated later are compared with it:
-    their evaluation asks it the same questions.
+    POLICY is a server's URL, a model directory, or 'pocket'. The model's name is stored behind the
+    server's URL, as URL#MODEL. Training runs that are evaluated later are compared with it: their
+    evaluation asks it the same questions.
 
     \b
     text2sql champion adopt http://localhost:8000/v1 --reason "our first model"
@@ -159,14 +158,14 @@ def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
 
 
 def _opened(policy: str, model: str | None) -> tuple[str, str]:
-    """Return where a policy is and the revision of its weights, having reached or loaded it."""
+    """Reach or load a policy; return where it is and the revision of its weights."""
     import asyncio
 
     from text2sql.policy.open import open_policy, policy_directory, server_parts
 
     directory = policy_directory(policy)
     if directory and model:
-        raise Text2SqlError(f"--model chooses a model of a server, and {policy} is none.")
+        raise Text2SqlError(f"--model chooses a model of a server, but {policy} is not a server.")
     opened = open_policy(policy, model)
     asyncio.run(opened.close())
     served = f"{','.join(server_parts(policy)[0])}#{opened.info.name}"
@@ -174,30 +173,26 @@ def _opened(policy: str, model: str | None) -> tuple[str, str]:
 
 
 @command.command()
-@click.option("--to", type=WholeNumber(), metavar="NUMBER", help="A number from the history.")
+@click.option("--to", type=int, metavar="NUMBER", help="A number from the history.")
 @_reason
-@_json
+@_json_flag
 def rollback(to: int | None, reason: str, as_json: bool) -> None:
-    """Make the champion before the present one champion again; repeated, go back further.
+    """Make the previous champion champion again; repeat to go back further.
 
-    Its weights must be what they were. The next answers are its own; those that were given stay.
+    Its weights must not have changed. It gives the next answers; earlier ones stay.
     """
     root = artifact_root()
     record = roll_back(root, reason, to)
     _changed(root, record, f"{_who(record)} is champion again.", as_json)
 
 
-def _field(column: str) -> str:
-    return column.replace(" ", "_")
+def _as_json(record: dict[str, Any]) -> str:
+    """Return a record as JSON without its outcomes, one for each question."""
+    return json.dumps({name: value for name, value in record.items() if name != "outcomes"})
 
 
-def _plain(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record without the outcome of each question, which are many."""
-    return {name: value for name, value in record.items() if name != "outcomes"}
-
-
-def _told(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record as people read it: one that was adopted is of no training run."""
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as people read it: an adopted champion has no training run."""
     return record | {"training_run": run_of(record)}
 
 
@@ -207,12 +202,9 @@ def _who(record: dict[str, Any]) -> str:
 
 
 def _text(record: dict[str, Any]) -> str:
-    told = _told(record)
-    shown = {name: str(told[name]) for name in _FIELDS if told.get(name)}
-    width = max(map(len, shown))
-    lines = [
-        f"{name.replace('_', ' '):<{width}}  {neutral(value)}" for name, value in shown.items()
-    ]
+    values = _shown(record)
+    shown = [(name, str(values[name])) for name in _FIELDS if values.get(name)]
+    lines = aligned([(name.replace("_", " "), neutral(value)) for name, value in shown])
     for finding in record.get("findings", []):
         words = f"{_mark(finding.get('passed'))} {finding.get('check')}: {finding.get('sentence')}"
         lines.append(neutral(words))

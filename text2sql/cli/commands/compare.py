@@ -24,14 +24,14 @@ def command(first: str, second: str, as_json: bool) -> None:
 
     A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
     JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in one of
-    them are left out, and counted; runs that were asked with other prompts are compared with a
-    note. Each setting gets both accuracies, their difference in percentage points with its paired
-    95 % interval (Agresti and Min), the questions gained and lost, and McNemar's exact p.
+    them are left out and counted; a note tells if the prompts differed. For each setting it prints
+    both accuracies, their difference in percentage points with its paired 95 % interval (Agresti
+    and Min), the questions gained and lost, and McNemar's exact p.
 
     \b
     Exit status:
       0  compared
-      1  something to mend: no such run or file, or not the same questions or databases
+      1  an error you can fix: no such run or file, or other questions or databases
       2  wrong usage
     """
     root = artifact_root()
@@ -40,7 +40,7 @@ def command(first: str, second: str, as_json: bool) -> None:
     if one.prompts != two.prompts:
         click.echo(
             f"note: A was asked with the prompt revision {one.prompts or 'unknown'}, B with "
-            f"{two.prompts or 'unknown'}: what differs is policy and prompts together.",
+            f"{two.prompts or 'unknown'}: policy and prompts both differ.",
             err=True,
         )
     for name in sorted(one.conditions.keys() & two.conditions.keys()):
@@ -56,18 +56,15 @@ def command(first: str, second: str, as_json: bool) -> None:
         click.echo(_text(setting, its))
 
 
-def _change(its: Difference) -> list[str]:
-    """Say how much more B answers than A, in percentage points."""
-    if not its.comparison.n:
-        return []
-    by, low, high = (100 * share for share in (its.second - its.first, its.low, its.high))
-    return [f"  B minus A: {by:+.1f} points [{low:+.1f}, {high:+.1f}], paired 95 % interval"]
-
-
 def _text(setting: str, its: Difference) -> str:
-    n = its.comparison.n
-    shares = f"A {percent(its.first)}, B {percent(its.second)}, n = {n}" if n else "n = 0"
-    lines = [f"{setting}: {shares}", *_change(its), f"  {difference(its.comparison, 'A')}"]
+    n, lines = its.comparison.n, [f"{setting}: n = 0"]
+    if n:
+        change, low, high = (100 * one for one in (its.second - its.first, its.low, its.high))
+        lines = [
+            f"{setting}: A {percent(its.first)}, B {percent(its.second)}, n = {n}",
+            f"  B minus A: {change:+.1f} points [{low:+.1f}, {high:+.1f}], paired 95 % interval",
+        ]
+    lines.append(f"  {difference(its.comparison, 'A')}")
     if its.only_one:
         only = counted(its.only_one, "question has", "questions have")
         lines.append(f"  partial: {only} a result in only one of the two")

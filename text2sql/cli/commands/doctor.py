@@ -1,4 +1,4 @@
-"""``text2sql doctor``: what works on this machine, what does not, and how to mend it."""
+"""``text2sql doctor``: what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from functools import partial
 import click
 
 from text2sql.cli.doctor.finding import Check, Finding, State, examine
-from text2sql.cli.doctor.machine import check_disk, check_gpu, check_ports
-from text2sql.cli.doctor.packages import check_packages, check_python
+from text2sql.cli.doctor.installed import check_packages, check_prime_rl, check_python, check_vllm
+from text2sql.cli.doctor.machine import (
+    check_disk,
+    check_gpu,
+    check_ports,
+    check_reporting,
+    check_sandbox,
+)
 from text2sql.cli.doctor.policy import check_policy
-from text2sql.cli.doctor.programs import check_prime_rl, check_vllm
-from text2sql.cli.doctor.services import check_reporting, check_sandbox
 from text2sql.common.render import neutral
 
 _WIDTH = 20
@@ -23,15 +27,15 @@ _WIDTH = 20
     "--policy",
     "spec",
     metavar="DIR|URL|pocket",
-    help="The policy to look at; a server is asked to call a tool. Default: the champion of the "
-    "project around, else the pocket policy.",
+    help="The policy to check; a server is asked to call a tool. Default: the champion of the "
+    "current project, else the pocket policy.",
 )
-@click.option("--model", help="The model to ask, where a server has several; default: its first.")
+@click.option("--model", help="The model to ask if a server has several; default: its first.")
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
 def command(spec: str | None, model: str | None, as_object: bool) -> None:
-    """Check this machine, and say how to mend what is not right.
+    """Check this machine and say how to fix what is wrong.
 
-    Each line is ok, warn (absent or limited, and only some of the project needs it) or fail.
+    Each line is ok, warn (missing or limited, and only parts of the project need it) or fail.
     Nothing is changed.
 
     \b
@@ -70,4 +74,4 @@ def _checks(spec: str | None, model: str | None) -> dict[str, Check]:
 
 def _line(finding: Finding) -> str:
     line = f"{finding.state:<5} {finding.check:<{_WIDTH}}{neutral(finding.found)}"
-    return f"{line}\n{'':<6}{'':<{_WIDTH}}-> {neutral(finding.mend)}" if finding.mend else line
+    return f"{line}\n{'':<6}{'':<{_WIDTH}}-> {neutral(finding.fix)}" if finding.fix else line

@@ -7,26 +7,21 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
 from text2sql.cli.options.asked import usable
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.cli.options.places import require_apart
-from text2sql.cli.output.evaluate_export import export_predictions, require_forms
 from text2sql.cli.output.evaluate_output import (
-    print_rules,
+    as_object,
+    issue_counts,
+    pairing,
     print_scores,
     report,
-)
-from text2sql.cli.output.evaluate_result import (
-    RuleParts,
-    as_object,
-    conditions,
-    listed,
-    pairing,
-    rule_parts,
+    require_forms,
+    summarize_rules,
 )
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
@@ -36,10 +31,11 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.evaluation.predictions.score import PredictionScores, score_predictions
+from text2sql.evaluation.predictions.writing import export_predictions
+from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, database_digests
-from text2sql.judge.rules import Values, rule_values
-from text2sql.judge.timing import efficiency_values
-from text2sql.judge.verdicts import Rule, Verdict
+from text2sql.judge.rules import Values, efficiency_values, rule_values
+from text2sql.judge.verdicts import Verdict
 from text2sql.sandbox import Limits, Sandbox
 
 _FILE = click.Path(path_type=Path, readable=False)
@@ -55,36 +51,36 @@ _STDOUT = Path("-")
     type=click.Choice(get_args(Rule)),
     default="official",
     show_default=True,
-    help="How results are compared: as sets, with duplicates, or with the row order too.",
+    help="How results are compared: as sets, with duplicates, or in order where gold sorts.",
 )
 @click.option(
     "--timeout",
-    type=NumberIn(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
     help="Seconds one query may take.",
 )
-@click.option("--jobs", type=WholeNumberIn(min=1), help="Worker processes; default: the cores.")
+@click.option("--jobs", type=IntegerRange(min=1), help="Worker processes; default: the cores.")
 @click.option(
     "--cache/--no-cache",
     default=True,
     show_default=True,
-    help="Use the results of earlier runs where database, query and limits are the same.",
+    help="Reuse results of earlier runs with equal database, query and limits.",
 )
 @click.option(
-    "--all-rules", is_flag=True, help="Show the other rules and Soft-F1 beside it; runs all again."
+    "--all-rules", is_flag=True, help="Also score by the other rules and Soft-F1; runs all again."
 )
 @click.option(
     "--efficiency",
-    type=WholeNumberIn(min=1, max=1000),
+    type=IntegerRange(min=1, max=1000),
     metavar="RUNS",
-    help="Also time each match and its gold RUNS times, by turns: VES and R-VES. Takes long.",
+    help="Also time each match and its gold RUNS times, in turns: VES and R-VES. Takes long.",
 )
 @click.option(
     "--known-issues",
     "issues_path",
     type=_FILE,
-    help="List of wrong gold queries (docs/known-issues.md): shows corrected accuracy beside it.",
+    help="List of wrong gold queries (docs/known-issues.md): adds the corrected accuracy.",
 )
 @click.option(
     "--export",
@@ -92,11 +88,11 @@ _STDOUT = Path("-")
     multiple=True,
     callback=require_forms,
     metavar="FILE",
-    help="Also write the predictions as official evaluators read them: BIRD's form where FILE ends "
-    "with .json, Spider's with .sql or .txt.",
+    help="Also write the predictions as official evaluators read them: in BIRD's form if FILE ends "
+    "with .json, in Spider's with .sql or .txt.",
 )
 @click.option(
-    "--json", "json_path", type=_FILE, help="Write the result here as well; '-' prints only it."
+    "--json", "json_path", type=_FILE, help="Also write the result as JSON; '-' prints only that."
 )
 def command(
     questions: Path,
@@ -114,23 +110,23 @@ def command(
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
 
-    Predictions are paired by question id; ids that are exactly 0 to n-1, for a file of n questions
+    Predictions are paired by question id. Ids that are exactly 0 to n-1, for a file of n questions
     with other ids, are positions in that file, as in BIRD's own prediction files. Predictions
     without ids (a list of texts, or a .sql or .txt file with one query a line, as Spider's) must
-    be as many as its rows. A question without a prediction, or with one that is no text, counts
-    as not matched.
+    be as many as the rows of the questions file. A question without a prediction, or with one that
+    is not text, counts as not matched.
 
-    Questions without SQL have their gold queries in a file beside them, dev_gold.sql for dev.json:
-    one a line, the SQL, a tab, the database.
+    If the questions have no SQL, their gold queries are read from a file beside them, dev_gold.sql
+    for dev.json: on each line the SQL, a tab, and the database.
 
-    The JSON names the questions file, that of gold and the databases by their sha256: numbers of
-    different ones must not be compared. Results of earlier runs are kept in ~/.cache/text2sql (or
-    below XDG_CACHE_HOME).
+    The JSON identifies the questions file, the gold file and the databases by their sha256: do not
+    compare numbers that differ in these. Results of earlier runs are stored in ~/.cache/text2sql
+    (or below XDG_CACHE_HOME).
 
     \b
     Exit status:
       0  scored
-      1  something to mend: a file, a database, no prediction for any question
+      1  an error you can fix: a file, a database, no prediction for any question
       2  wrong usage
       6  scored, but some questions could not be judged (a worker or a database failed)
     """
@@ -154,36 +150,24 @@ def command(
         digests = database_digests(asked, sandbox, known)
     if efficiency:
         _add_efficiency(values, scores, sql, efficiency, limits)
-    used = listed(issues_path, issues, corrections)
-    rules, paired = rule_parts(asked, values), pairing(records, sql)
-    about = paired | conditions(limits)
-    found = as_object(questions, gold, about, digests, scores, rules, efficiency, used)
+    used = issue_counts(issues_path, issues, corrections)
+    rules, paired = summarize_rules(asked, values), pairing(records, sql)
+    text = json.dumps(
+        as_object(questions, gold, paired, limits, digests, scores, rules, efficiency, used),
+        indent=1,
+    )
     if out is not None:
-        write_whole(out, _json(found))  # first: whoever reads what is printed may leave
+        write_whole(out, f"{text}\n")  # before printing, which fails if the reader closes the pipe
     report(records, sql, scores, used)
     if json_path == _STDOUT:
-        click.echo(_json(found), nl=False)
+        click.echo(text)
     else:
-        _print(scores, paired, rules)
-    _require_judged(scores)
-
-
-def _json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1) + "\n"
-
-
-def _print(scores: PredictionScores, paired: Mapping[str, Any], rules: RuleParts) -> None:
-    print_scores(scores, paired)
-    print_rules(rules.all, rules.by_difficulty)
-
-
-def _require_judged(scores: PredictionScores) -> None:
-    """Raise InfrastructureError where a question could not be judged."""
-    lost = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
-    if lost:
+        print_scores(scores, paired, rules)
+    failed = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
+    if failed:
         raise InfrastructureError(
-            f"{len(lost)} of {counted(len(scores.scored), 'question')} could not be judged, "
-            f"which the accuracy leaves out; the first: {lost[0]}. Run it again."
+            f"{len(failed)} of {counted(len(scores.scored), 'question')} could not be judged and "
+            f"are left out of the accuracy; the first: {failed[0]}. Run it again."
         )
 
 
@@ -197,7 +181,7 @@ def _issues(
     if found is None:
         raise Text2SqlError(
             f"{path} has no entry for {questions}, whose sha256 is {file_digest(questions)}; "
-            "correct questions_sha256, or do without the list."
+            "correct questions_sha256, or omit --known-issues."
         )
     return found
 
@@ -218,11 +202,11 @@ def _add_efficiency(
 
 
 @contextmanager
-def _known_results(wanted: bool) -> Iterator[KnownResults | None]:
+def _known_results(cache: bool) -> Iterator[KnownResults | None]:
     """Open the results of earlier runs in the user's cache folder ($XDG_CACHE_HOME)."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
-        known = KnownResults(Path(home) / "text2sql") if wanted else None
+        known = KnownResults(Path(home) / "text2sql") if cache else None
     except Text2SqlError as error:
         click.echo(f"note: {error}", err=True)
         known = None

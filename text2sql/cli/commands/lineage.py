@@ -53,7 +53,6 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
 
 def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
     try:
-        from text2sql.reporting.tables.finding import answer_of
         from text2sql.reporting.tables.store import ReportingStore
     except ModuleNotFoundError as error:
         raise Text2SqlError(
@@ -65,7 +64,7 @@ def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
     place = url or reporting_url(root)
     require_file(place)
     with ReportingStore(place) as store:
-        return answer_of(store, number)
+        return store.answer_by_id(number)
 
 
 def _json(found: Chain) -> str:

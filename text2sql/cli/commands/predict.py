@@ -16,15 +16,15 @@ from text2sql.cli.options.chosen_policy import (
     policy_option,
     wrong_usage,
 )
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.cli.options.places import require_apart
-from text2sql.cli.output.evaluate_export import require_forms, write_predictions
-from text2sql.cli.output.evaluate_output import report_unusable
-from text2sql.cli.output.predict_output import as_object, as_text, telling_kept, warn
+from text2sql.cli.output.evaluate_output import report_unusable, require_forms
+from text2sql.cli.output.predict_output import announcing_stored, as_object, as_text, warn
 from text2sql.common.files import require_writable, write_whole
 from text2sql.common.progress import show_progress
 from text2sql.datasets.reading.bird import read_records
 from text2sql.evaluation.predictions.predict import Drawing, Predicted, predict, store_name
+from text2sql.evaluation.predictions.writing import write_predictions
 from text2sql.evaluation.promotion.champion import choose
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
@@ -45,35 +45,35 @@ _STDOUT = Path("-")
     multiple=True,
     callback=require_forms,
     metavar="FILE",
-    help="The predictions: BIRD's form where FILE ends with .json, Spider's with .sql or .txt.",
+    help="The predictions: in BIRD's form if FILE ends with .json, in Spider's with .sql or .txt.",
 )
 @policy_option
 @model_option
 @click.option(
     "--votes",
-    type=WholeNumberIn(1, 128),
+    type=IntegerRange(1, 128),
     default=1,
     show_default=True,
-    help="Rollouts of a question that vote; one is greedy.",
+    help="Rollouts per question that vote; a single one is greedy.",
 )
 @click.option(
     "--temperature",
-    type=NumberIn(0, 2, min_open=True),
-    help="Of rollouts that vote; 1 unless given.",
+    type=NumberRange(0, 2, min_open=True),
+    help="Temperature of rollouts that vote; default: 1.",
 )
 @click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
 @click.option(
     "--concurrency",
-    type=WholeNumberIn(1, 4096),
+    type=IntegerRange(1, 4096),
     default=16,
     show_default=True,
-    help="Rollouts side by side.",
+    help="Rollouts at the same time.",
 )
 @click.option(
     "--rollouts",
     "folder",
     type=_FILE,
-    help="Folder that keeps every rollout; default: rollouts, beside the first FILE.",
+    help="Folder in which rollouts are stored; default: rollouts, beside the first FILE.",
 )
 @click.option(
     "--json", "json_path", type=_FILE, help="Write votes and shares here; '-' prints only them."
@@ -93,20 +93,20 @@ def command(
 ) -> None:
     """Let a policy answer a questions file, for `text2sql evaluate` or an official evaluator.
 
-    Questions need no gold SQL. Each rollout is kept as it ends: the same command goes on where it
-    was, and one with more votes asks only for those that are missing. Rollouts of other weights,
-    prompts, sampling, questions or databases are never mixed in. A question whose rollouts all
-    fail or return nothing gets no SQL.
+    The questions need no gold SQL. Each rollout is stored when it ends: the same command resumes
+    where it stopped, and one with more votes only draws the missing rollouts. Rollouts of other
+    weights, prompts, sampling, questions or databases are never mixed in. A question whose
+    rollouts all fail or return nothing gets no SQL.
 
     \b
     Exit status:
-      0  every question that can be used was asked
-      1  something to mend: a file, a database, the policy
+      0  every usable question was asked
+      1  an error you can fix: a file, a database, the policy
       2  wrong usage
-      6  the server, a worker or a database failed; what was drawn is kept, run it again
+      6  the server, a worker or a database failed; rollouts are stored, run it again
     """
     if temperature is not None and votes == 1:
-        raise wrong_usage("--temperature is that of rollouts that vote: give --votes 2 or more.")
+        raise wrong_usage("--temperature is for rollouts that vote: give --votes 2 or more.")
     _require_places(out, json_path)
     records = read_records(questions, databases, "dev", needs_gold=False)
     asked = usable(records, questions, databases, "asked", "a question and its database")
@@ -121,7 +121,7 @@ def command(
     try:
         found = asyncio.run(_draw(asked, policy, drawing, store, concurrency))
     except KeyboardInterrupt:
-        click.echo(f"interrupted: the same command goes on with what {store.path} has", err=True)
+        click.echo(f"interrupted: the same command resumes from {store.path}", err=True)
         raise
     write_predictions(out, {one.question.key: one.sql for one in found}, records)
     result = as_object(found, policy.info, drawing, questions, store.path)
@@ -132,7 +132,7 @@ def command(
 
 
 def _require_places(out: Sequence[Path], json_path: Path | None) -> None:
-    """Make the folders of the predictions; find out before hours of work what can be written."""
+    """Make the folders of the outputs, and check before hours of work that all can be written."""
     for file in out:
         file.parent.mkdir(parents=True, exist_ok=True)
         require_writable(file)
@@ -149,7 +149,7 @@ async def _draw(
 ) -> list[Predicted]:
     try:
         with Sandbox() as sandbox, show_progress("rollouts") as progress:
-            told = telling_kept(progress)
-            return await predict(asked, policy, sandbox, drawing, store, concurrency, told)
+            announced = announcing_stored(progress)
+            return await predict(asked, policy, sandbox, drawing, store, concurrency, announced)
     finally:
         await policy.close()

@@ -12,14 +12,12 @@ from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.question_fields import given_fields, question_fields, require_running
 from text2sql.cli.options.reporting_tables import with_new_store, with_store
 from text2sql.common.counting import counted
-from text2sql.common.files import write_whole
+from text2sql.common.files import SQLITE, write_whole
 from text2sql.errors import Text2SqlError
 
 if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
 
-_SQLITE = b"SQLite format 3\0"
-"""How every database file begins."""
 _FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
 
 
@@ -47,7 +45,7 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
       --question "Which stores have more than 50 employees?" --group weekdays
     """
     from text2sql.reporting.model.question import ReportQuestion
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     path = _database(store, database, [])
     given = given_fields(fields, {})
@@ -64,7 +62,7 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
 @with_store
 def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) -> None:
     """Change what is given of the question ID; the rest stays."""
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     table = QuestionTable(store)
     changes = given_fields(fields, table.get(id).question.expectations.to_dict())
@@ -85,7 +83,7 @@ def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) ->
 def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
     """List the questions, the disabled ones too."""
     from text2sql.cli.output import stored_questions as show
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     found = QuestionTable(store).read(group)
     if as_json:
@@ -102,10 +100,10 @@ def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
 def show(store: ReportingStore, id: str, as_json: bool) -> None:
     """Show all of a question, what was edited by hand, its view and its latest answer."""
     from text2sql.cli.output import stored_questions as show
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     details = QuestionTable(store).get(id)
-    latest = next(iter(store.history(id)), None)
+    latest = next(iter(store.history(id, 1)), None)
     values = show.as_object(details, latest)
     click.echo(
         json.dumps(values, ensure_ascii=False, indent=1) if as_json else show.as_text(values)
@@ -129,7 +127,7 @@ def enable(store: ReportingStore, ids: tuple[str, ...]) -> None:
 
 
 def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     QuestionTable(store).enable(ids, enabled)
     click.echo(f"{'enabled' if enabled else 'disabled'} {', '.join(ids)}")
@@ -163,7 +161,7 @@ def import_(
 
     from text2sql.cli.output import stored_questions as show
     from text2sql.reporting.tables.question_file import read_questions
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     searched = list(folders) or [file.resolve().parent]
     questions = [
@@ -185,7 +183,7 @@ def import_(
 def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
     """Write the questions as YAML, as import reads it: to the terminal or to a file."""
     from text2sql.reporting.tables.question_file import write_questions
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
 
     found = QuestionTable(store).read(group)
     if found.unreadable:
@@ -200,14 +198,14 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
 
 def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
     """Return the path of a question's database; refuse what is none, and the reports' own."""
-    from text2sql.common.artifacts import artifact_root
+    from text2sql.common.artifacts import artifact_root, report_databases
     from text2sql.reporting.model.question import find_database
     from text2sql.sandbox import check_database
 
-    folders = [*searched, Path.cwd(), artifact_root() / "report_databases"]
+    folders = [*searched, Path.cwd(), report_databases(artifact_root())]
     database = check_database(find_database(name, folders)).resolve()
     store.refuse_database(database)
     with database.open("rb") as file:
-        if file.read(len(_SQLITE)) != _SQLITE:
-            raise Text2SqlError(f"{database} is no SQLite database, or an encrypted one")
+        if file.read(len(SQLITE)) != SQLITE:
+            raise Text2SqlError(f"{database} is not a SQLite database, or is encrypted")
     return str(database)

@@ -9,7 +9,7 @@ import click
 
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import evaluation_folder
+from text2sql.evaluation.stored import find_evaluation
 
 
 @click.command()
@@ -38,7 +38,7 @@ def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
     from text2sql.common.files import write_whole
     from text2sql.evaluation.report.files import PAGE, render_again
 
-    folder = evaluation_folder(artifact_root(), run)
+    folder = find_evaluation(artifact_root(), run)
     page = write_whole(output or folder / PAGE, render_again(folder))
     click.echo(json.dumps({"run": run, "page": str(page)}) if as_json else page)
     if show and click.launch(str(page)):

@@ -63,9 +63,8 @@ def upgrade_(url: str, as_json: bool) -> None:
 
     Tables from before versions were counted are adopted as they are; nothing is lost.
     """
-    from text2sql.reporting.tables.database import Database
+    from text2sql.reporting.tables.database import Database, table_owners
     from text2sql.reporting.tables.migrating import upgrade
-    from text2sql.reporting.tables.owners import table_owners
 
     with Database(url) as database, database.named_errors():
         before, name = upgrade(database.writer), database.name
@@ -78,5 +77,5 @@ def upgrade_(url: str, as_json: bool) -> None:
         click.echo(f"{name}: version {before.needed} already, nothing to do")
     else:
         click.echo(f"{name}: from version {before.found or 'none'} to {before.needed}")
-    if owners is not None and owners.apart:
-        click.echo(f"warning: {owners.mend()}.", err=True)
+    if owners is not None and owners.mismatch:
+        click.echo(f"warning: {owners.advice()}.", err=True)

@@ -1,64 +1,60 @@
-"""``text2sql serve``: a policy behind a vLLM server, until Ctrl-C."""
+"""``text2sql serve``: serve a policy with vLLM until Ctrl-C."""
 
 from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from text2sql.cli.ending import last_words
-from text2sql.cli.options.numbers import NumberIn, WholeNumberIn
+from text2sql.cli.options.numbers import IntegerRange, NumberRange
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.stopping import stop_on_signals
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import POCKET
-from text2sql.policy.vllm.command import VllmOptions
-from text2sql.policy.vllm.interpreter import PYTHON_VARIABLE
+from text2sql.policy.vllm.options import VllmOptions
 from text2sql.policy.vllm.server import VllmServer
 from text2sql.training.start import training_record
 
 _WATCH_SECONDS = 0.5
+_SETTINGS = {setting.name: setting for setting in fields(VllmOptions)}
+
+
+def _option(name: str, kind: click.ParamType | None = None) -> Callable[[Any], Any]:
+    """Return the option of a setting of vLLM: its default, bounds and description."""
+    default, about = _SETTINGS[name].default, _SETTINGS[name].metadata
+    least, most = about.get("ge", about.get("gt")), about.get("le")
+    if isinstance(default, int):
+        kind = IntegerRange(least, most)
+    elif isinstance(default, float):
+        kind = NumberRange(least, most, min_open="gt" in about)
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        type=kind,
+        default=default,
+        show_default=default is not None,
+        help=about["description"],
+    )
 
 
 @click.command()
 @click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
     "--port",
-    type=WholeNumberIn(0, 65535),
+    type=IntegerRange(0, 65535),
     default=8000,
     show_default=True,
     help="The port on 127.0.0.1; 0 takes a free one.",
 )
-@click.option(
-    "--python",
-    type=click.Path(path_type=Path, readable=False),
-    help="Python of an environment with vLLM. "
-    f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built.",
-)
-@click.option(
-    "--data-parallel-size",
-    type=WholeNumberIn(1, 64),
-    default=1,
-    show_default=True,
-    help="Copies of the model, each on GPUs of its own.",
-)
-@click.option(
-    "--gpu-memory",
-    type=NumberIn(0, 1, min_open=True),
-    default=0.9,
-    show_default=True,
-    help="Share of each GPU's memory that vLLM takes.",
-)
-@click.option(
-    "--ready-seconds",
-    type=NumberIn(0, min_open=True),
-    default=900.0,
-    show_default=True,
-    help="How long starting may take.",
-)
+@_option("python", click.Path(path_type=Path, readable=False))
+@_option("data_parallel_size")
+@_option("gpu_memory")
+@_option("ready_seconds")
 @click.option("--vllm-args", default="", help="More arguments for vLLM, as on a command line.")
 def command(
     policy: str | None,
@@ -71,10 +67,10 @@ def command(
 ) -> None:
     """Serve a policy with vLLM on this machine until Ctrl-C.
 
-    The policy is a model directory, a training run of the project around, a model's id on the
-    hub, or 'pocket'; without it the champion of the project, else the pocket policy. Where
-    TEXT2SQL_API_KEY is set, clients need that key. Exit status: 0 after
-    Ctrl-C, SIGTERM or the end of its terminal, 1 something to mend, 6 vLLM failed.
+    The policy is a model directory, a training run of this project, a model's id on the hub, or
+    'pocket'. Default: the project's champion, else the pocket policy. If TEXT2SQL_API_KEY is set,
+    clients need that key. Exit status: 0 after Ctrl-C, SIGTERM or the end of its terminal, 1 an
+    error you can fix, 6 vLLM failed.
     """
     options = VllmOptions(python, data_parallel_size, gpu_memory, ready_seconds, _split(vllm_args))
     stop_on_signals()
@@ -85,7 +81,7 @@ def command(
 
 
 def _serve(policy: str | None, port: int, options: VllmOptions) -> NoReturn:
-    """Serve until somebody stops it."""
+    """Serve until it is stopped."""
     choice, name = _chosen(policy)
     server = VllmServer(choice.spec, options, model=name, port=port)
     server.prepare()
@@ -98,7 +94,7 @@ def _serve(policy: str | None, port: int, options: VllmOptions) -> NoReturn:
 
 
 def _chosen(policy: str | None) -> tuple[Choice, str]:
-    """Return the policy to serve, and the name to serve it under: a training run's is its own."""
+    """Return the policy to serve, and its name for clients: a training run keeps its own."""
     known = policy is None or policy == POCKET or Path(policy).exists()
     record = {} if known else training_record(artifact_root(), str(policy))
     if record:
@@ -108,7 +104,7 @@ def _chosen(policy: str | None) -> tuple[Choice, str]:
 
 
 def _name(choice: Choice) -> str:
-    """Return the name to serve under; empty where the policy's own will do."""
+    """Return the name for clients; empty for the policy's own."""
     return POCKET if choice.spec == POCKET else "champion" if choice.revision else ""
 
 

@@ -14,7 +14,7 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools, query_limits
 from text2sql.cli.options.quoted import quoted
 from text2sql.cli.output.answer_output import rows_as_csv
-from text2sql.common.values import plain_rows
+from text2sql.common.values import json_rows
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
 from text2sql.sandbox import QueryResult, Sandbox, Status, check_database, clean_sql
@@ -107,7 +107,7 @@ def _as_object(result: QueryResult) -> dict[str, Any]:
     return {
         "status": result.status.value,
         "columns": result.columns,
-        "rows": plain_rows(result.rows),
+        "rows": json_rows(result.rows),
         "row_count": result.row_count,
         "complete": _all_there(result),
         "warnings": result.warnings,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from text2sql.cli.options.dagster_program import go_on_as
-from text2sql.common.text_files import read_text
+from text2sql.common.files import read_text
 
 
 @click.command()

@@ -1,1 +1,1 @@
-"""Looks at the machine, the project and its servers, and says how to mend what is not right."""
+"""Checks the machine, the installation and its servers, and says how to fix what is wrong."""

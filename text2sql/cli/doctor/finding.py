@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from text2sql.errors import Text2SqlError
@@ -15,34 +15,35 @@ class State(StrEnum):
     OK = "ok"
     """It works."""
     WARN = "warn"
-    """It is absent or limited, and only some of the project needs it."""
+    """It is missing or limited, and only parts of the project need it."""
     FAIL = "fail"
     """It is broken, or nothing works without it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, how it is, what was found, and how to mend that.
+    """What was checked, its state, what was found, and how to fix it.
 
-    ``mend`` is empty where nothing needs mending, or ``found`` says how.
+    ``fix`` is empty where nothing is wrong, or ``found`` says what to do.
     """
 
     check: str
     state: State
     found: str
-    mend: str = ""
+    fix: str = ""
 
     def to_dict(self) -> dict[str, str]:
         """Return the finding as plain JSON values."""
-        return asdict(self) | {"state": self.state.value}
+        # Programs that read this know the fix by the name "mend".
+        return {"check": self.check, "state": self.state, "found": self.found, "mend": self.fix}
 
 
 Check = Callable[[], Iterable[Finding]]
-"""Looks at one thing; what it raises is told as a failure of that thing."""
+"""Checks one thing; an exception counts as a failure of that thing."""
 
 
 def examine(name: str, check: Check) -> list[Finding]:
-    """Run a check, of which one failing must not hide the others."""
+    """Run a check; if it fails, the others still run."""
     try:
         return list(check())
     except Text2SqlError as error:

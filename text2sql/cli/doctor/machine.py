@@ -1,4 +1,4 @@
-"""The machine: GPUs, ports, disk."""
+"""The machine: GPUs, ports, disk, the sandbox and the reporting database."""
 
 from __future__ import annotations
 
@@ -6,22 +6,33 @@ import json
 import os
 import shutil
 import socket
+import sqlite3
+import tempfile
 import urllib.parse
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from text2sql.cli.doctor.finding import Finding, State
 from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
+from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import served_models
 from text2sql.policy.served.connections import NoAnswer, fetch
 from text2sql.policy.vllm.gpu import Gpu, visible_gpus
+from text2sql.reporting.tables.location import URL_VARIABLE, reporting_url
+from text2sql.sandbox import Limits, Sandbox, Status
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 _PORTS = {3000: "Dagster's UI", 8000: "a policy server"}
 _LOCATIONS = "{workspaceOrError {... on Workspace {locationEntries {name}}}}"
 _OUR_LOCATION = "pipelines.definitions"
-"""How workspace.yaml calls this project's code."""
+"""What workspace.yaml calls this project's code."""
 _ASK_SECONDS = 3.0
+_CONNECT_SECONDS = "5"
 _GIB = 1 << 30
 _FAIL_BYTES = 1 * _GIB
 _WARN_BYTES = 10 * _GIB
@@ -35,7 +46,7 @@ def check_gpu() -> Iterable[Finding]:
         yield Finding(
             "gpu",
             State.WARN,
-            "none: nvidia-smi shows no GPU, or is not there",
+            "none: nvidia-smi is missing or shows no GPU",
             "nothing to do for the pocket policy and for served models; to train or serve a 9B "
             "model, use a machine with NVIDIA GPUs and their driver",
         )
@@ -50,13 +61,13 @@ def _gpu(gpu: Gpu) -> Finding:
     found = f"{gpu.name}, {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB free"
     if gpu.free >= gpu.total / 2:
         return Finding(name, State.OK, found)
-    held = ", ".join(f"{holder.name} (process {holder.pid})" for holder in gpu.holders)
-    mend = "end what is no longer needed, or choose another GPU with CUDA_VISIBLE_DEVICES"
-    return Finding(name, State.WARN, f"{found}; held by {held or 'unknown processes'}", mend)
+    users = ", ".join(f"{user.name} (process {user.pid})" for user in gpu.holders)
+    fix = "end what is no longer needed, or choose another GPU with CUDA_VISIBLE_DEVICES"
+    return Finding(name, State.WARN, f"{found}; used by {users or 'unknown processes'}", fix)
 
 
 def check_ports() -> Iterable[Finding]:
-    """Try the ports that the UI and a policy server use unless told otherwise."""
+    """Try the default ports of the UI and of a policy server."""
     for port, user in _PORTS.items():
         yield _port(port, user)
 
@@ -73,45 +84,116 @@ def _port(port: int, user: str) -> Finding:
 
 
 def _taken(name: str, port: int, user: str, error: OSError) -> Finding:
-    mend = f"see who holds it with: ss -ltnp 'sport = :{port}'; or choose another with --port"
     if user == _PORTS[8000]:
         url = f"http://127.0.0.1:{port}"
         try:
             models = ", ".join(served_models(url))
         except Text2SqlError:
-            pass  # whatever holds it is no policy server, as the finding below says
+            pass  # whatever uses the port is no policy server, as the finding below says
         else:
-            return Finding(name, State.OK, f"a policy server is there: {models} at {url}")
+            return Finding(name, State.OK, f"a policy server runs at {url}: {models}")
     elif _shows_this_project(port):
-        return Finding(name, State.OK, f"{user} is there: http://127.0.0.1:{port}")
-    return Finding(name, State.WARN, f"not free for {user}: {error.strerror}", mend)
+        return Finding(name, State.OK, f"{user} runs at http://127.0.0.1:{port}")
+    fix = f"see what uses it with: ss -ltnp 'sport = :{port}'; or choose another with --port"
+    return Finding(name, State.WARN, f"not free for {user}: {error.strerror}", fix)
 
 
 def _shows_this_project(port: int) -> bool:
-    """Ask whatever holds a port whether it is Dagster's UI with this project's code."""
+    """Ask whatever uses a port whether it is Dagster's UI with this project's code."""
     query = urllib.parse.urlencode({"query": _LOCATIONS})
     try:
-        said = fetch(f"http://127.0.0.1:{port}/graphql?{query}", "", _ASK_SECONDS)
-        entries = json.loads(said.content)["data"]["workspaceOrError"]["locationEntries"]
+        reply = fetch(f"http://127.0.0.1:{port}/graphql?{query}", "", _ASK_SECONDS)
+        entries = json.loads(reply.content)["data"]["workspaceOrError"]["locationEntries"]
         return any(entry["name"] == _OUR_LOCATION for entry in entries)
     except (NoAnswer, ValueError, KeyError, TypeError):
-        return False  # whatever it is, it is not ours
+        return False  # some other program
 
 
 def check_disk() -> Iterable[Finding]:
     """Look at the space below the artifact root, and whether it can be written."""
     root = artifact_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
+    fix = f"free some, or set {ROOT_VARIABLE} to another folder"
+    if not place.is_dir():
+        yield Finding("disk", State.FAIL, f"{place} is not a folder", fix)
+        return
+    if not os.access(place, os.W_OK | os.X_OK):
+        yield Finding("disk", State.FAIL, f"{place} cannot be written", fix)
+        return
     free = shutil.disk_usage(place).free
     found = f"{free / _GIB:.1f} GiB free for {root}"
-    mend = f"free some, or name another folder with {ROOT_VARIABLE}"
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        yield Finding("disk", State.FAIL, f"{_shown(place)} cannot be written", mend)
-    elif free < _WARN_BYTES:
-        yield Finding("disk", State.FAIL if free < _FAIL_BYTES else State.WARN, found, mend)
+    if free < _WARN_BYTES:
+        yield Finding("disk", State.FAIL if free < _FAIL_BYTES else State.WARN, found, fix)
     else:
         yield Finding("disk", State.OK, found)
 
 
-def _shown(place: Path) -> str:
-    return str(place) if place.is_dir() else f"{place} is no folder and"
+def check_sandbox() -> Iterable[Finding]:
+    """Run a query in the sandbox, and see it refuse a write."""
+    with tempfile.TemporaryDirectory() as folder, Sandbox(workers=1) as sandbox:
+        database = Path(folder) / "doctor.sqlite"
+        with closing(sqlite3.connect(database)) as connection:
+            connection.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2);")
+        read = sandbox.execute(database, "SELECT count(*) FROM t", Limits(keep_rows=1))
+        wrote = sandbox.execute(database, "DELETE FROM t")
+        after = sandbox.execute(database, "SELECT count(*) FROM t", Limits(keep_rows=1))
+        confined = sandbox.confined
+    fix = "check that this Python's sqlite3 works and that processes can be started here"
+    if read.rows != ((2,),):
+        yield Finding("sandbox", State.FAIL, f"a query failed: {read.error or read.rows}", fix)
+    elif wrote.status is not Status.WRITE or after.rows != read.rows:
+        yield Finding("sandbox", State.FAIL, f"a write was not refused: {wrote.status}", fix)
+    else:
+        kernel = "as does the kernel" if confined else "the kernel has no filter (seccomp) for it"
+        found = f"runs a query in {read.seconds * 1000:.1f} ms and refuses a write; {kernel}"
+        yield Finding("sandbox", State.OK, found)
+
+
+def check_reporting() -> Iterable[Finding]:
+    """Connect to the reporting database if it exists; nothing is written or created."""
+    name = "reporting database"
+    try:
+        from text2sql.reporting.tables.location import parse_url
+    except ImportError:
+        fix = "pip install 'text2sql-lifecycle[reporting]' where you need it"
+        yield Finding(name, State.WARN, "the extra 'reporting' is not installed", fix)
+        return
+    try:
+        url = parse_url(reporting_url())
+    except Text2SqlError as error:
+        fix = f"set {URL_VARIABLE} to sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        yield Finding(name, State.FAIL, str(error), fix)
+        return
+    yield _sqlite(name, url) if url.get_backend_name() == "sqlite" else _server(name, url)
+
+
+def _sqlite(name: str, url: URL) -> Finding:
+    file = Path(url.database or "")
+    if not file.is_file():
+        return Finding(name, State.OK, f"{file} does not exist yet; the first answers create it")
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:
+            (answers,) = found.execute("SELECT count(*) FROM answers").fetchone()
+    except sqlite3.Error as error:
+        fix = f"restore the file, or name another database with {URL_VARIABLE}"
+        return Finding(name, State.FAIL, f"{file}: {error}", fix)
+    return Finding(name, State.OK, f"{file}: {counted(answers, 'answer')}")
+
+
+def _server(name: str, url: URL) -> Finding:
+    import sqlalchemy as sa
+
+    from text2sql.reporting.tables.database import open_engine
+    from text2sql.reporting.tables.location import shown
+
+    place = shown(url)
+    bounded = url.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+    try:
+        engine = open_engine(bounded.render_as_string(hide_password=False))
+        with engine.connect() as connection:
+            has_tables = sa.inspect(connection).has_table("answers")
+    except (sa.exc.SQLAlchemyError, ImportError, Text2SqlError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+        fix = f"start it, or correct {URL_VARIABLE}; PostgreSQL needs the extra 'postgres'"
+        return Finding(name, State.FAIL, f"{place}: {reason[0] if reason else 'no reason'}", fix)
+    return Finding(name, State.OK, f"{place}{'' if has_tables else ': no tables yet'}")

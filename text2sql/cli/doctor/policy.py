@@ -1,4 +1,4 @@
-"""Who answers: a policy directory that can be loaded, or a server whose tool calls arrive."""
+"""The policy: a directory that can be loaded, or a server whose tool calls arrive."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import ContextOverflow, Sampling, ToolCall
-from text2sql.policy.calls.thinking import split_thinking
-from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.calls import parse_calls, split_thinking
 from text2sql.policy.open import (
     API_KEY_VARIABLE,
     policy_directory,
     served_models,
     server_parts,
 )
-from text2sql.policy.revision import directory_revision
 from text2sql.policy.served.connections import Connections, NoAnswer
 from text2sql.policy.served.dialect import Dialect
 from text2sql.policy.served.failures import Retryable, completion_in, refusal
 from text2sql.policy.served.replies import calls_in, content_text
 from text2sql.policy.served.server import api_root
-from text2sql.policy.weights import require_whole
+from text2sql.policy.weights import directory_revision, require_whole
 
 FLAGS = (
     "start vLLM with --enable-auto-tool-choice --tool-call-parser qwen3_xml "
@@ -40,7 +38,7 @@ _TOKENS = 1024
 
 
 def check_policy(spec: str | None, model: str | None) -> Iterable[Finding]:
-    """Look at the policy that would answer; a server is asked to call a tool."""
+    """Check the policy that would answer; a server is asked to call a tool."""
     choice = choose(spec)
     if policy_directory(choice.spec) is not None:
         yield _directory(choice)
@@ -58,8 +56,8 @@ def _directory(choice: Choice) -> Finding:
     found = f"{title} ({directory_revision(directory)}){': ' * bool(choice.use)}{choice.use}"
     if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
         return Finding("policy", State.OK, found)
-    mend = "pip install 'text2sql-lifecycle[local]', or give a server's URL with --policy"
-    return Finding("policy", State.WARN, f"{found}; the extra 'local' is missing", mend)
+    fix = "pip install 'text2sql-lifecycle[local]', or give a server's URL with --policy"
+    return Finding("policy", State.WARN, f"{found}; the extra 'local' is missing", fix)
 
 
 def _server(url: str, model: str | None) -> Iterable[Finding]:
@@ -67,8 +65,8 @@ def _server(url: str, model: str | None) -> Iterable[Finding]:
     try:
         models = list(served_models(url, os.environ.get(API_KEY_VARIABLE, "")))
     except InfrastructureError as error:
-        mend = "start it (text2sql serve), or correct the URL"
-        yield Finding("policy server", State.FAIL, str(error), mend)
+        fix = "start it (text2sql serve), or correct the URL"
+        yield Finding("policy server", State.FAIL, str(error), fix)
         return
     except Text2SqlError as error:
         yield Finding("policy server", State.FAIL, str(error), "give the URL of a policy server")
@@ -86,11 +84,11 @@ def _probe(url: str, model: str) -> Finding:
         choice = asyncio.run(_asked(api_root(url), model))["choices"][0]
         return judged(choice["message"], str(choice.get("finish_reason")), model)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        found = f"the answer of {model} is no chat completion ({error!r})"
+        found = f"the answer of {model} is not a chat completion ({error!r})"
         return Finding("tool calls", State.FAIL, found, "give an OpenAI-compatible server")
     except (NoAnswer, Retryable, ContextOverflow, Text2SqlError) as error:
-        mend = FLAGS if "enable-auto-tool-choice" in str(error) else "look into the server's log"
-        return Finding("tool calls", State.FAIL, f"{model} cannot be asked: {error}", mend)
+        fix = FLAGS if "enable-auto-tool-choice" in str(error) else "check the server's log"
+        return Finding("tool calls", State.FAIL, f"{model} cannot be asked: {error}", fix)
 
 
 async def _asked(root: str, model: str) -> Any:
@@ -115,7 +113,7 @@ async def _asked(root: str, model: str) -> Any:
 
 
 def judged(message: dict[str, Any], finish: str, model: str) -> Finding:
-    """Say what one answer tells about the server's tool-call parser."""
+    """Judge the server's tool-call parser by one answer."""
     content = content_text(message.get("content"))
     if calls := calls_in(message):
         return _called(calls, content, model)
@@ -130,7 +128,7 @@ def judged(message: dict[str, Any], finish: str, model: str) -> Finding:
         found = f"{model} wrote {_TOKENS} tokens without a call"
         return Finding("tool calls", State.WARN, found, "ask it a question and see: text2sql ask")
     if finish == "tool_calls" or not content.strip():
-        found = f"{model} answered nothing: a wrong parser may have swallowed its call"
+        found = f"{model} returned an empty answer: a wrong parser may have swallowed its call"
         return Finding("tool calls", State.FAIL, found, FLAGS)
     found = f"{model} called no tool; it said {' '.join(content.split())[:80]!r}"
     return Finding("tool calls", State.WARN, found, f"choose a model that calls tools, or {FLAGS}")
@@ -140,6 +138,6 @@ def _called(calls: list[ToolCall], content: str, model: str) -> Finding:
     names = ", ".join(call.name for call in calls)
     found = f"{model} called {names}, and the server parsed it"
     if "</think>" in content:
-        found += "; its thoughts come back in the content"
+        found += "; its thinking comes back in the content"
         return Finding("tool calls", State.WARN, found, FLAGS)
     return Finding("tool calls", State.OK, found)

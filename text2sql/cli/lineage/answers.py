@@ -7,19 +7,12 @@ from typing import Any
 
 from text2sql.cli.lineage.chain import Link
 from text2sql.cli.lineage.runs import commit_of, run_links
+from text2sql.common.artifacts import answering_run_note
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import run_of
 from text2sql.evaluation.promotion.changes import history
-from text2sql.reporting.answering.fingerprint import database_fingerprint
 from text2sql.reporting.model.answer import StoredAnswer
-
-RUNS = "reports/runs"
-"""The folder below the artifact root with a note of each Dagster run that answered."""
-
-
-def run_note(root: Path, dagster_run: str) -> Path:
-    """Return the file with what is noted of a Dagster run that answered questions."""
-    return root / RUNS / f"{dagster_run}.json"
+from text2sql.reporting.model.question import database_fingerprint
 
 
 def answer_links(root: Path, answer: StoredAnswer) -> list[Link]:
@@ -27,7 +20,7 @@ def answer_links(root: Path, answer: StoredAnswer) -> list[Link]:
     link = Link("answer", str(answer.id), _facts(answer))
     _add_data(link, answer)
     if answer.dagster_run_id:
-        note = link.record(run_note(root, answer.dagster_run_id))
+        note = link.record(answering_run_note(root, answer.dagster_run_id))
         link.facts["commit"] = commit_of(note)
     links = [link]
     if answer.policy_revision:

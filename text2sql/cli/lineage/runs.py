@@ -9,11 +9,11 @@ from typing import Any
 
 from text2sql.cli.lineage.chain import Link
 from text2sql.cli.lineage.data import dataset_link, filter_link
+from text2sql.common.artifacts import evaluations_folder
 from text2sql.common.provenance import file_version
-from text2sql.evaluation.compare import EVALUATIONS
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.policy.places import is_served
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 from text2sql.training.start import RECORD, TRAINING
 
 _HASHED_BYTES = 2_000_000_000
@@ -164,5 +164,5 @@ def _data_links(root: Path, record: Record) -> list[Link]:
 def known_runs(root: Path) -> list[str]:
     """Return the training runs that have a folder of any kind below an artifact root."""
     trained = {path.name for path in (root / TRAINING).glob("*") if path.is_dir()}
-    scored = {path.parent.name for path in (root / EVALUATIONS).glob("*/scores.json")}
+    scored = {path.parent.name for path in evaluations_folder(root).glob("*/scores.json")}
     return sorted(trained | scored)

@@ -10,16 +10,14 @@ from typing import Any
 
 from text2sql.cli.lineage.chain import Link
 from text2sql.cli.lineage.runs import commit_of
+from text2sql.common.artifacts import evaluation_folder, evaluations_folder, held_out_folder
 from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import file_version, read_record
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import EVALUATIONS, HELD_OUT
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
 from text2sql.evaluation.slices import ALL
+from text2sql.evaluation.stored import NOTE, ROLLOUTS, SCORES
 
-NOTE = "lineage.json"
-"""What an evaluation was made by, with a version of each file beside it; dev_scores writes it."""
-NOTED = ("rollouts.json", "scores.json", "outcomes.json", "rivals.json")
 ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
 
 
@@ -36,11 +34,6 @@ class Reported:
         score = self.score
         part = score.part if not score.name else f"{score.part} {score.name}"
         return f"{score.policy} {score.setting}, {part}: {score}"
-
-
-def noted_files(folder: Path) -> dict[str, str]:
-    """Return a version of each file of an evaluation that numbers come from."""
-    return {name: file_version(folder / name) for name in NOTED if (folder / name).is_file()}
 
 
 def percent_of(text: str) -> str | None:
@@ -62,7 +55,7 @@ def find_reported(root: Path, number: str) -> list[Reported]:
 
 def _reported(root: Path) -> Iterator[Reported]:
     for folder, run in evaluations(root):
-        file = folder / "scores.json"
+        file = folder / SCORES
         for score in read_scores(file).scores if file.exists() else ():
             if score.n:
                 yield Reported(run, folder, score)
@@ -70,9 +63,9 @@ def _reported(root: Path) -> Iterator[Reported]:
 
 def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the folder of each evaluation that was begun, and the training run it is of."""
-    for file in sorted((root / EVALUATIONS).glob("*/rollouts.json")):
+    for file in sorted(evaluations_folder(root).glob(f"*/{ROLLOUTS}")):
         yield file.parent, file.parent.name
-    for file in sorted((root / HELD_OUT).glob("*/rollouts.json")):
+    for file in sorted(held_out_folder(root).glob(f"*/{ROLLOUTS}")):
         run = read_if_there(file.parent / NOTE).get("training_run")
         yield file.parent, str(run or file.parent.name)
 
@@ -91,7 +84,7 @@ def read_scores(file: Path) -> Scores:
 def greedy_of(root: Path, run: str) -> str:
     """Return a run's greedy accuracy in percent, empty where it was not evaluated."""
     try:
-        score = read_scores(root / EVALUATIONS / run / "scores.json").find(TRAINED, "greedy")
+        score = read_scores(evaluation_folder(root, run) / SCORES).find(TRAINED, "greedy")
     except Text2SqlError:
         return ""
     return f"{100 * score.value:.1f}" if score else ""
@@ -102,7 +95,7 @@ def scores_link(folder: Path) -> tuple[Link, str]:
     link = Link("evaluation", folder.name)
     scores: Scores | None = None
     with link.noting():
-        scores = read_scores(folder / "scores.json")
+        scores = read_scores(folder / SCORES)
     note = link.record(folder / NOTE)
     for name, version in note.get("files", {}).items():
         _check_file(link, folder / name, version)

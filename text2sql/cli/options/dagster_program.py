@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
 from text2sql.common.checkout import CHECKOUT
-from text2sql.common.stopping import hold_signals
+from text2sql.common.stopping import block_signals
 from text2sql.errors import Text2SqlError
 
 
@@ -30,5 +30,5 @@ def go_on_as(module: str, request: dict[str, Any], what: str) -> NoReturn:
         )
     os.environ[ROOT_VARIABLE] = str(artifact_root())
     os.chdir(CHECKOUT)
-    hold_signals()  # the program takes them once it can tell them
+    block_signals()  # the program takes them once it can tell them
     os.execv(sys.executable, [sys.executable, "-m", module, json.dumps(request)])

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from text2sql.cli.options.numbers import Number, WholeNumber
 from text2sql.errors import Text2SqlError
 
 
@@ -16,10 +15,8 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command an option for each field of a question; None where it is not given."""
     options = [
         click.option("--evidence", help="What the question leaves unsaid."),
-        click.option("--votes", type=WholeNumber(), help="Candidates that are asked for (8)."),
-        click.option(
-            "--minimum-share", type=Number(), help="Less agreement publishes nothing (0.5)."
-        ),
+        click.option("--votes", type=int, help="Candidates that are asked for (8)."),
+        click.option("--minimum-share", type=float, help="Less agreement publishes nothing (0.5)."),
         click.option("--timezone", help="Where the day begins, such as Europe/Berlin (UTC)."),
         click.option(
             "--group",
@@ -31,8 +28,8 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
             "--verified-sql", help="SQL that answers are compared with; '' takes it away."
         ),
         click.option("--columns", help="Expect exactly these columns: a,b,c; '' expects none."),
-        click.option("--least-rows", type=WholeNumber(), help="Expect at least so many rows."),
-        click.option("--most-rows", type=WholeNumber(), help="Expect at most so many rows."),
+        click.option("--least-rows", type=int, help="Expect at least so many rows."),
+        click.option("--most-rows", type=int, help="Expect at most so many rows."),
         click.option("--not-empty/--may-be-empty", default=None, help="Expect a value not NULL."),
     ]
     for option in reversed(options):
@@ -57,7 +54,7 @@ def require_running(sql: str | None, database: str) -> None:
 
 def given_fields(fields: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, those of the expectations as one changed whole."""
-    from text2sql.reporting.model.expectations import read_expectations
+    from text2sql.reporting.model.question import read_expectations
 
     given = {name: value for name, value in fields.items() if value is not None}
     names = ("columns", "least_rows", "most_rows", "not_empty")

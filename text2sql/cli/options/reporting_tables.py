@@ -55,7 +55,7 @@ def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
 
 def require_file(url: str) -> None:
     """Refuse to make an empty database where somebody only wants to read one."""
-    from text2sql.reporting.tables.urls import sqlite_file
+    from text2sql.reporting.tables.location import sqlite_file
 
     path = sqlite_file(url)
     if path is not None and not path.is_file():
@@ -67,7 +67,7 @@ def require_file(url: str) -> None:
 
 def require_questions(url: str) -> None:
     """Refuse to answer a day of nothing, for which the asset would take the demo's questions."""
-    from text2sql.reporting.tables.question_table import QuestionTable
+    from text2sql.reporting.tables.questions import QuestionTable
     from text2sql.reporting.tables.store import ReportingStore
 
     require_file(url)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from text2sql.common.counting import counted
-from text2sql.common.render import neutral, render_cell
-from text2sql.common.values import csv_value, plain_rows
+from text2sql.common.render import aligned, neutral, render_cell
+from text2sql.common.values import csv_value, json_rows
 from text2sql.policy.base import PolicyInfo
 from text2sql.questions import Question
 from text2sql.rollouts.ask import AskResult, AskStatus, fate
@@ -73,24 +72,9 @@ def format_table(
     """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
     shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:most]]
     table = [[neutral(name) for name in columns], *shown]
-    widths = [max(_width(row[i]) for row in table) for i in range(len(columns))]
-    lines = ["  ".join(map(_padded, row, widths)) for row in table]
-    lines.insert(1, "  ".join("-" * width for width in widths))
     unit = "row" if total == 1 else "rows"
     count = f"{total} {unit}" if total == len(shown) else f"{len(shown)} of {total} {unit} shown"
-    return "\n".join([*(line.rstrip() for line in lines), f"({count})"])
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - _width(cell))
-
-
-def _width(text: str) -> int:
-    """Return how many places of a terminal a text takes: two for a Chinese character."""
-    if text.isascii():
-        return len(text)
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+    return "\n".join([*aligned(table, underlined=True), f"({count})"])
 
 
 def as_json(found: AskResult, asked: Question, policy: PolicyInfo, opening: float) -> str:
@@ -106,7 +90,7 @@ def as_json(found: AskResult, asked: Question, policy: PolicyInfo, opening: floa
         "status": found.status.value,
         "reason": found.reason,
         "columns": list(result.columns) if result else [],
-        "rows": plain_rows(result.rows) if result else [],
+        "rows": json_rows(result.rows) if result else [],
         "row_count": result.row_count if result else 0,
         "sql": found.vote.sql if result else None,
         "share": found.vote.share,

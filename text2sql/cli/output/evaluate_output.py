@@ -1,29 +1,38 @@
-"""What ``text2sql evaluate`` tells people; its warnings go to standard error."""
+"""What ``text2sql evaluate`` prints and writes; its warnings go to standard error."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
+from text2sql import __version__
 from text2sql.common.counting import counted
+from text2sql.common.files import file_digest
 from text2sql.common.render import neutral
 from text2sql.datasets.gold.dialects import told
 from text2sql.datasets.reading.bird import Reason, Record
+from text2sql.evaluation.known_issues import Correction, Issue
 from text2sql.evaluation.predictions.reading import Predictions
 from text2sql.evaluation.predictions.score import PredictionScores, accuracy
-from text2sql.evaluation.rule_scores import RuleScore
+from text2sql.evaluation.predictions.writing import FORMS
+from text2sql.evaluation.rule_scores import DEFINITIONS, RuleScore, score_rules
+from text2sql.judge.rules import Values
 from text2sql.judge.verdicts import Verdict
-from text2sql.sandbox import Status, cut_suffix
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, cut_suffix
 
 _REASONS = {
-    Reason.DB_MISSING: "the folder has no database of theirs",
+    Reason.DB_MISSING: "the folder has no such database",
     Reason.EMPTY_FIELD: "question, db_id or gold SQL is empty",
     Reason.DUPLICATE_ROW: "each repeats an earlier row; BIRD's script counts it again",
     Reason.DUPLICATE_ID: "their id belongs to an earlier, other row",
-    Reason.BROKEN_TEXT: "a text has half a character, as one cut in the middle has",
+    Reason.BROKEN_TEXT: "a text has half a character, as if cut in the middle",
 }
 
 _FAILURES = {
@@ -32,16 +41,122 @@ _FAILURES = {
         "prediction would change something and is not run",
         "predictions would change something and are not run",
     ),
-    Verdict.TIMEOUT: ("prediction takes too long", "predictions take too long"),
+    Verdict.TIMEOUT: ("prediction times out", "predictions time out"),
     Verdict.TOO_LARGE: ("prediction returns too much", "predictions return too much"),
 }
 _FENCE = "```"
 
 
+@dataclass(frozen=True)
+class RuleSummary:
+    """What the other rules give: over all questions, and by difficulty if the file has some."""
+
+    all: Mapping[str, RuleScore]
+    by_difficulty: Mapping[str, Mapping[str, RuleScore]]
+
+
+def require_forms(
+    context: click.Context, parameter: click.Parameter, files: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Refuse an option's prediction file whose ending stands for no form."""
+    for file in files:
+        if file.suffix.lower() not in FORMS:
+            raise click.BadParameter(
+                f"{file} must end with .json for BIRD's form, or .sql or .txt for Spider's."
+            )
+    return files
+
+
+def issue_counts(
+    file: Path | None,
+    issues: Mapping[str, Issue] | None,
+    corrections: Mapping[str, Correction] | None,
+) -> dict[str, Any]:
+    """Return a list's sha256, how many of its issues count by kind, and how many are not used.
+
+    ``corrections`` are those of ``issues`` whose question is scored. Empty without a list.
+    """
+    if file is None or issues is None or corrections is None:
+        return {}
+    kinds = Counter(one.issue.kind for one in corrections.values())
+    unused = {"not used": len(issues) - len(corrections)}
+    return {"sha256": file_digest(file), **kinds, **unused}
+
+
+def summarize_rules(asked: Sequence[Question], values: Values) -> RuleSummary:
+    """Sum up each rule's values, over all questions and by difficulty."""
+    keys: dict[str, list[str]] = {}
+    for question in asked:
+        keys.setdefault(question.difficulty or "unknown", []).append(question.key)
+    by_difficulty = {
+        name: score_rules({key: values[key] for key in found if key in values})
+        for name, found in keys.items()
+    }
+    known = set(by_difficulty) - {"unknown"}
+    return RuleSummary(score_rules(values), by_difficulty if known else {})
+
+
+def pairing(records: Sequence[Record], sql: Predictions) -> dict[str, Any]:
+    """Return how many rows the questions file has, and what of both files does not count."""
+    left_out = Counter(one.reason.value for one in records if one.reason is not None)
+    return {
+        "rows": len(records),
+        "left_out": dict(left_out),
+        "without_prediction": len(sql.missing),
+        "unknown_predictions": len(sql.unknown),
+    }
+
+
+def as_object(
+    questions: Path,
+    gold: Path | None,
+    paired: Mapping[str, Any],
+    limits: Limits,
+    databases: Mapping[str, str],
+    scores: PredictionScores,
+    rules: RuleSummary,
+    timed_runs: int | None,
+    known_issues: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what ``--json`` writes: the scores, and everything that they depend on.
+
+    ``gold`` is the file of gold queries if it is not the questions file, ``paired`` is what
+    ``pairing`` returns, ``databases`` are sha256 by db_id.
+    """
+    found: dict[str, Any] = {"questions_sha256": file_digest(questions)}
+    found |= {"gold_sha256": file_digest(gold)} if gold else {}
+    found |= {
+        "databases_sha256": dict(databases),
+        **paired,
+        "timeout_seconds": limits.seconds,
+        "sqlite_version": sqlite3.sqlite_version,
+        "text2sql_version": __version__,
+        **scores.to_dict(),
+    }
+    if known_issues:
+        found["known_issues"] = dict(known_issues)
+    if rules.all:
+        found["rules"] = {name: _rule_object(name, rules) for name in rules.all}
+    return found | ({"timed_runs": timed_runs} if timed_runs else {})
+
+
+def _rule_object(name: str, rules: RuleSummary) -> dict[str, Any]:
+    def shown(score: RuleScore) -> dict[str, Any]:
+        return {"value": score.value, "interval": [score.low, score.high], "n": score.n}
+
+    by_difficulty = {
+        difficulty: shown(scores[name])
+        for difficulty, scores in rules.by_difficulty.items()
+        if name in scores
+    }
+    row = shown(rules.all[name]) | {"definition": DEFINITIONS[name]}
+    return row | ({"by_difficulty": by_difficulty} if by_difficulty else {})
+
+
 def report(
     records: list[Record], sql: Predictions, scores: PredictionScores, used: Mapping[str, Any]
 ) -> None:
-    """Say on standard error what has to be known of the numbers; ``used`` are known issues."""
+    """Print on standard error what limits the numbers; ``used`` counts the known issues."""
     _report_left_out(records, sql)
     _report_golds(scores)
     _report_issues(used)
@@ -49,7 +164,7 @@ def report(
 
 
 def _report_left_out(records: list[Record], sql: Predictions) -> None:
-    """Say which questions and predictions do not count, and why."""
+    """Print which questions and predictions do not count, and why."""
     report_unusable(records)
     empty = [key for key, text in sql.items() if not text.strip()]
     for name, keys, words in (
@@ -65,7 +180,7 @@ def _report_left_out(records: list[Record], sql: Predictions) -> None:
 
 
 def report_unusable(records: Sequence[Record]) -> None:
-    """Say on standard error how many rows of a questions file are left out, and why."""
+    """Print on standard error how many rows of a questions file are left out, and why."""
     first = {r.reason: r for r in reversed(records)}
     for reason, count in Counter(r.reason for r in records if r.reason is not None).items():
         detail = "" if "duplicate" in reason else f": {first[reason].detail}"
@@ -75,7 +190,7 @@ def report_unusable(records: Sequence[Record]) -> None:
 
 
 def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
-    """Say what makes it doubtful that these are predictions of these questions."""
+    """Yield what suggests that these predictions are not of these questions."""
     asked = [record.question for record in records if record.question.key in sql]
     if sql.no_text:
         many = counted(len(sql.no_text), "prediction is", "predictions are")
@@ -86,23 +201,22 @@ def _doubts(records: list[Record], sql: Predictions) -> Iterator[str]:
     if sql.elsewhere:
         yield (
             f"{counted(len(sql.elsewhere), 'prediction names', 'predictions name')} another "
-            f"database than the question does; the first is of {neutral(sql.elsewhere[0])}: are "
-            "they of another file, or shifted?"
+            f"database than the question does; the first is of {neutral(sql.elsewhere[0])}: do "
+            "they belong to another file, or are they shifted?"
         )
     if sql.missing and sql.missing[0].endswith("/0") and list(sql.unknown) == [str(len(records))]:
         yield "the questions are counted from 0, the predictions from 1: they may be shifted by one"
     if asked[1:] and all(sql[question.key] == cut_suffix(question.sql) for question in asked):
         yield (
-            "every prediction is the text of its gold query; where gold and prediction stand in "
-            "one row, name the prediction predicted_sql"
+            "every prediction is the text of its gold query; if gold and prediction are in one "
+            "row, name the prediction predicted_sql"
         )
 
 
 def _report_golds(scores: PredictionScores) -> None:
-    """Warn of gold that makes a verdict say little: it fails, or returns nothing."""
-    ran = [gold for gold in scores.golds if gold.status is not Status.INFRASTRUCTURE]
-    failing = [gold for gold in ran if gold.failing]
-    empty = [gold for gold in ran if gold.empty]
+    """Warn of gold that makes verdicts less meaningful: it fails, or returns nothing."""
+    failing = [gold for gold in scores.golds if gold.failing]
+    empty = [gold for gold in scores.golds if gold.empty]
     if failing:
         sql = {item.question.key: item.question.sql for item in scores.scored}
         reason = told(failing[0], sql.get(failing[0].key, "")) or failing[0].status
@@ -121,14 +235,14 @@ def _report_golds(scores: PredictionScores) -> None:
 
 
 def _report_issues(used: Mapping[str, Any]) -> None:
-    """Say on standard error how many of the known issues count, by kind, and how many do not."""
+    """Print how many known issues count, by kind, and how many are not used."""
     counts = [f"{count} {kind}" for kind, count in used.items() if kind != "sha256" and count]
     if used:
         click.echo(f"known issues: {', '.join(counts) or 'none'}", err=True)
 
 
 def _report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
-    """Say on standard error how the first of the queries that fail, in each way, does so."""
+    """Print how many queries fail in each way, and how the first of them does."""
     for verdict, words in _FAILURES.items():
         failed = [item for item in scores.scored if item.verdict is verdict]
         if failed:
@@ -139,25 +253,24 @@ def _report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
     if fenced:
         many = counted(fenced, "prediction has", "predictions have")
         click.echo(
-            f"note: {many} a Markdown fence ({_FENCE}), an error to official evaluators too; take "
-            "the query out of it",
+            f"note: {many} a Markdown fence ({_FENCE}), an error to official evaluators too; "
+            "remove it",
             err=True,
         )
 
 
-def print_scores(scores: PredictionScores, paired: Mapping[str, Any]) -> None:
-    """Print accuracies and verdicts, and how many rows of the questions file are left out."""
+def print_scores(scores: PredictionScores, paired: Mapping[str, Any], rules: RuleSummary) -> None:
+    """Print accuracies, verdicts, what is left out, and what the other rules give."""
     found = scores.to_dict()
-    total = _percent(accuracy(scores.scored))
     low, high = scores.interval
-    sure = f"95 % interval {low:.2%} to {high:.2%}"
-    click.echo(f"execution accuracy {total} of {_count(found)} ({scores.rule}; {sure})")
+    total = f"execution accuracy {_percent(accuracy(scores.scored))} of {_count(found)}"
+    click.echo(f"{total} ({scores.rule}; 95 % interval {low:.2%} to {high:.2%})")
     if corrected := found.get("corrected"):
-        click.echo(f"{_part('corrected', corrected)} (known issues)")
+        click.echo(f"{_group('corrected', corrected)} (known issues)")
     for title in ("by_gold", "by_difficulty", "by_database"):
-        parts = found.get(title, {})
-        for name, part in parts.items() if set(parts) != {"unknown"} else ():
-            click.echo(_part(neutral(name), part))
+        groups = found.get(title, {})
+        for name, group in groups.items() if set(groups) != {"unknown"} else ():
+            click.echo(_group(neutral(name), group))
     verdicts = Counter(item.verdict.value for item in scores.scored)
     click.echo("  " + ", ".join(f"{name} {count}" for name, count in verdicts.most_common()))
     if left_out := paired["left_out"]:
@@ -165,38 +278,32 @@ def print_scores(scores: PredictionScores, paired: Mapping[str, Any]) -> None:
         click.echo(
             f"  left out {sum(left_out.values())} of {counted(paired['rows'], 'row')}: {why}"
         )
+    for name, score in rules.all.items():
+        if name != "official":
+            click.echo(_rule_line(f"by {name}", score))
+            for difficulty, by_rule in rules.by_difficulty.items():
+                if name in by_rule:
+                    click.echo(_rule_line(f"  {neutral(difficulty)}", by_rule[name]))
 
 
-def _part(name: str, part: Mapping[str, Any]) -> str:
-    """Return a part's line: accuracy, count and 95 % interval."""
-    share, sure = _percent(part["execution_accuracy"]), _interval(*part["interval"])
-    return f"  {name:<24} {share:>7} of {_count(part)} {sure}"
+def _group(name: str, group: Mapping[str, Any]) -> str:
+    """Return a group's line: accuracy, count and 95 % interval."""
+    share, interval = _percent(group["execution_accuracy"]), _interval(*group["interval"])
+    return f"  {name:<24} {share:>7} of {_count(group)} {interval}"
+
+
+def _rule_line(name: str, score: RuleScore) -> str:
+    interval = _interval(score.low, score.high)
+    return f"  {name:<24} {_percent(score.value):>7} of {score.n} {interval}"
 
 
 def _interval(low: float, high: float) -> str:
     return f"[{low:.2%}, {high:.2%}]"
 
 
-def _count(part: Mapping[str, Any]) -> str:
-    """Say of how many questions an accuracy is."""
-    return f"{part['judged']} judged" if "judged" in part else str(part["count"])
-
-
-def print_rules(
-    rules: Mapping[str, RuleScore], by_difficulty: Mapping[str, Mapping[str, RuleScore]]
-) -> None:
-    """Print what the other rules give, each with its interval, and of each difficulty."""
-    for name, score in rules.items():
-        if name != "official":
-            click.echo(_rule(f"by {name}", score))
-            for part, found in by_difficulty.items():
-                if name in found:
-                    click.echo(_rule(f"  {neutral(part)}", found[name]))
-
-
-def _rule(name: str, score: RuleScore) -> str:
-    sure = _interval(score.low, score.high)
-    return f"  {name:<24} {_percent(score.value):>7} of {score.n} {sure}"
+def _count(group: Mapping[str, Any]) -> str:
+    """Say how many questions an accuracy is over."""
+    return f"{group['judged']} judged" if "judged" in group else str(group["count"])
 
 
 def _percent(share: float | None) -> str:

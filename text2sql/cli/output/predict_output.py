@@ -1,4 +1,4 @@
-"""What ``text2sql predict`` tells people and programs."""
+"""What ``text2sql predict`` prints and writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest
-from text2sql.common.progress import Progress
+from text2sql.common.progress import OnProgress
 from text2sql.common.render import neutral
 from text2sql.evaluation.predictions.predict import Drawing, Predicted
 from text2sql.evaluation.predictions.score import question_id
@@ -24,7 +24,7 @@ from text2sql.rollouts.store import Rollout
 def as_object(
     found: Sequence[Predicted], policy: PolicyInfo, drawing: Drawing, questions: Path, store: Path
 ) -> dict[str, Any]:
-    """Return who answered, how, and each question's SQL and vote, as plain JSON values."""
+    """Return what ``--json`` writes: the policy, the settings, each question's SQL and vote."""
     first = found[0].rollouts[0]
     return {
         "questions_sha256": file_digest(questions),
@@ -64,7 +64,7 @@ def _row(one: Predicted) -> dict[str, Any]:
 
 
 def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
-    """Return a few lines: how many questions were answered, how, and how much they agree."""
+    """Return a few lines: how many questions were answered, how, and how far votes agree."""
     how = "one greedy rollout" if result["votes"] == 1 else f"a vote of {result['votes']} rollouts"
     lines = [
         f"{result['answered']} of {counted(result['count'], 'question')} answered by {how} each"
@@ -77,51 +77,49 @@ def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
     return "\n".join([*lines, f"rollouts: {neutral(result['rollouts'])}"])
 
 
-def telling_kept(progress: Progress) -> Progress:
-    """Return a progress that first says on standard error how many rollouts are there already."""
+def announcing_stored(progress: OnProgress) -> OnProgress:
+    """Return a progress that first prints how many rollouts earlier runs have stored."""
     begun = False
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal begun
         if done and not begun:
-            there = counted(done, "rollout is", "rollouts are")
-            click.echo(f"kept: {there} there from before, of {total:,}", err=True)
+            stored = counted(done, "rollout is", "rollouts are")
+            click.echo(f"resuming: {stored} stored already, of {total:,}", err=True)
         begun = True
         progress(done, total)
 
-    return told
+    return report
 
 
 def warn(found: Sequence[Predicted]) -> None:
-    """Say on standard error what an accuracy of these predictions does not show."""
+    """Print on standard error what the accuracy of these predictions will not show."""
     silent = [one for one in found if not one.sql]
     if silent:
         first = silent[0]
-        said = Counter(_fate(rollout) for rollout in first.rollouts)
-        fates = ", ".join(f"{count} {fate}" for fate, count in said.most_common())
+        ends = Counter(_end(rollout) for rollout in first.rollouts)
+        shown = ", ".join(f"{count} {end}" for end, count in ends.most_common())
         many = counted(len(silent), "question has", "questions have")
         click.echo(
             f"warning: {many} no SQL and will not match; the first is "
-            f"{neutral(first.question.key)} (rollouts: {fates})",
+            f"{neutral(first.question.key)} (rollouts: {shown})",
             err=True,
         )
-    writers = [one for one in found if one.sql and _tried_to_write(one)]
+    # Rollouts that attempted a write have no vote, so only single ones can give the SQL.
+    writers = [
+        one for one in found if one.sql and one.vote is None and one.rollouts[0].write_attempts > 0
+    ]
     if writers:
         click.echo(
-            f"warning: {counted(len(writers), 'greedy rollout')} tried to write on the way to the "
-            f"SQL, the first that of {neutral(writers[0].question.key)}; evaluate scores the SQL "
-            "alone, where the evaluation of a training run counts such as not matched",
+            f"warning: {counted(len(writers), 'greedy rollout')} attempted a write before the SQL, "
+            f"the first for {neutral(writers[0].question.key)}; evaluate scores only the SQL, "
+            "whereas the evaluation of a training run counts them as not matched",
             err=True,
         )
 
 
-def _fate(rollout: Rollout) -> str:
-    """Say how a rollout ended; one that returned nothing ran, and has no vote."""
+def _end(rollout: Rollout) -> str:
+    """Say how a rollout ended; one whose query returned nothing has no vote."""
     if rollout.status == "ok" and not rollout.row_count:
         return "without rows"
     return rollout.status or rollout.stop_reason
-
-
-def _tried_to_write(one: Predicted) -> bool:
-    """Whether the SQL is that of a rollout that tried to write; in a vote such have none."""
-    return one.vote is None and one.rollouts[0].write_attempts > 0

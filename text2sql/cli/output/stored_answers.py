@@ -10,7 +10,7 @@ from typing import Any
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.counting import counted
 from text2sql.common.render import neutral
-from text2sql.common.values import plain_value
+from text2sql.common.values import json_value
 from text2sql.reporting.answering.replay import Replay
 from text2sql.reporting.delivery.entries import Entry
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
@@ -77,7 +77,7 @@ def as_audit(entry: Entry) -> dict[str, Any]:
         "refusal": entry.refusal,
         "concerns": entry.concerns,
         "rows": [_plain(row) for row in entry.rows],
-        "candidates": [asdict(candidate) for candidate in entry.candidates],
+        "candidates": [asdict(candidate) for candidate in entry.queries],
         "difference": difference,
     }
 
@@ -92,7 +92,7 @@ def _changes(rows: Any) -> dict[str, Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: plain_value(value) for name, value in row.items()}
+    return {name: json_value(value) for name, value in row.items()}
 
 
 def as_text(entry: Entry) -> str:
@@ -129,7 +129,7 @@ def _result(entry: Entry) -> str:
 
 def _candidates(entry: Entry) -> str:
     lines = []
-    for number, one in enumerate(entry.candidates, start=1):
+    for number, one in enumerate(entry.queries, start=1):
         mark = "chosen" if one.chosen else "voted" if one.voted else "no vote"
         rows, digest = counted(one.row_count, "row"), one.digest[:12] or "no digest"
         told = f"{mark}, {one.status}, {rows}, {digest}"

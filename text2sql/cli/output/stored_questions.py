@@ -10,11 +10,11 @@ from typing import Any
 
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.counting import counted
-from text2sql.common.render import neutral
+from text2sql.common.render import aligned, neutral
 from text2sql.reporting.model.answer import StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
-from text2sql.reporting.tables.question_table import QuestionDetails, QuestionList
-from text2sql.reporting.tables.seeding import ImportReport
+from text2sql.reporting.tables.question_file import ImportReport
+from text2sql.reporting.tables.questions import QuestionDetails, QuestionList
 
 _COLUMNS = ("id", "enabled", "group", "time zone", "votes", "owner", "database", "question")
 
@@ -75,14 +75,13 @@ def _fields(question: ReportQuestion) -> dict[str, Any]:
 
 def as_text(values: dict[str, Any]) -> str:
     """Lay a question out, a field a line; what is not set is left out."""
-    width = max(len(name) for name in values)
     lines = []
     for name, value in values.items():
         if value in ("", None, [], {}):
             continue
         words = _WORDS[name](value) if name in _WORDS else str(value)
-        lines.append(f"{name.replace('_', ' '):<{width}}  {neutral(words)}")
-    return "\n".join(lines)
+        lines.append((name.replace("_", " "), neutral(words)))
+    return "\n".join(aligned(lines))
 
 
 def _expected(values: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from text2sql.common.counting import counted
-from text2sql.common.files import whole_folder
+from text2sql.common.files import HEAD_BYTES, ZIP, kind_of, whole_folder
 from text2sql.common.locking import Say, locked, quiet
 from text2sql.datasets.fetching.zip_rules import (
     Budget,
@@ -47,23 +47,6 @@ _DAMAGE = (
     RuntimeError,
 )
 """What Python's readers raise for damaged bytes and for kinds of archives they do not know."""
-
-
-_UNPACK = "but packed as {}: unpack it yourself"
-_BEGINNINGS = {
-    b"\x1f\x8b": _UNPACK.format(".gz or .tar.gz"),
-    b"BZh": _UNPACK.format(".bz2"),
-    b"\xfd7zXZ": _UNPACK.format(".xz"),
-    b"\x28\xb5\x2f\xfd": _UNPACK.format(".zst"),
-    b"7z\xbc\xaf": _UNPACK.format(".7z"),
-    b"Rar!": _UNPACK.format(".rar"),
-    b"SQLite format 3": "but a database: its folder is what a dataset is read from",
-    b"version https://git-lfs": "but Git LFS's pointer to it: git lfs pull gets it",
-    b"<": "but a web page, such as a login or a warning: download it with a browser",
-    b"{": "but JSON: a questions file is given as 'questions', beside the source of its databases",
-    b"[": "but JSON: a questions file is given as 'questions', beside the source of its databases",
-}
-"""How other files begin that are given for a .zip, and what they are."""
 
 
 class DamagedArchive(Text2SqlError):
@@ -104,17 +87,19 @@ def _unpack_anew(archive: Path, folder: Path, digests: Digests, say: Say) -> Non
 
 
 def no_archive(path: Path) -> str:
-    """Say that a file is no .zip, and what it looks like."""
+    """Say that a file is not a .zip, and what it looks like."""
     with open(path, "rb") as file:
-        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    looks = [words for begin, words in _BEGINNINGS.items() if head.startswith(begin)]
-    return f"is no .zip, {looks[0] if looks else 'or a damaged one'}"
+        head = file.read(HEAD_BYTES)
+    kind = kind_of(head)
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+        kind = "it is JSON; name a questions file as 'questions', beside the databases' source"
+    return f"is not a .zip: {kind or 'it is damaged, or something else'}"
 
 
 def is_archive(path: Path) -> bool:
     """Whether a file begins as a .zip does, whatever its name."""
     with open(path, "rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+        return file.read(len(ZIP)) == ZIP
 
 
 def _extract(

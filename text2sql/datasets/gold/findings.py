@@ -9,6 +9,7 @@ from typing import Any
 from text2sql.datasets.gold.limits import MORE, Cut, Key
 from text2sql.datasets.gold.text_keys import numeric_text, text_before_number
 from text2sql.datasets.gold.text_numbers import number_in
+from text2sql.judge.equality import same
 from text2sql.sandbox import QueryResult, Status
 from text2sql.sandbox.results import ResultDigest
 
@@ -59,7 +60,7 @@ def findings_of(
         return [(Flag.UNCHECKED, _where(cut, view.broken))]
     view.learn_collations(run)
     tie = _tie(view)
-    if tie is None and cut.outermost and _digest(view.taken) != digest:
+    if tie is None and cut.outermost and not same(_digest(view.taken), digest):
         return [(Flag.UNCHECKED, "the query that looks beyond the LIMIT gave other rows")]
     found = (tie, _null_first(view), _as_text(view, run) or _text_first(view))
     return list(filter(None, found))
@@ -205,7 +206,7 @@ def _as_text(view: _View, run: Callable[[str], QueryResult]) -> Finding | None:
     if at is None or text is None or len(view.rows) < 2:
         return None
     other = _View(view.cut, result := run(text))
-    if result.status is not Status.OK or _digest(other.taken) == _digest(view.taken):
+    if result.status is not Status.OK or same(_digest(other.taken), _digest(view.taken)):
         return None
     sorted_as_text, as_number = view.taken_keys()[0][at], _first_number(view, at, other)
     if as_number is None:

@@ -67,7 +67,7 @@ def flag_golds(
     aggregate, once for each; one whose window goes row by row three times. Raises Text2SqlError
     when a database cannot be read at all.
     """
-    ran = [q for q in questions if q.key in golds and golds[q.key].usable]
+    ran = [q for q in questions if q.key in golds and golds[q.key].ran]
     probes = _probes(ran, golds)
     found = {place: _findings_in_text(place[1]) for place in map(_place, ran)}
     for place, findings in _look(probes, sandbox, limits):

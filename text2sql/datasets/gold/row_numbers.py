@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 from text2sql.datasets.gold.casts import unknown_casts
 from text2sql.datasets.gold.findings import Finding, Flag, show
 from text2sql.datasets.gold.parsing import parsed, written
+from text2sql.judge.equality import same
 from text2sql.sandbox import QueryResult, Status
 
 _NUMBERING = re.compile(r"\b(?:row_number|first_value|nth_value|lag|lead)\s*\(", re.IGNORECASE)
@@ -35,10 +36,10 @@ def tie_breaks(sql: str) -> list[str]:
 def numbering_of(results: Sequence[QueryResult], digest: str) -> list[Finding]:
     """Return what a query says as it is, and with the ties of its windows broken in two ways."""
     failed = [result.error for result in results if result.status is not Status.OK]
-    if failed or results[0].digest != digest:
+    if failed or not same(results[0], digest):
         reason = failed[0] if failed else "the parser gave another query"
         return [(Flag.UNCHECKED, f"the rows that a window goes through: {reason}")]
-    if len({result.digest for result in results}) == 1:
+    if all(same(result, results[0]) for result in results):
         return []
     everywhere = set.intersection(*(set(result.rows) for result in results))
     seen = (row for result in results for row in result.rows if row not in everywhere)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 from text2sql.datasets.pocket.words import DEV, plural
 from text2sql.datasets.pocket.world import Database, Field, make_table
 
 BUSINESS = "store_chain"
+SHIPPED_QUESTIONS = Path(__file__).with_name("report_questions.yaml")
+"""The report questions about it."""
 _SEED = 5
 
 _STORES = [

@@ -12,7 +12,7 @@ from time import sleep, time_ns
 
 from text2sql.common.files import file_digest, write_whole
 from text2sql.errors import Text2SqlError
-from text2sql.sandbox.worker.connection import stamp_of
+from text2sql.sandbox.files import stamp_of
 
 _SETTLED_NS = 50_000_000
 """Longer than a tick of a file system's clock: two changes within one have the same stamp."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from text2sql.common.counting import counted
-from text2sql.common.text_files import read_text
+from text2sql.common.files import read_text
 from text2sql.datasets.reading.folders import entries
 from text2sql.datasets.reading.rows import Field, Row, read_rows
 from text2sql.errors import Text2SqlError

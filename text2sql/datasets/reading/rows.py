@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.text_files import read_text
+from text2sql.common.files import read_text
 from text2sql.datasets.reading.json_rows import kind_of, parse_rows
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import cut_suffix

@@ -1,7 +1,7 @@
 """How a predicted query differs from gold: classes from comparing what both are made of.
 
-A query that returns the wrong rows may differ in several classes, and a difference need not be
-the reason; another way to write the same query differs as well. The classes say where to look.
+A wrong query may differ in several classes, and a difference need not be the reason: another way to
+write the same query differs as well. The classes say where to look.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CONDITIONS = (exp.Where, exp.Having, exp.Join)
 
 
 @dataclass(frozen=True)
-class Parts:
+class QueryParts:
     """What a query is made of; names are lower case and without their tables' aliases."""
 
     tables: frozenset[str]
@@ -35,19 +35,20 @@ class Parts:
 
 
 @lru_cache(maxsize=4096)
-def parts_of(sql: str) -> Parts | None:
+def _parts_of(sql: str) -> QueryParts | None:
     """Take a query apart; None where sqlglot cannot read it."""
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it cannot read is reported here
+    # sqlglot warns of every query that it cannot read; here that is a result, not a warning.
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
         tree = sqlglot.parse_one(sql, read="sqlite")
     except (SqlglotError, RecursionError):
         return None
     if not isinstance(tree, exp.Query):
         return None
-    return Parts(
+    return QueryParts(
         tables=_tables(tree),
-        columns=tuple(sorted(_plain(column.unalias()) for column in tree.selects)),
-        aggregates=tuple(sorted(_plain(found) for found in tree.find_all(exp.AggFunc))),
+        columns=tuple(sorted(_canonical(column.unalias()) for column in tree.selects)),
+        aggregates=tuple(sorted(_canonical(found) for found in tree.find_all(exp.AggFunc))),
         condition_columns=_condition_columns(tree),
         values=_values(tree),
         groups=_below(tree, exp.Group),
@@ -57,11 +58,11 @@ def parts_of(sql: str) -> Parts | None:
 
 
 def differences(predicted: str, gold: str) -> list[str]:
-    """Return the classes in which a prediction differs from gold, the weightiest first.
+    """Return the classes in which a prediction differs from gold, the most important first.
 
-    Never empty: queries that sqlglot cannot read, or that have the same parts, say so.
+    Never empty: there are classes for queries that sqlglot cannot read or that have equal parts.
     """
-    one, two = parts_of(predicted), parts_of(gold)
+    one, two = _parts_of(predicted), _parts_of(gold)
     if one is None or two is None:
         return [UNREADABLE]
     found = [_tables_differ(one, two), _columns_differ(one, two)]
@@ -80,18 +81,20 @@ def differences(predicted: str, gold: str) -> list[str]:
     return [name for name in found if name] or [SAME_PARTS]
 
 
-def _tables_differ(one: Parts, two: Parts) -> str:
+def _tables_differ(one: QueryParts, two: QueryParts) -> str:
     extra, lacking = one.tables - two.tables, two.tables - one.tables
     if extra:
         return "wrong tables" if lacking else "extra tables"
     return "missing join" if lacking else ""
 
 
-def _columns_differ(one: Parts, two: Parts) -> str:
+def _columns_differ(one: QueryParts, two: QueryParts) -> str:
     if len(one.columns) != len(two.columns):
         return "missing columns" if len(one.columns) < len(two.columns) else "extra columns"
-    plain = (Counter(c for c in parts.columns if c not in parts.aggregates) for parts in (one, two))
-    first, second = plain
+    first, second = (
+        Counter(column for column in parts.columns if column not in parts.aggregates)
+        for parts in (one, two)
+    )
     return "wrong columns" if first != second and first.total() == second.total() else ""
 
 
@@ -103,7 +106,7 @@ def _tables(tree: exp.Query) -> frozenset[str]:
 def _condition_columns(tree: exp.Query) -> tuple[str, ...]:
     """Name the columns that conditions compare with values, with the comparison."""
     found = [
-        f"{_plain(column)} {type(condition).__name__}"
+        f"{_canonical(column)} {type(condition).__name__}"
         for condition in _comparisons(tree)
         for column in condition.find_all(exp.Column)
     ]
@@ -120,11 +123,10 @@ def _values(tree: exp.Query) -> tuple[str, ...]:
 
 
 def _comparisons(tree: exp.Query) -> list[exp.Expr]:
-    """Return the outermost comparisons with a value; those that only join tables are left out."""
-    kinds = (exp.Predicate,)
+    """Return the outermost comparisons with a value, without those that only join tables."""
     return [
         found
-        for found in tree.find_all(*kinds)
+        for found in tree.find_all(exp.Predicate)
         if found.find_ancestor(*_CONDITIONS)
         and found.find(exp.Literal, exp.Null)
         and not isinstance(found, exp.Exists)
@@ -132,15 +134,17 @@ def _comparisons(tree: exp.Query) -> list[exp.Expr]:
 
 
 def _below(tree: exp.Query, kind: type[exp.Expr]) -> tuple[str, ...]:
-    return tuple(sorted(_plain(one) for found in tree.find_all(kind) for one in found.expressions))
+    return tuple(
+        sorted(_canonical(one) for found in tree.find_all(kind) for one in found.expressions)
+    )
 
 
 def _order(tree: exp.Query) -> tuple[str, ...]:
     kinds = (exp.Ordered, exp.Limit, exp.Offset)
-    return tuple(sorted(_plain(found) for found in tree.find_all(*kinds)))
+    return tuple(sorted(_canonical(found) for found in tree.find_all(*kinds)))
 
 
-def _plain(node: exp.Expr) -> str:
+def _canonical(node: exp.Expr) -> str:
     """Write an expression without tables, aliases, quotes and upper case names."""
     copy = node.copy()
     for column in list(copy.find_all(exp.Column)):

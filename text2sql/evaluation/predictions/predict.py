@@ -8,7 +8,7 @@ from pathlib import Path
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.counting import counted
-from text2sql.common.progress import Progress
+from text2sql.common.progress import OnProgress
 from text2sql.datasets.reading.layout import SplitLayout, fingerprint
 from text2sql.errors import InfrastructureError
 from text2sql.judge.voting import Vote
@@ -70,7 +70,7 @@ async def predict(
     drawing: Drawing,
     store: RolloutStore,
     concurrency: int = 16,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Predicted]:
     """Ask every question, and return the answers in order; gold is not looked at.
 

@@ -1,19 +1,22 @@
-"""Read prediction files: BIRD's dictionary, lists, JSON Lines, Spider's one query a line."""
+"""Read prediction files, and pair predictions with questions.
+
+The forms are BIRD's dictionary, lists, JSON Lines, and Spider's one query a line. Ids are question
+ids, keys, or positions in the questions file.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from text2sql.common.counting import counted
+from text2sql.common.files import read_text
 from text2sql.common.json_files import json_fault
-from text2sql.common.text_files import read_text
 from text2sql.datasets.reading.json_rows import kind_of
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.predictions.pairing import names_another, names_of
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix
 from text2sql.sandbox.sql.statements import BIRD_SEPARATOR
@@ -26,14 +29,15 @@ _SQL = (
 """Names of the predicted SQL; the last two are also those of gold, beside which others count."""
 _LINES = (".sql", ".txt")
 _WHOLE = re.compile(r"0*([0-9]+)(?:\.0+)?")
+_SHOWN = 3
 
 
 class Predictions(dict[str, str]):
     """SQL by question key, and what could not be paired.
 
-    ``missing`` are keys of questions without a prediction: they count as wrong, nothing moves
-    up. ``unknown`` are ids of the file that no question of the questions file has. ``no_text``
-    are ids whose prediction is neither text nor null: it is no query, so it counts as wrong.
+    ``missing`` are keys of questions without a prediction: they count as wrong, and later
+    predictions do not move up. ``unknown`` are ids of the file that no question has. ``no_text``
+    are ids whose prediction is neither text nor null: not a query, so it counts as wrong.
     ``elsewhere`` are keys whose prediction names another database than the question does.
     """
 
@@ -55,24 +59,23 @@ class Predictions(dict[str, str]):
 def read_predictions(
     path: Path, questions: Sequence[Question], file_keys: Sequence[str] | None = None
 ) -> Predictions:
-    """Read predictions for ``questions`` without BIRD's suffix, else as they are written.
+    """Read predictions for ``questions`` as they are written, only without BIRD's suffix.
 
     A fenced block stays in its fence: the official evaluator counts it as an error.
 
     Ids are question ids (``17``) or keys (``dev/17``). One exception, BIRD mini-dev's published
     files: ids that are exactly 0 to n-1, for a questions file of n rows with other ids, are
-    positions in that file; ids that are nearly those are refused. ``file_keys`` names its rows
-    (``Dataset.file_keys``) where ``questions`` is a part of it. Ids are compared as they are
-    written, never by their order. Predictions without ids, a list of texts or Spider's one query
-    a line (``.sql``, ``.txt``), must be as many as the rows, in their order. Raises Text2SqlError
-    for a file that cannot be read, has two different predictions for a question, or has none of
-    the questions.
+    positions in that file; ids that are nearly those are refused. ``file_keys`` names the rows of
+    the file (``Dataset.file_keys``) where ``questions`` is a part of it. Predictions without ids, a
+    list of texts or Spider's one query a line (``.sql``, ``.txt``), are paired by their order and
+    must be as many as the rows. Raises Text2SqlError for a file that cannot be read, has two
+    different predictions for a question, or has none of the questions.
     """
     rows = file_keys if file_keys is not None else [question.key for question in questions]
     pairs = _read(path, rows, {question.db_id for question in questions})
     if not pairs:
         raise Text2SqlError(f"{path} holds no predictions.")
-    names = names_of(path, pairs, rows, questions)
+    names = _names_of(path, pairs, rows, questions)
     found: dict[str, Any] = {}
     for identity, prediction in pairs:
         key = names.get(identity, "")
@@ -80,22 +83,75 @@ def read_predictions(
             raise Text2SqlError(f"{path} has two predictions for {key}; keep one.")
         if key:
             found[key] = prediction
-    wanted = [question.key for question in questions]
-    missing = [key for key in wanted if key not in found]
-    if len(missing) == len(wanted):
+    keys = [question.key for question in questions]
+    missing = [key for key in keys if key not in found]
+    if len(missing) == len(keys):
         raise Text2SqlError(
-            f"No id of {path} is that of a question: it has {pairs[0][0]!r}, the first of "
-            f"{counted(len(wanted), 'question')} is {wanted[0]!r}; give predictions of these."
+            f"No id of {path} belongs to a question: the file begins with {pairs[0][0]!r}, the "
+            f"{counted(len(keys), 'question')} with {keys[0]!r}; give predictions for these."
         )
-    sql = {key: cut_suffix(found[key]) for key in wanted if key in found}
+    sql = {key: cut_suffix(found[key]) for key in keys if key in found}
     unknown = [identity for identity, _ in pairs if identity not in names]
     no_text = [identity for identity, value in pairs if not isinstance(value, str | None)]
-    elsewhere = [one.key for one in questions if names_another(found.get(one.key), one)]
+    elsewhere = [one.key for one in questions if _names_another(found.get(one.key), one)]
     return Predictions(sql, missing, unknown, no_text, elsewhere)
 
 
+def _names_of(
+    path: Path,
+    pairs: Sequence[tuple[str, Any]],
+    rows: Sequence[str],
+    questions: Iterable[Question],
+) -> dict[str, str]:
+    """Map the ids that the file at ``path`` may have to keys; ``rows`` are those of its questions.
+
+    Raises Text2SqlError for ids that look like positions of which some are missing or extra: those
+    that happen to be ids of other questions would be paired wrongly.
+    """
+    given = {identity for identity, _ in pairs}
+    ids = {key.split("/", 1)[-1]: key for key in rows if key}
+    positions = {str(position): key for position, key in enumerate(rows)}
+    if given == set(positions) and given != set(ids):
+        return positions
+    names = ids | {key: key for key in rows if key}
+    by_id, by_position = given & names.keys(), given & positions.keys()
+    if len(by_position) > 2 * len(by_id) and _fit_positions(pairs, positions, questions):
+        ends = {"missing": sorted(set(positions) - given, key=int)}
+        ends["extra"] = sorted(given - set(positions))
+        wrong = "; ".join(f"{name}: {_listed(found)}" for name, found in ends.items() if found)
+        raise Text2SqlError(
+            f"Only {len(by_id)} of {counted(len(given), 'id')} of {path} are question ids. They "
+            f"look like positions in the questions file (0 to {len(positions) - 1}; {wrong}): give "
+            "each position an entry, with an empty text where there is no prediction, or give the "
+            "questions' ids."
+        )
+    return names
+
+
+def _fit_positions(
+    pairs: Sequence[tuple[str, Any]], positions: Mapping[str, str], questions: Iterable[Question]
+) -> bool:
+    """Whether no prediction names another database than the question at its position."""
+    asked = {question.key: question for question in questions}
+    placed = [(asked.get(positions.get(identity, "")), value) for identity, value in pairs]
+    return not any(question and _names_another(value, question) for question, value in placed)
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more" if ids[_SHOWN:] else ""
+    return ", ".join(ids[:_SHOWN]) + more
+
+
+def _names_another(prediction: Any, question: Question) -> bool:
+    """Whether BIRD's suffix of a prediction names another database than its question."""
+    if not isinstance(prediction, str):
+        return False
+    _, suffix, database = prediction.rpartition(BIRD_SEPARATOR)
+    return bool(suffix) and database.strip() != question.db_id
+
+
 def _read(path: Path, rows: Sequence[str], databases: Set[str]) -> list[tuple[str, Any]]:
-    """Return (id as written, what is predicted) in file order; ``rows`` are keys, for no ids."""
+    """Return (id, prediction) in file order; a file without ids gets the keys of ``rows``."""
     text = read_text(path, "the predictions")
     if path.suffix.lower() in _LINES and text.lstrip()[:1] not in ("{", "["):
         lines = text.removesuffix("\n").split("\n") if text.strip() else []
@@ -121,7 +177,7 @@ def _of_line(line: str, databases: Set[str]) -> str:
 
 
 def _are_texts(content: Sequence[Any]) -> bool:
-    """Say whether a list has predictions without ids; what is no text among them is no query."""
+    """Whether a list has predictions without ids, some of them texts."""
     named = any(isinstance(one, _Object) and _get(one, _IDS) is not None for one in content)
     return any(isinstance(one, str) for one in content) and not named
 
@@ -131,7 +187,7 @@ def _in_order(texts: Sequence[Any], rows: Sequence[str], path: Path) -> list[tup
     if texts and len(texts) != len(rows):
         raise Text2SqlError(
             f"{path} has {counted(len(texts), 'prediction')} without ids, the questions file "
-            f"{counted(len(rows), 'row')}; give one for each row, or their ids."
+            f"{counted(len(rows), 'row')}; give one for each row, or give ids."
         )
     return [(key, sql) for key, sql in zip(rows, texts, strict=False) if key]
 
@@ -144,12 +200,12 @@ def _identity(value: Any, known: Set[str]) -> str:
 
 
 def _predicted(value: Any) -> Any:
-    """Return a prediction; of an object with its SQL that SQL."""
+    """Return a prediction, or the SQL that an object holds."""
     return _sql(value) if isinstance(value, _Object) and _has_sql(value) else value
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers its pairs, so that a repeated key is seen."""
+    """A JSON object that keeps its pairs, so that a repeated key is noticed."""
 
     def __init__(self, pairs: list[tuple[str, Any]]):
         super().__init__(pairs)
@@ -206,7 +262,7 @@ def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _fields(row: Any) -> str:
-    """Say what an entry has instead of what it must have."""
+    """Describe an entry that lacks what it must have."""
     names = [str(name) for name in row][:8] if isinstance(row, _Object) else []
     return f"; it has {', '.join(names)}" if names else f"; it is {kind_of(row)}"
 
@@ -216,7 +272,7 @@ def _has_sql(row: _Object) -> bool:
 
 
 def _sql(row: _Object) -> Any:
-    """Return the predicted SQL, null too: a gold query beside it never takes its place."""
+    """Return the predicted SQL, also null: a gold query beside it never replaces it."""
     lower = {name.lower(): value for name, value in row.items()}
     return next((lower[name] for name in _SQL if name in lower), None)
 

@@ -10,11 +10,11 @@ from typing import Any
 from text2sql.evaluation.known_issues import Correction
 from text2sql.evaluation.slices import gold_slice
 from text2sql.evaluation.statistics import wilson
+from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, execute_known
 from text2sql.judge.verdicts import (
     NOTHING_SUBMITTED,
     GoldResult,
-    Rule,
     Verdict,
     gold_result,
     verdict_of,
@@ -149,7 +149,9 @@ def score_many(
         (q.database, text) for row in texts for q, text in zip(questions, row, strict=True) if text
     ]
     results = execute_known([*golds, *submitted], sandbox, limits, known)
-    judged = [gold_result(q.key, result) for q, result in zip(questions, results, strict=False)]
+    judged = [
+        gold_result(q.key, q.sql, result) for q, result in zip(questions, results, strict=False)
+    ]
     answers = iter(results[len(golds) :])
     scores = []
     for row in texts:

@@ -1,7 +1,7 @@
 """Predictions in the forms in which BIRD's and Spider's official evaluators read them.
 
-Both pair predictions with questions by their order, so every row of the questions file has one,
-also where there is no answer.
+Both pair predictions with questions by their order, so every row of the questions file gets one,
+even without an answer.
 """
 
 from __future__ import annotations
@@ -9,26 +9,61 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from text2sql.common.files import write_whole
+from text2sql.datasets.reading.bird import Reason, Record, file_key
+from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
 from text2sql.sandbox.sql.statements import BIRD_SEPARATOR
 
 NO_ANSWER = "NO ANSWER"
-"""Stands for a missing answer in Spider's form, where an empty line ends a session: no SQL."""
+"""A missing answer in Spider's form, where an empty line would end a session; not valid SQL."""
 _PIECES = re.compile(
     r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|(?:--[^\n]*|/\*.*?\*/|\s)+", re.DOTALL
 )
 
 
 def write_submissions(
-    folder: Path, split: str, questions: Sequence[Question], sql: Mapping[str, str]
+    files: Iterable[Path], questions: Sequence[Question], sql: Mapping[str, str]
 ) -> None:
-    """Write ``predict_<split>.json`` in BIRD's form and ``predict_<split>.sql`` in Spider's."""
-    write_whole(folder / f"predict_{split}.json", bird_submission(questions, sql))
-    write_whole(folder / f"predict_{split}.sql", spider_submission(questions, sql))
+    """Write predictions into files, each in the form that ``FORMS`` has for its ending."""
+    for file in files:
+        write_whole(file, FORMS[file.suffix.lower()](questions, sql))
+
+
+def export_predictions(files: Sequence[Path], predictions: Path, records: Sequence[Record]) -> None:
+    """Write what a prediction file has for the rows of the questions file, usable or not."""
+    if files:
+        rows = [_row(record) for record in records]
+        sql = read_predictions(predictions, rows, [row.key for row in rows])
+        write_predictions(files, sql, records)
+
+
+def write_predictions(
+    files: Sequence[Path], sql: Mapping[str, str], records: Sequence[Record]
+) -> None:
+    """Write predictions (by question key) with an entry for every row, usable or not.
+
+    A row without a prediction has an empty one in BIRD's form and no SQL in Spider's; one that
+    repeats an earlier row has that row's. Raises Text2SqlError where the disk refuses.
+    """
+    rows = [_row(record) for record in records]
+    found = dict(sql)
+    for record, row in zip(records, rows, strict=True):
+        if record.reason is Reason.DUPLICATE_ROW and row.key not in found:
+            found[row.key] = found.get(record.question.key, "")
+    write_submissions(files, rows, found)
+
+
+def _row(record: Record) -> Question:
+    """Return a row's question, with a key of its own where its id occurs a second time."""
+    question = record.question
+    if file_key(question.key, record.reason):
+        return question
+    return replace(question, key=f"{question.key} of row {record.position}")
 
 
 def submitted_sql(rollouts: Iterable[Rollout]) -> dict[str, str]:
@@ -53,6 +88,10 @@ def spider_submission(questions: Sequence[Question], sql: Mapping[str, str]) -> 
     """Return Spider's predictions: one query a line, in the order of the questions file."""
     lines = (one_line(sql.get(question.key, "")) or NO_ANSWER for question in questions)
     return "".join(f"{line}\n" for line in lines)
+
+
+FORMS = {".json": bird_submission, ".sql": spider_submission, ".txt": spider_submission}
+"""The form of a prediction file by its ending."""
 
 
 def one_line(sql: str) -> str:

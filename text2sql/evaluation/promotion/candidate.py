@@ -9,13 +9,11 @@ from typing import Any
 
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import run_folder
 from text2sql.evaluation.held_out import require_selection
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.evaluation.scores import TRAINED, Outcomes, Scores
+from text2sql.evaluation.stored import OUTCOMES, RIVALS, SCORES, run_folder
 
-RIVALS = "rivals.json"
-"""What other policies answered greedily, by their revisions, in the folder of an evaluation."""
 SETTING = "greedy"
 """What promotion looks at: one reply at temperature 0 to every dev question."""
 
@@ -69,8 +67,8 @@ def read_candidate(root: Path, run: str) -> Candidate:
     folder = run_folder(root, run)
     training = _read(root / "training" / run / "training.json", "grpo_policy")
     try:
-        scores = Scores.from_dict(_read(folder / "scores.json"))
-        outcomes = _read(folder / "outcomes.json")[SETTING]
+        scores = Scores.from_dict(_read(folder / SCORES))
+        outcomes = _read(folder / OUTCOMES)[SETTING]
         policy, revision = str(training["policy"]), str(training["policy_revision"])
         base, evaluated = str(training["base_revision"]), scores.revisions[TRAINED]
     except (KeyError, TypeError) as error:

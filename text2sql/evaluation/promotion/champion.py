@@ -18,7 +18,7 @@ from text2sql.common.json_files import parse_object
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import POCKET, policy_directory
 from text2sql.policy.places import is_there
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 ADOPTED_RUN = "base"
 """The training run of a champion that was not trained here; no real run can have this name."""

@@ -36,7 +36,7 @@ from text2sql.evaluation.promotion.champion import (
 )
 from text2sql.evaluation.promotion.gate import Finding, GateRules, recorded_back_test, run_checks
 from text2sql.policy.places import is_served, is_there
-from text2sql.policy.revision import directory_revision
+from text2sql.policy.weights import directory_revision
 
 PROMOTION, BY_HAND, ROLLBACK, ADOPTED = "promotion", "by hand", "rollback", "adopted"
 _REASON_CHARS = 1000
@@ -211,7 +211,7 @@ def _replace_champion(root: Path, seen: Incumbent, record: Mapping[str, Any]) ->
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             new = {**record, "number": _next_number(past), "promoted_at": now}
             _append(file, past[len(lines) :])
-            write_json(champion_file(root), new, lasting=True)
+            write_json(champion_file(root), new, durable=True)
             try:
                 _append(file, [new])
             except OSError as error:

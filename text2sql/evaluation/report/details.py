@@ -10,7 +10,7 @@ from typing import Any
 from text2sql.evaluation.failures.classes import classify, count_classes
 from text2sql.evaluation.failures.effort import effort, tool_use
 from text2sql.evaluation.failures.examples import choose, transcript
-from text2sql.evaluation.report.reference import is_bird_dev
+from text2sql.evaluation.report.tables import is_bird_dev
 from text2sql.evaluation.rule_scores import RuleResults
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
 from text2sql.judge.verdicts import Verdict

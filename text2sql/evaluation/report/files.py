@@ -1,4 +1,4 @@
-"""A report's files: the page, what it shows as JSON, and a line for every rollout as CSV."""
+"""A report's files: the page, what it shows as JSON, its scores and every rollout as CSV."""
 
 from __future__ import annotations
 
@@ -6,23 +6,61 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from jinja2 import UndefinedError
+
+from text2sql.common.artifacts import held_out_folder
 from text2sql.common.files import whole_file, write_whole
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.compare import HELD_OUT
+from text2sql.evaluation.known_issues import Correction, judge_again
 from text2sql.evaluation.report.page import render_report
-from text2sql.evaluation.report.trace import Grounds, trace
 from text2sql.evaluation.scores import Score
+from text2sql.evaluation.slices import GOLD, STRENGTH, Slice
 from text2sql.questions import Question
 
 if TYPE_CHECKING:
     from text2sql.evaluation.report.details import Evaluated
+    from text2sql.evaluation.rule_scores import RuleResults
+    from text2sql.rollouts.located import Located
 
 PAGE, DETAILS, TRACE, TABLE = "report.html", "report.json", "rollouts.csv", "scores.csv"
+RULES = ("multiset", "ordered", "soft_f1", "r_ves", "ves")
+_ROLLOUT = ("verdict", "digest", "row_count", "write_attempts")
+_EFFORT = ("turns", "prompt_tokens", "completion_tokens", "seconds", "stop_reason")
+_QUESTION = ("db_id", "difficulty", "subset")
+COLUMNS = (
+    *("policy", "set", "key", "sample"),
+    *_QUESTION,
+    *_ROLLOUT,
+    "place",
+    *RULES,
+    *(GOLD, STRENGTH, "corrected"),
+    *_EFFORT,
+    "classes",
+)
+FLAGGED = "flagged"
+"""Stands for the corrected verdict on a question that cannot be judged: it does not count."""
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What scores rest on beside rollouts and questions, as far as there is any.
+
+    ``parts`` are those that questions were scored in; ``corrections`` go by question key, and
+    ``rules`` are what the other rules give.
+    """
+
+    parts: Sequence[Slice] = ()
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
+    rules: RuleResults | None = None
+
+    def names(self, kind: str) -> dict[str, str]:
+        """Return by question key which part of a kind it belongs to."""
+        return {key: one.name for one in self.parts if one.kind == kind for key in one.keys}
 
 
 def write_report(
@@ -49,11 +87,11 @@ def write_report(
 def read_details(folder: Path) -> dict[str, Any]:
     """Read what a report shows; raises Text2SqlError where there is none."""
     file = folder / DETAILS
-    asset = "held_out_scores" if folder.parent.name == HELD_OUT else "dev_scores"
-    mend = f"Materialize {asset} for {folder.name} again."
+    held_out = folder.parent.name == held_out_folder(Path()).name
+    asset = "held_out_scores" if held_out else "dev_scores"
     if not file.exists():
-        raise Text2SqlError(f"There is no report of {folder.name}: materialize {asset} for it.")
-    return read_object(file, mend)
+        raise Text2SqlError(f"No report of {folder.name} yet: materialize {asset} for it.")
+    return read_object(file, f"Materialize {asset} for {folder.name} again.")
 
 
 def render_again(folder: Path) -> str:
@@ -61,9 +99,9 @@ def render_again(folder: Path) -> str:
     details = read_details(folder)
     try:
         return render_report(details)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, UndefinedError) as error:
         raise Text2SqlError(
-            f"{folder / DETAILS} is no report of this version ({error!r}): make it again."
+            f"{folder / DETAILS} was written by another version ({error!r}): make it again."
         ) from error
 
 
@@ -84,3 +122,59 @@ def _whole(file: Path) -> Iterator[TextIO]:
     half = "backslashreplace"
     with whole_file(file) as part, part.open("w", encoding="utf-8", errors=half) as opened:
         yield opened
+
+
+def trace(
+    file: TextIO,
+    policies: Sequence[Evaluated],
+    questions: Sequence[Question],
+    root: Path,
+    grounds: Grounds,
+    classes: Mapping[str, Mapping[str, Sequence[str]]],
+) -> None:
+    """Write a line for every rollout with the file and line where it lies whole below ``root``.
+
+    Every number of the report counts or averages such lines. Greedy rollouts also have what the
+    other rules give and, by policy and question key, their ``classes`` of failure.
+    """
+    by_key = {question.key: question for question in questions}
+    parts = {kind: grounds.names(kind) for kind in (GOLD, STRENGTH)}
+    writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for policy in policies:
+        for name, located in policy.sets.items():
+            greedy = _greedy(policy.name, grounds, classes) if name == "greedy" else {}
+            for one in located:
+                key = one.rollout.key
+                row = {"policy": policy.name, "set": name} | _line(one, by_key[key], root)
+                row |= {kind: names.get(key, "") for kind, names in parts.items()}
+                row |= dict(_corrected(one, grounds.corrections)) | greedy.get(key, {})
+                writer.writerow(row)
+
+
+def _line(one: Located, question: Question, root: Path) -> dict[str, Any]:
+    rollout = one.rollout
+    row = {name: getattr(question, name) for name in _QUESTION}
+    row |= {name: getattr(rollout, name) for name in ("key", "sample", *_ROLLOUT, *_EFFORT)}
+    return row | {"place": one.place.below(root)}
+
+
+def _corrected(one: Located, corrections: Mapping[str, Correction]) -> Iterator[tuple[str, str]]:
+    """Give the verdict by the known issues, where there are any."""
+    if corrections:
+        judged = next(judge_again([one.rollout], corrections), None)
+        yield "corrected", judged.verdict if judged else FLAGGED
+
+
+def _greedy(
+    policy: str, grounds: Grounds, classes: Mapping[str, Mapping[str, Sequence[str]]]
+) -> dict[str, dict[str, Any]]:
+    """Return by question key what only a policy's greedy rollouts have."""
+    given = grounds.rules.values.get(policy, {}) if grounds.rules else {}
+    found: dict[str, dict[str, Any]] = {
+        key: {rule: value for rule, value in row.items() if rule in RULES}
+        for key, row in given.items()
+    }
+    for key, names in classes.get(policy, {}).items():
+        found.setdefault(key, {})["classes"] = "; ".join(names)
+    return found

@@ -5,13 +5,17 @@ The page needs no network. Everything that comes from questions, databases or mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
+from markupsafe import Markup
+
+from text2sql.common.charts import CHART_STYLE
 from text2sql.common.counting import counted
-from text2sql.common.html import document
-from text2sql.evaluation.report import charts, failed, html, rules, tables
-from text2sql.evaluation.report.reference import SOURCE
+from text2sql.common.html import render
+from text2sql.evaluation.report import charts, tables
 from text2sql.evaluation.report.words import (
     champion_name,
     difference,
@@ -19,105 +23,82 @@ from text2sql.evaluation.report.words import (
     interval,
     percent,
 )
+from text2sql.evaluation.rule_scores import DEFINITIONS as RULE_DEFINITIONS
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
 from text2sql.evaluation.slices import CORRECTED
 from text2sql.judge.verdicts import Verdict
 
-_STYLE = f"""
-body {{ max-width: 72rem }} td:first-child {{ white-space: nowrap }}
-.answers {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem }}
-.answers section {{ margin: 0 }} .big {{ font-size: 1.6rem; font-weight: 600 }}
-h2 {{ margin: 1.6rem 0 .3rem }} section h2 {{ margin: 0 }}
-th.number {{ text-align: right }} td.number {{ white-space: nowrap }}
-td, li {{ overflow-wrap: anywhere }} details {{ margin: .5rem 0 }} summary {{ cursor: pointer }}
-.note {{ border-left: 4px solid var(--first); padding-left: .6rem }}
-dt {{ font-weight: 600; margin-top: .4rem }} dd {{ margin-left: 1rem }}
-{charts.CHART_STYLE.strip()}
-"""
+JUDGED = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.INFRASTRUCTURE)
+"""Verdicts that say something about a question."""
 
 
 def render_report(details: Mapping[str, Any]) -> str:
     """Return the page that shows what ``text2sql.evaluation.report.details`` put together."""
     scores = Scores.from_dict(details["scores"])
-    title = f"Evaluation of {evaluated_name(details['run'])}"
-    body = "\n".join(
-        (
-            f"<h1>{html.text(title)}</h1>",
-            _about(scores),
-            _answers(scores, details),
-            _settings(scores, details),
-            _curves(scores),
-            tables.parts_section(scores),
-            rules.section(scores, details.get("rules")),
-            failed.section(details),
-            failed.effort_section(details["effort"]),
-            failed.examples_section(details),
-            failed.changed_section(details),
-            failed.questions_section(details["questions"]),
-            tables.origin_section(scores),
-        )
+    greedy = scores.find(TRAINED, "greedy")
+    before = details["before"]
+    gained, lost = tables.changed_questions(details)
+    rows = {row["key"]: row for row in details["questions"]}
+    return render(
+        "text2sql.evaluation.report",
+        "report.html",
+        chart_style=Markup(CHART_STYLE),
+        anchor=lambda key: "q-" + quote(key, safe=""),
+        base=BASE,
+        trained=TRAINED,
+        title=f"Evaluation of {evaluated_name(details['run'])}",
+        asked=counted(scores.questions, f"{scores.split} question"),
+        dataset=scores.provenance.get("dataset", "unknown"),
+        metric=scores.metric,
+        notes=[*scores.notes, *_partial(scores)],
+        accuracy=percent(greedy.value) if greedy and greedy.n else "unknown",
+        accuracy_words=_accuracy_words(scores, details),
+        sure=_sure(scores),
+        better=_better(scores, before),
+        weak=[*_failures(details), *tables.weakest(scores)],
+        settings_chart=_settings_chart(scores),
+        settings=tables.settings(scores, details["same_as_published"]),
+        source=tables.SOURCE if details["same_as_published"] else "",
+        curves=_curves(scores),
+        parts=tables.parts(scores),
+        rules=_rules(scores, details.get("rules")),
+        verdicts=tables.verdicts(details),
+        class_chart=_class_chart(details),
+        classes=tables.failure_classes(details["classes"]),
+        effort=tables.effort(details["effort"]),
+        tools=tables.tools(details["effort"]),
+        examples=[(one, rows[one["key"]]) for one in details["examples"]],
+        gained=gained,
+        lost=lost,
+        before=before,
+        champion=champion_name(before["training_run"]) if before else "",
+        question_count=counted(len(rows), "question"),
+        questions=details["questions"],
+        definitions=tables.DEFINITIONS.items(),
+        origin=tables.origin(scores),
     )
-    return document(title, body, _STYLE)
 
 
-def _about(scores: Scores) -> str:
-    keys = '<span class="key first"></span>base &nbsp; <span class="key second"></span>trained'
-    asked = counted(scores.questions, f"{html.text(scores.split)} question")
-    return (
-        f'<p class="about">{asked}, dataset '
-        f"{html.text(scores.provenance.get('dataset', 'unknown'))}. Execution accuracy by BIRD's "
-        f"official rule. This is a {html.text(scores.metric)}.</p>"
-        f"<p>{keys}</p>{''.join(map(_note, scores.notes))}{_partial(scores)}"
-    )
-
-
-def _partial(scores: Scores) -> str:
+def _partial(scores: Scores) -> list[str]:
     """Say which settings lack questions, those that lack as many together."""
     found: dict[str, list[str]] = {}
     for policy in (BASE, TRAINED):
         for setting in tables.settings_of(scores):
             if words := scores.partial(policy, setting):
                 found.setdefault(words, []).append(f"{policy} {setting}")
-    told = "; ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
-    words = "A setting on fewer questions is not to be compared with one on all of them."
-    return _note(f"{told}. {words}") if told else ""
+    if not found:
+        return []
+    lacking = "; ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
+    return [f"{lacking}. Do not compare a setting on fewer questions with one on all of them."]
 
 
-def _note(sentence: str) -> str:
-    return f'<p class="note">{html.text(sentence)}</p>'
-
-
-def _answers(scores: Scores, details: Mapping[str, Any]) -> str:
-    """Answer the four questions that everybody has, each in a box."""
-    greedy = scores.find(TRAINED, "greedy")
-    voted = scores.find(TRAINED, f"vote@{scores.k}")
-    known = percent(greedy.value) if greedy and greedy.n else "unknown"
-    good = f'<p class="big">{known}</p>'
-    sure = "".join(
-        f"<p>{html.text(name)}: {html.text(interval(one))}</p>"
-        for name, one in (("Greedy", greedy), (f"vote@{scores.k}", voted))
-        if one and one.n
-    )
-    boxes = {
-        "How good?": good + f"<p>{html.text(_also(scores, details))}</p>",
-        "How sure?": f"{sure}<p>95 % intervals over the questions.</p>",
-        "Better than before?": _sentences(_better(scores, details)),
-        "Where does it fail?": failed.summary(details) + _sentences(tables.weakest(scores)),
-    }
-    sections = "".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in boxes.items())
-    return f'<div class="answers">{sections}</div>'
-
-
-def _sentences(found: Iterable[str]) -> str:
-    return "".join(f"<p>{html.text(sentence)}</p>" for sentence in found)
-
-
-def _also(scores: Scores, details: Mapping[str, Any]) -> str:
+def _accuracy_words(scores: Scores, details: Mapping[str, Any]) -> str:
     """Say what the first number is, and what the base and the other settings give."""
     base, official = (scores.find(policy, "greedy") for policy in (BASE, TRAINED))
-    told = [f"the base has {percent(base.value)}"] if base and base.n else []
-    sentences = ["; ".join(["The trained policy's greedy accuracy", *told])]
-    sentences += _voted(scores, details)
+    first = "The trained policy's greedy accuracy"
+    if base and base.n:
+        first += f"; the base has {percent(base.value)}"
+    sentences = [first, *_voted(scores, details)]
     once = scores.find(TRAINED, SINGLE_TURN)
     if once and once.n:
         sentences.append(f"One reply without tools ({SINGLE_TURN}) gives {percent(once.value)}")
@@ -136,52 +117,88 @@ def _voted(scores: Scores, details: Mapping[str, Any]) -> list[str]:
     if voted.n == scores.questions:
         return [words]
     both = [row[TRAINED] for row in details["questions"] if row[TRAINED]["samples"] >= scores.k]
-    right = [one["verdict"] == Verdict.MATCH for one in both if one["verdict"] in failed.JUDGED]
+    right = [one["verdict"] == Verdict.MATCH for one in both if one["verdict"] in JUDGED]
     greedy = f", where greedy has {percent(sum(right) / len(right))}" if right else ""
     return [f"{words} on {voted.n:,} of the questions{greedy}"]
 
 
-def _better(scores: Scores, details: Mapping[str, Any]) -> list[str]:
+def _sure(scores: Scores) -> list[str]:
+    named = (("Greedy", "greedy"), (f"vote@{scores.k}", f"vote@{scores.k}"))
+    found = ((name, scores.find(TRAINED, setting)) for name, setting in named)
+    return [f"{name}: {interval(one)}" for name, one in found if one and one.n]
+
+
+def _better(scores: Scores, before: Mapping[str, Any] | None) -> list[str]:
     found = [
         difference(one, "the base")
         for one in scores.comparisons
         if (one.setting, one.part) == ("greedy", "all")
     ]
-    before = details["before"]
     if before is None:
-        return [*found, "There was no other champion with the same data and prompts."]
+        return [*found, "No other champion with the same data and prompts to compare with."]
     against = Comparison(**before["comparison"])
     return [*found, difference(against, champion_name(before["training_run"]))]
 
 
-def _settings(scores: Scores, details: Mapping[str, Any]) -> str:
-    rows = []
-    for setting in tables.settings_of(scores):
-        pair = [scores.find(policy, setting) for policy in (BASE, TRAINED)]
-        first, second = ((s.value, s.low, s.high) if s and s.n else None for s in pair)
-        rows.append((setting, first, second))
-    chart = charts.interval_chart("Execution accuracy in percent, with 95 % intervals", rows)
-    same = details["same_as_published"]
-    source = f"<p class='about'>Published: {html.text(SOURCE)}.</p>" if same else ""
-    return f"<h2>Settings</h2>{chart}{tables.settings_table(scores, same)}{source}"
+def _failures(details: Mapping[str, Any]) -> list[str]:
+    """Say in a few words where the trained policy fails most."""
+    classes = details["classes"][TRAINED]
+    verdicts = Counter(row[TRAINED]["verdict"] for row in details["questions"])
+    invalid = sum(verdicts.pop(verdict, 0) for verdict in tables.NO_RESULT)
+    if classes:
+        most = "; ".join(f"{one['name']} {one['count']}" for one in classes[:3])
+        wrong = verdicts.total() - verdicts[Verdict.MATCH.value]
+        found = [f"Questions without a match: {wrong:,}. Most often: {most}."]
+    else:
+        found = ["No failures on these questions." if verdicts else "No question was answered."]
+    return found + ([f"Questions without a valid result: {invalid:,}."] if invalid else [])
 
 
-def _curves(scores: Scores) -> str:
+def _settings_chart(scores: Scores) -> Markup:
+    names = tables.settings_of(scores)
+    base, trained = ([scores.find(policy, name) for name in names] for policy in (BASE, TRAINED))
+    chart = charts.score_chart(names, base, trained)
+    return chart.svg("Execution accuracy in percent, with 95 % intervals")
+
+
+def _curves(scores: Scores) -> dict[str, Any] | None:
     whole = {one.policy: one for one in scores.curves if one.part == "all" and one.points}
-    shown = {
-        colour: whole[policy]
-        for colour, policy in (("first", BASE), ("second", TRAINED))
-        if policy in whole
-    }
+    shown = [whole[policy] for policy in (BASE, TRAINED) if policy in whole]
     if not shown:
-        return ""
-    chart = charts.curve_chart("Voting among k rollouts, and pass@k as its ceiling", shown)
-    return (
-        f"<h2>Voting at every k</h2>{chart}"
-        '<p class="about">Percent over k. Solid: the vote among k rollouts, averaged over every '
-        "choice of k of a question's rollouts, with its 95 % band. Dashed: pass@k, which no way "
-        "of choosing among the k can exceed. A tie is shared here; in the table of settings it "
-        "goes to the lowest sample, so that at the last k the two may differ a little.</p>"
-        + tables.curve_table(list(shown.values()))
-        + tables.curve_parts(scores.curves)
-    )
+        return None
+    chart = charts.curve_chart(shown)
+    some, every = tables.curves(shown)
+    return {
+        "chart": chart.svg("Voting among k rollouts, and pass@k as its upper limit"),
+        "some": some,
+        "every": every,
+        "parts": tables.curve_parts(scores.curves),
+    }
+
+
+def _class_chart(details: Mapping[str, Any]) -> Markup:
+    counts = [
+        (name if verdict != "error" else f"error: {name}", base, trained)
+        for name, verdict, _, base, trained in tables.failure_classes(details["classes"]).rows
+    ]
+    if not counts:
+        return Markup()
+    return charts.class_chart(counts[: tables.SHOWN_CLASSES]).svg("Questions by class of failure")
+
+
+def _rules(scores: Scores, about: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the greedy answers by every rule; None where they were not scored."""
+    if about is None:
+        return None
+    names = tables.rule_names(scores)
+    changed: Mapping[str, Sequence[str]] = about["changed"]
+    return {
+        "table": tables.rules(scores),
+        "timed_runs": counted(about["timed_runs"], "run") if about["timed_runs"] else "",
+        "changed": [
+            (policy, counted(len(keys), "verdict"), keys[:20])
+            for policy, keys in changed.items()
+            if keys
+        ],
+        "definitions": [(name, RULE_DEFINITIONS[rule]) for rule, name in names.items()],
+    }

@@ -1,40 +1,102 @@
-"""The report's tables of scores."""
+"""The tables of a report: heads and rows, which the page's template sets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from text2sql.evaluation.report import html
-from text2sql.evaluation.report.charts import shown_ks
-from text2sql.evaluation.report.reference import PUBLISHED, published
+from text2sql.common.charts import shown_ks
 from text2sql.evaluation.report.words import interval
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
-from text2sql.evaluation.slices import CORRECTED, DATABASE, DIFFICULTY, GOLD, STRENGTH, SUBSET
+from text2sql.evaluation.slices import (
+    CORRECTED,
+    DATABASE,
+    DIFFICULTY,
+    GOLD,
+    RULE,
+    STRENGTH,
+    SUBSET,
+)
 from text2sql.evaluation.statistics import p_text
 from text2sql.evaluation.vote_curve import Curve, CurvePoint
+from text2sql.judge.verdicts import Verdict
+from text2sql.questions import Question
 
 DEFINITIONS = {
-    "greedy": "One reply at temperature 0 a question; the share of questions whose result is "
+    "greedy": "One reply at temperature 0 per question; the share of questions whose result is "
     "gold's. Wilson's interval.",
-    "single-turn": "One greedy reply a question without tools: the schema is in the prompt, the "
+    "single-turn": "One greedy reply per question without tools: the schema is in the prompt, the "
     "query is taken from the reply, nothing is repaired. Wilson's interval.",
     "vote@k": "The result that most of k sampled rollouts return; errors, writes and empty "
     "results have no vote. In the table of settings ties go to the lowest sample; in the curve, "
     "which averages over all choices of k and their orders, each tied result wins equally often.",
     "pass@k": "Whether any of k rollouts is right (unbiased estimator of Chen et al., 2021): the "
-    "ceiling of voting.",
+    "upper limit of voting.",
     "mean@k": "The average share of right rollouts.",
     "95 % interval": "Over the questions, taken as independent: Wilson's for shares of right "
     "questions, the normal one for mean@k, percentiles of 1,000 bootstrap resamples for curves. "
     "With few questions, or shares near 0 or 100 %, the bootstrap's intervals are too narrow.",
-    "gained, lost": "Questions that only the second, or only the first of two policies answers; "
-    "p is McNemar's exact test. With p of 0.05 or more a difference is inside the noise.",
+    "gained, lost": "Questions that only the second, or only the first, of two policies answers; "
+    "p is McNemar's exact test. With p of 0.05 or more a difference is within the noise.",
     "corrected": "Judged by the list of known issues, without flagged questions; everything else "
     "is official.",
     "gold without rows": "Questions whose gold returns nothing: any query that returns nothing "
-    "matches. They count in the official number, and are not trained on.",
-    "strong, weak": "Questions whose reward tells near-misses from gold well, or badly.",
+    "matches. They count in the official number, and are not used for training.",
+    "strong, weak": "Questions whose reward separates near-misses from gold well, or badly.",
 }
+RULE_NAMES = {
+    "official": "official (sets)",
+    "multiset": "multiset",
+    "ordered": "ordered",
+    "soft_f1": "Soft-F1",
+    "r_ves": "R-VES",
+    "ves": "VES",
+}
+NO_RESULT = ("missing", Verdict.INFRASTRUCTURE.value)
+SHOWN_CLASSES = 16
+
+SOURCE = (
+    "BIRD dev, 1,534 questions: the figures of the published 9B model that the README names as "
+    "the one to reproduce, as its authors report them; none of them was measured here"
+)
+BIRD_DEV = {
+    *("california_schools", "card_games", "codebase_community", "debit_card_specializing"),
+    *("european_football_2", "financial", "formula_1", "student_club", "superhero"),
+    *("thrombosis_prediction", "toxicology"),
+}
+BIRD_DEV_QUESTIONS = 1534
+PUBLISHED = {
+    (BASE, "greedy"): 0.497,
+    (TRAINED, "single-turn"): 0.582,
+    (TRAINED, "greedy"): 0.634,
+    (TRAINED, "vote@8"): 0.670,
+    (TRAINED, "vote@32"): 0.674,
+}
+"""What others published about the same questions, by policy and setting."""
+
+
+def is_bird_dev(questions: Sequence[Question]) -> bool:
+    """Whether these are BIRD's dev questions, all of them: by their number and databases."""
+    databases = {question.db_id for question in questions}
+    return len(questions) == BIRD_DEV_QUESTIONS and databases == BIRD_DEV
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; from the column ``numbers`` on cells are set as numbers, 0: none.
+
+    A cell that is a list holds question keys, which are shown as links.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    numbers: int = 1
+
+    def is_number(self, column: int) -> bool:
+        """Whether a column is set as numbers."""
+        return bool(self.numbers) and column >= self.numbers
 
 
 def settings_of(scores: Scores) -> list[str]:
@@ -42,7 +104,7 @@ def settings_of(scores: Scores) -> list[str]:
     return list(dict.fromkeys(score.setting for score in scores.scores if score.part == "all"))
 
 
-def settings_table(scores: Scores, same_as_published: bool) -> str:
+def settings(scores: Scores, same_as_published: bool) -> Table:
     """Return base and trained in every setting; with published figures only on the same data."""
     compared = {one.setting: one for one in scores.comparisons if one.part == "all"}
     rows = []
@@ -53,52 +115,36 @@ def settings_table(scores: Scores, same_as_published: bool) -> str:
         rows.append([setting, *pair, *changes])
     head = ["setting", "base", "trained", "gained", "lost", "p"]
     if not same_as_published:
-        return html.table(head, rows, 1)
-    others = [one.setting for one in PUBLISHED if one.setting not in settings_of(scores)]
-    rows += [[setting, "", "", "", "", ""] for setting in dict.fromkeys(others)]
-    rows = [[*row, *(_share(published(p, row[0])) for p in (BASE, TRAINED))] for row in rows]
-    return html.table([*head, "published base", "published trained"], rows, 1)
+        return Table(head, rows)
+    others = dict.fromkeys(setting for _, setting in PUBLISHED)
+    rows += [[one, "", "", "", "", ""] for one in others if one not in settings_of(scores)]
+    rows = [[*row, *(_published(policy, row[0]) for policy in (BASE, TRAINED))] for row in rows]
+    return Table([*head, "published base", "published trained"], rows)
 
 
-def parts_section(scores: Scores) -> str:
-    """Return greedy and voting by subset, difficulty, strength and database."""
-    text = "<h2>By part</h2>"
-    for part, title in (
-        (CORRECTED, "Corrected"),
-        (GOLD, "Gold"),
-        (DIFFICULTY, "Difficulty"),
-        (SUBSET, "Subset"),
-        (STRENGTH, "Strength"),
-        (DATABASE, "Database"),
-    ):
-        names = dict.fromkeys(s.name for s in scores.scores if s.part == part and s.n)
-        if not names:
-            continue
-        table = _parts_table(scores, part, list(names))
-        text += html.folded(f"{title} ({len(names)})", table) if len(names) > 12 else table
-    return text + (
-        '<p class="about">Gained and lost: questions that only the trained policy, or only the '
-        "base answers, greedily. p is McNemar's of each part by itself: of twenty parts without "
-        "any difference at most one is expected to have p below 0.05.</p>"
-    )
+def _published(policy: str, setting: str) -> str:
+    value = PUBLISHED.get((policy, setting))
+    return "" if value is None else f"{100 * value:.1f}"
 
 
-def weakest(scores: Scores) -> list[str]:
-    """Name the subset and the difficulty that the trained policy answers worst, greedily."""
-    found = []
-    for part in (SUBSET, DIFFICULTY):
-        own = [
-            s for s in scores.scores if (s.policy, s.setting, s.part) == (TRAINED, "greedy", part)
-        ]
-        asked = [score for score in own if score.n]
-        if len(asked) > 1:
-            least = min(asked, key=lambda score: score.value)
-            found.append(f"Lowest by {part}: {least.name}, {interval(least)}.")
-    return found
+def parts(scores: Scores) -> list[tuple[str, Table]]:
+    """Return greedy and voting by subset, difficulty, strength and database, each with a title."""
+    titles = {
+        CORRECTED: "Corrected",
+        GOLD: "Gold",
+        DIFFICULTY: "Difficulty",
+        SUBSET: "Subset",
+        STRENGTH: "Strength",
+        DATABASE: "Database",
+    }
+    found = {part: dict.fromkeys(s.name for s in scores.scores if s.part == part and s.n)
+             for part in titles}  # fmt: skip
+    return [(titles[part], _part(scores, part, names)) for part, names in found.items() if names]
 
 
-def _parts_table(scores: Scores, part: str, names: Sequence[str]) -> str:
+def _part(scores: Scores, part: str, names: Iterable[str]) -> Table:
     voted = f"vote@{scores.k}"
+    changed = {(c.setting, c.part, c.name): c for c in scores.comparisons}
     rows = []
     for name in names:
         cells = [
@@ -106,50 +152,34 @@ def _parts_table(scores: Scores, part: str, names: Sequence[str]) -> str:
             for setting in ("greedy", voted)
             for policy in (BASE, TRAINED)
         ]
-        changed = next(
-            (
-                c
-                for c in scores.comparisons
-                if (c.setting, c.part, c.name) == ("greedy", part, name)
-            ),
-            None,
-        )
-        counts = [f"{changed.won} / {changed.lost}", p_text(changed.p)] if changed else ["", ""]
+        one = changed.get(("greedy", part, name))
+        counts = [f"{one.won} / {one.lost}", p_text(one.p)] if one else ["", ""]
         rows.append([name, *cells, *counts])
     head = [part, "base greedy", "trained greedy", f"base {voted}", f"trained {voted}"]
-    return html.table([*head, "gained / lost", "p"], rows, 1)
+    return Table([*head, "gained / lost", "p"], rows)
 
 
-def curve_table(curves: Sequence[Curve]) -> str:
-    """Return vote@k and pass@k of each policy at some k; every k is folded in."""
-    longest = max(len(curve.points) for curve in curves)
-    every = _curve_rows(curves, range(1, longest + 1))
-    few = _curve_rows(curves, shown_ks(longest))
-    head = ["k", *(f"{c.policy} {what}@k" for c in curves for what in ("vote", "pass"))]
-    return html.table(head, few, 1) + html.folded("Every k", html.table(head, every, 1))
+def weakest(scores: Scores) -> list[str]:
+    """Name the subset and the difficulty that the trained policy answers worst, greedily."""
+    found = []
+    for part in (SUBSET, DIFFICULTY):
+        own = (TRAINED, "greedy", part)
+        asked = [s for s in scores.scores if (s.policy, s.setting, s.part) == own and s.n]
+        if len(asked) > 1:
+            least = min(asked, key=lambda score: score.value)
+            found.append(f"Lowest by {part}: {least.name}, {interval(least)}.")
+    return found
 
 
-def curve_parts(curves: Sequence[Curve]) -> str:
-    """Return the trained policy's vote@k and, in brackets, pass@k of each part at some k."""
-    found = [one for one in curves if one.policy == TRAINED and one.name and one.points]
-    if not found:
-        return ""
-    ks = shown_ks(max(len(one.points) for one in found))
-    rows = [[one.part, one.name, one.n, *(_pair(one.points[k - 1]) for k in ks)] for one in found]
-    table = html.table(["part", "", "n", *(f"k = {k}" for k in ks)], rows, 2)
-    words = '<p class="about">Trained policy, percent: vote@k (pass@k).</p>'
-    return html.folded("By difficulty and database", words + table)
-
-
-def _pair(point: CurvePoint) -> str:
-    return f"{100 * point.vote:.1f} ({100 * point.ceiling:.1f})"
-
-
-def _curve_rows(curves: Sequence[Curve], ks: Sequence[int]) -> list[list[str]]:
-    return [
-        [str(k), *(cell for curve in curves for cell in _point(curve.points[k - 1 : k]))]
-        for k in ks
-    ]
+def curves(shown: Sequence[Curve]) -> tuple[Table, Table]:
+    """Return vote@k and pass@k of each policy, at some k and at every k."""
+    longest = max(len(curve.points) for curve in shown)
+    head = ["k", *(f"{curve.policy} {what}@k" for curve in shown for what in ("vote", "pass"))]
+    rows = {
+        k: [str(k), *(cell for curve in shown for cell in _point(curve.points[k - 1 : k]))]
+        for k in range(1, longest + 1)
+    }
+    return Table(head, [rows[k] for k in shown_ks(longest)]), Table(head, list(rows.values()))
 
 
 def _point(points: Sequence[CurvePoint]) -> list[str]:
@@ -157,40 +187,112 @@ def _point(points: Sequence[CurvePoint]) -> list[str]:
         return ["", ""]
     p = points[0]
     return [
-        _interval(p.vote, p.vote_low, p.vote_high),
-        _interval(p.ceiling, p.ceiling_low, p.ceiling_high),
+        f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+        for value, low, high in (
+            (p.vote, p.vote_low, p.vote_high),
+            (p.ceiling, p.ceiling_low, p.ceiling_high),
+        )
     ]
 
 
-def origin_section(scores: Scores) -> str:
-    """Say what each number means, where it comes from, and how to trace it."""
+def curve_parts(found: Sequence[Curve]) -> Table:
+    """Return the trained policy's vote@k and, in brackets, pass@k of each part at some k."""
+    own = [one for one in found if one.policy == TRAINED and one.name and one.points]
+    ks = shown_ks(max((len(one.points) for one in own), default=0))
+    rows = [[one.part, one.name, one.n, *(_pair(one.points[k - 1]) for k in ks)] for one in own]
+    return Table(["part", "", "n", *(f"k = {k}" for k in ks)], rows, 2)
+
+
+def _pair(point: CurvePoint) -> str:
+    return f"{100 * point.vote:.1f} ({100 * point.ceiling:.1f})"
+
+
+def rule_names(scores: Scores) -> dict[str, str]:
+    """Return the names of the rules that were scored."""
+    found = {score.name for score in scores.scores if score.part == RULE}
+    return {rule: name for rule, name in RULE_NAMES.items() if rule in found}
+
+
+def rules(scores: Scores) -> Table:
+    """Return the greedy answers by every rule that was scored."""
+    rows = [
+        [name, *(str(scores.find(p, "greedy", RULE, rule) or "") for p in (BASE, TRAINED))]
+        for rule, name in rule_names(scores).items()
+    ]
+    return Table(["rule", "base greedy", "trained greedy"], rows)
+
+
+def verdicts(details: Mapping[str, Any]) -> Table:
+    """Return how many greedy answers had each verdict, the trained policy's most frequent first."""
+    counts = {
+        name: Counter(row[name]["verdict"] for row in details["questions"])
+        for name in (BASE, TRAINED)
+    }
+    names = sorted(counts[BASE] | counts[TRAINED], key=lambda name: -counts[TRAINED][name])
+    rows = [[name.replace("_", " "), counts[BASE][name], counts[TRAINED][name]] for name in names]
+    return Table(["verdict", "base", "trained"], rows)
+
+
+def failure_classes(classes: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
+    """Return the classes of failure, with questions of the trained policy as examples."""
+    counts: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    for policy in (TRAINED, BASE):
+        for one in classes[policy]:
+            counts.setdefault((one["verdict"], one["name"]), {})[policy] = one
+    rows = []
+    for (verdict, name), found in counts.items():
+        base, trained = (found.get(policy, {}).get("count", 0) for policy in (BASE, TRAINED))
+        rows.append([name, verdict, list(found.get(TRAINED, {}).get("keys", ())), base, trained])
+    return Table(["class", "verdict", "for example", "base", "trained"], rows, 3)
+
+
+def effort(found: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return what answers cost: turns, tokens, time, and how many were truncated."""
+    rows = []
+    for policy, kinds in found.items():
+        for kind, one in kinds.items():
+            if kind != "tools" and one:
+                turns = ", ".join(f"{turn}: {count}" for turn, count in one["turns"].items())
+                tokens = f"{one['prompt_tokens']:,.0f} + {one['completion_tokens']:,.0f}"
+                seconds = f"{one['median_seconds']:.2f} / {one['p95_seconds']:.2f}"
+                facts = [one["rollouts"], f"{one['mean_turns']:.2f}", turns, tokens, seconds]
+                rows.append([f"{policy} {kind}", *facts, f"{one['truncated']:.1%}"])
+    head = ["", "rollouts", "mean turns", "rollouts by turns", "tokens in + out"]
+    return Table([*head, "seconds median / p95", "truncated"], rows)
+
+
+def tools(found: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return how often greedy rollouts called each tool, how long that took, and how it ended."""
+    rows = [
+        [
+            *(policy, one["tool"], one["calls"], f"{one['mean_seconds']:.3f}"),
+            ", ".join(f"{name} {count}" for name, count in one["ended"].items()),
+        ]
+        for policy, kinds in found.items()
+        for one in kinds["tools"]
+    ]
+    return Table(["greedy", "tool", "calls", "mean seconds", "ended"], rows, 2)
+
+
+def changed_questions(details: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the keys of the questions gained and lost against the base, greedily."""
+    gained: list[str] = []
+    lost: list[str] = []
+    for row in details["questions"]:
+        base, trained = (row[name]["verdict"] for name in (BASE, TRAINED))
+        if base in NO_RESULT or trained in NO_RESULT:
+            continue
+        if (base == Verdict.MATCH) != (trained == Verdict.MATCH):
+            (lost if base == Verdict.MATCH else gained).append(row["key"])
+    return gained, lost
+
+
+def origin(scores: Scores) -> Table:
+    """Return what the scores were made from."""
     facts = scores.provenance | {f"{n} policy revision": r for n, r in scores.revisions.items()}
-    words = "".join(
-        f"<dt>{html.text(name)}</dt><dd>{html.text(what)}</dd>"
-        for name, what in DEFINITIONS.items()
-    )
-    origin = html.table(["", ""], [[k.replace("_", " "), v] for k, v in sorted(facts.items())])
-    return (
-        "<h2>How to trace a number</h2><p>rollouts.csv beside this page has a line for every "
-        "rollout that was scored, with its verdict and the file and line where it lies whole, "
-        "below the artifact root. A greedy or single-turn share is the share of <code>match</code> "
-        "among the lines of that policy and set; votes, passes and curves count the lines of the "
-        "set <code>sampled</code> by question and digest. The columns db_id, difficulty, subset, "
-        "gold and strength give the parts, corrected the verdict by the known issues, multiset to "
-        "ves the other rules, classes the failures, turns to stop_reason the effort; the calls of "
-        "tools are in the rollouts themselves. scores.csv has every share with its interval and "
-        "n; <code>text2sql lineage</code> goes on to data, settings and commits.</p>"
-        f"<h2>Definitions</h2><dl>{words}</dl><h2>Origin</h2>{origin}"
-    )
+    rows = [[name.replace("_", " "), value] for name, value in sorted(facts.items())]
+    return Table(["", ""], rows, 0)
 
 
 def _shown(score: Score | None) -> str:
     return str(score) if score and score.n else ""
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"
-
-
-def _interval(value: float, low: float, high: float) -> str:
-    return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"

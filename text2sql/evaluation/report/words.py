@@ -1,4 +1,4 @@
-"""Numbers as sentences: what a difference means, and what it does not."""
+"""Numbers as sentences, which do not claim more than the numbers show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIGNIFICANT = 0.05
 
 
 def inside_noise(comparison: Comparison) -> bool:
-    """Whether a difference is as well explained by chance (McNemar's exact test, p >= 0.05)."""
+    """Whether chance explains the difference as well (McNemar's exact test, p >= 0.05)."""
     return comparison.p >= SIGNIFICANT
 
 
@@ -25,19 +25,19 @@ def difference(comparison: Comparison, than: str) -> str:
     if not won + lost:
         return f"No question is answered differently than by {than} (n = {n})."
     if inside_noise(comparison):
-        return f"The difference to {than} is inside the noise: {counts}."
+        return f"The difference to {than} is within the noise: {counts}."
     return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
 
 
 def evaluated_name(training_run: str) -> str:
-    """Name whose evaluation it is: that of a training run, or of a champion that was adopted."""
+    """Name what was evaluated: a training run, or a champion that was adopted."""
     if training_run == ADOPTED_RUN:
         return "the adopted champion"
     return f"the training run {training_run}"
 
 
 def champion_name(training_run: str) -> str:
-    """Name the champion before, by its training run where it has one."""
+    """Name the previous champion, by its training run where it has one."""
     if training_run == ADOPTED_RUN:
         return "the adopted champion"
     return f"the champion (run {training_run})"

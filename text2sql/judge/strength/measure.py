@@ -8,56 +8,121 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from text2sql.errors import Text2SqlError
 from text2sql.judge.known_results import KnownResults, execute_known
+from text2sql.judge.strength.changes import DIALECT, Change, Kind, changes_to
 from text2sql.judge.strength.keys import Keys, read_keys
-from text2sql.judge.strength.near_misses import NearMiss, NearMisses, near_misses
 from text2sql.judge.verdicts import GoldResult, Verdict, verdict_of
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox
 
-_AT_ONCE = 100
-"""Questions whose near-misses are made and run together: bounds memory and what a break loses."""
-
-
-class Outcome(StrEnum):
-    """What became of a near-miss."""
-
-    TOLD_APART = "told_apart"
-    SURVIVED = "survived"
-    """It returns gold's result, so the reward calls it right."""
-    FAILED = "failed"
-    """It did not run to its end (an error, the time limit, too many rows): it does not count."""
-    NEUTRAL = "neutral"
-    """Equivalent by construction: not run, and it does not count."""
+_QUESTIONS_AT_ONCE = 100
+"""Their near-misses run together: bounds memory, and what an interruption loses."""
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A near-miss and what became of it; ``detail`` says why it failed or is neutral."""
+class NearMiss:
+    """SQL that differs from a gold query in one thing: ``change`` says it in words.
+
+    ``neutral`` says why it returns the same set of rows on every database with this schema; such a
+    near-miss is equivalent by construction and not run.
+    """
+
+    kind: Kind
+    change: str
+    sql: str
+    neutral: str = ""
+
+
+@dataclass(frozen=True)
+class NearMisses:
+    """A query as sqlglot writes it, unchanged, and its near-misses, each SQL once."""
+
+    unchanged: str
+    found: tuple[NearMiss, ...]
+
+
+def near_misses(sql: str, keys: Keys) -> NearMisses:
+    """Return the near-misses of a query; raises Text2SqlError where sqlglot cannot read it."""
+    tree = _parsed(sql)
+    unchanged = tree.sql(dialect=DIALECT)
+    place = {id(node): number for number, node in enumerate(tree.walk())}
+    found: dict[str, NearMiss] = {}
+    for change in changes_to(tree, keys):
+        text = _rendered(tree, place[id(change.place)], change)
+        if text != unchanged:
+            found.setdefault(text, NearMiss(change.kind, change.text, text, change.neutral))
+    return NearMisses(unchanged, tuple(found.values()))
+
+
+def _parsed(sql: str) -> exp.Query:
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, dialect=DIALECT) if tree is not None]
+    except (SqlglotError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise Text2SqlError(f"sqlglot cannot read the query: {reason[:300]}") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise Text2SqlError("sqlglot does not read the query as one SELECT.")
+    if "cross" not in sql.lower():
+        # sqlglot writes FROM a, b as CROSS JOIN, which would fix the order of SQLite's loops.
+        for join in trees[0].find_all(exp.Join):
+            if join.kind == "CROSS":
+                join.set("kind", None)
+    return trees[0]
+
+
+def _rendered(tree: exp.Query, place: int, change: Change) -> str:
+    copy = tree.copy()
+    node = next(node for number, node in enumerate(copy.walk()) if number == place)
+    change.edit(node)
+    return copy.sql(dialect=DIALECT, copy=False)
+
+
+class NearMissOutcome(StrEnum):
+    """How a near-miss compares with gold."""
+
+    TOLD_APART = "told_apart"
+    """Its result differs from gold's, so the reward calls it wrong."""
+    SURVIVED = "survived"
+    """It returns gold's result, so the reward calls it right."""
+    FAILED = "failed"
+    """It did not finish (an error, the time limit, too many rows) and does not count."""
+    NEUTRAL = "neutral"
+    """Equivalent by construction: it is not run and does not count."""
+
+
+@dataclass(frozen=True)
+class JudgedNearMiss:
+    """A near-miss and its outcome; ``detail`` says why it failed or is neutral."""
 
     kind: str
     change: str
     sql: str
-    outcome: Outcome
+    outcome: NearMissOutcome
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class Strength:
-    """A question's near-misses. ``problem`` says why none were judged; empty where they were."""
+    """A question's near-misses; ``problem`` says why none were judged, empty where they were.
+
+    ``retry``, which is not stored, says that a worker or a database failed: measure again.
+    """
 
     key: str
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[JudgedNearMiss, ...] = ()
     problem: str = ""
     retry: bool = False
-    """A worker or a database failed meanwhile: measure again. It is not written down."""
 
     @property
     def score(self) -> float | None:
         """The share of near-misses that ran and were told apart; None where none ran."""
-        ran = self.count(Outcome.TOLD_APART) + self.count(Outcome.SURVIVED)
-        return self.count(Outcome.TOLD_APART) / ran if ran and not self.problem else None
+        apart, survived = map(self.count, (NearMissOutcome.TOLD_APART, NearMissOutcome.SURVIVED))
+        return apart / (apart + survived) if apart + survived and not self.problem else None
 
     @property
     def reason(self) -> str:
@@ -66,29 +131,29 @@ class Strength:
             return self.problem
         if not self.tried:
             return "the query has no near-miss"
-        failed = self.count(Outcome.FAILED)
+        failed = self.count(NearMissOutcome.FAILED)
         return "no near-miss ran" if failed else "every near-miss is equivalent by construction"
 
-    def count(self, outcome: Outcome) -> int:
-        """Return how many near-misses ended so."""
+    def count(self, outcome: NearMissOutcome) -> int:
+        """Return how many near-misses had an outcome."""
         return sum(tried.outcome is outcome for tried in self.tried)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
-        counts = {outcome.value: self.count(outcome) for outcome in Outcome}
-        tried = [asdict(one) | {"outcome": one.outcome.value} for one in self.tried]
         return (
             {"key": self.key, "score": self.score, "reason": self.reason}
-            | counts
-            | {"near_misses": tried}
+            | {outcome.value: self.count(outcome) for outcome in NearMissOutcome}
+            | {"near_misses": [asdict(one) | {"outcome": one.outcome.value} for one in self.tried]}
         )
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Strength:
         """Read what ``to_dict`` wrote."""
-        tried = (one | {"outcome": Outcome(one["outcome"])} for one in row["near_misses"])
-        problem = "" if row["near_misses"] else row["reason"]
-        return cls(row["key"], tuple(Tried(**one) for one in tried), problem)
+        rows = row["near_misses"]
+        tried = (
+            JudgedNearMiss(**one | {"outcome": NearMissOutcome(one["outcome"])}) for one in rows
+        )
+        return cls(row["key"], tuple(tried), "" if rows else row["reason"])
 
 
 def measure_strength(
@@ -101,14 +166,13 @@ def measure_strength(
 ) -> Iterator[Strength]:
     """Yield the strength of each question's reward, in order, run on all workers.
 
-    A near-miss counts where it ran; it is told apart where its result is not gold's by the
-    official rule. A gold query that failed, that sqlglot cannot read, or that returns something
-    else once sqlglot has written it, has no score and says so. Raises Text2SqlError when a
-    database cannot be read at all.
+    A near-miss is told apart where its result is not gold's by the official rule. A gold query that
+    failed, that sqlglot cannot read, or that returns something else once sqlglot has written it,
+    has no score and says so. Raises Text2SqlError when a database cannot be read at all.
     """
     keys: dict[Path, Keys] = {}
-    for start in range(0, len(questions), _AT_ONCE):
-        group = questions[start : start + _AT_ONCE]
+    for start in range(0, len(questions), _QUESTIONS_AT_ONCE):
+        group = questions[start : start + _QUESTIONS_AT_ONCE]
         for database in {q.database for q in group} - set(keys):
             keys[database] = read_keys(database, sandbox)
         yield from _measure(group, golds, keys, sandbox, limits, known)
@@ -142,7 +206,7 @@ def _measure(
 
 def _made(question: Question, gold: GoldResult, keys: Keys) -> NearMisses | str:
     """Return a question's near-misses, or why it has none."""
-    if not gold.usable:
+    if not gold.ran:
         return f"the gold query did not run ({gold.status})"
     try:
         return near_misses(question.sql, keys)
@@ -153,26 +217,23 @@ def _made(question: Question, gold: GoldResult, keys: Keys) -> NearMisses | str:
 def _judge(found: NearMisses, gold: GoldResult, results: Iterator[QueryResult]) -> Strength:
     """Compare near-misses with gold; their results come first among ``results``."""
     unchanged = verdict_of(next(results), gold)
-    judged = [
-        (Outcome.NEUTRAL, miss.neutral) if miss.neutral else _outcome(next(results), gold)
-        for miss in found.found
-    ]
-    tried = tuple(map(_tried, found.found, judged))
-    retry = Verdict.INFRASTRUCTURE in (unchanged, *(detail for _, detail in judged))
+    tried = []
+    for miss in found.found:
+        neutral = (NearMissOutcome.NEUTRAL, miss.neutral)
+        outcome, detail = neutral if miss.neutral else _outcome(next(results), gold)
+        tried.append(JudgedNearMiss(str(miss.kind), miss.change, miss.sql, outcome, detail))
+    retry = Verdict.INFRASTRUCTURE in (unchanged, *(one.detail for one in tried))
     if unchanged is not Verdict.MATCH:
         problem = f"written by sqlglot the gold query is not the same ({unchanged})"
         return Strength(gold.key, problem=problem, retry=retry)
-    return Strength(gold.key, tried, retry=retry)
+    return Strength(gold.key, tuple(tried), retry=retry)
 
 
-def _outcome(result: QueryResult, gold: GoldResult) -> tuple[Outcome, str]:
+def _outcome(result: QueryResult, gold: GoldResult) -> tuple[NearMissOutcome, str]:
     verdict = verdict_of(result, gold)
     if verdict is Verdict.MATCH:
-        return Outcome.SURVIVED, ""
+        return NearMissOutcome.SURVIVED, ""
     if verdict is Verdict.WRONG:
-        return Outcome.TOLD_APART, ""
-    return Outcome.FAILED, str(verdict) if verdict is Verdict.INFRASTRUCTURE else result.error
-
-
-def _tried(miss: NearMiss, judged: tuple[Outcome, str]) -> Tried:
-    return Tried(str(miss.kind), miss.change, miss.sql, *judged)
+        return NearMissOutcome.TOLD_APART, ""
+    lost = verdict is Verdict.INFRASTRUCTURE
+    return NearMissOutcome.FAILED, str(verdict) if lost else result.error

@@ -7,23 +7,22 @@ as long as there is room: then only the new tokens are fed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import torch
 
-from text2sql.policy.local.drawing import draw
 from text2sql.policy.local.row_cache import RowCache
 
 _FEED_WIDTH = 512  # prompt tokens of one row in one forward pass
-_SHARED = 16  # tokens that must be alike for a row to copy another's cache, or to wait for it
+_SHARED = 16  # tokens in common that let a row copy another's cache, or wait for it
 _FEED_TOKENS = 4096  # prompt tokens of all rows in one forward pass
 
 
 @dataclass(eq=False)
-class Request:
+class Turn:
     """One turn to write: the conversation's tokens, how to sample, and what came of it.
 
     ``reply`` has every token written; ``stopped`` says that the last one ends the turn.
@@ -52,13 +51,13 @@ class _Row:
 
     cached: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
-    request: Request | None = None
+    turn: Turn | None = None
     prompt: list[int] = field(default_factory=list)
     last_used: int = 0
 
 
 class Batch:
-    """The requests in progress on one model; ``step`` writes one token for each.
+    """The turns in progress on one model; ``step`` writes one token for each.
 
     Not thread-safe: one thread owns it.
     """
@@ -66,22 +65,22 @@ class Batch:
     def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int) -> None:
         self._stop = frozenset(stop_tokens)
         self._max_rows = max_rows
-        self._queue: deque[Request] = deque()
+        self._queue: deque[Turn] = deque()
         self._rows: list[_Row] = []
         self._cache = RowCache(model)
         self._steps = 0
 
-    def add(self, request: Request) -> None:
-        """Queue a request; it is complete when ``step`` returns it."""
-        self._queue.append(request)
+    def add(self, turn: Turn) -> None:
+        """Queue a turn; it is complete when ``step`` returns it."""
+        self._queue.append(turn)
 
     @property
     def busy(self) -> bool:
-        """Whether any request is queued or in progress."""
-        return bool(self._queue) or any(row.request for row in self._rows)
+        """Whether any turn is queued or in progress."""
+        return bool(self._queue) or any(row.turn for row in self._rows)
 
-    def step(self) -> list[Request]:
-        """Start what fits, write one token for every running request, return the finished."""
+    def step(self) -> list[Turn]:
+        """Start what fits, write one token for every running turn, return the finished."""
         self._steps += 1
         self._drop_cancelled()
         self._admit()
@@ -91,36 +90,36 @@ class Batch:
             return self._write_tokens()
 
     def _drop_cancelled(self) -> None:
-        self._queue = deque(request for request in self._queue if not request.cancelled)
+        self._queue = deque(turn for turn in self._queue if not turn.cancelled)
         for row in self._rows:
-            if row.request and row.request.cancelled:
-                row.request, row.waiting = None, []
+            if row.turn and row.turn.cancelled:
+                row.turn, row.waiting = None, []
 
     def _admit(self) -> None:
-        """Give queued requests a row: first those whose conversation is cached."""
-        new: list[Request] = []
-        for request in self._queue:
-            row = self._own_row(request)
+        """Give queued turns a row: first those whose conversation is cached."""
+        new: list[Turn] = []
+        for turn in self._queue:
+            row = self._own_row(turn)
             if row is None:
-                new.append(request)
+                new.append(turn)
             else:
-                self._start(row, request)
+                self._start(row, turn)
         self._queue.clear()
-        for request in new:
+        for turn in new:
             row = self._free_row()
             if row is None:
-                self._queue.append(request)
+                self._queue.append(turn)
             else:
-                self._start(row, request)
+                self._start(row, turn)
 
-    def _own_row(self, request: Request) -> _Row | None:
+    def _own_row(self, turn: Turn) -> _Row | None:
         """Find the idle row of this conversation: it agrees beyond the last turn's prompt."""
         best, longest = None, 0
         for row in self._rows:
-            told = len(row.prompt)
-            if row.request is None and request.prompt[:told] == row.prompt:
-                agreed = _agreement(row.cached, request.prompt)
-                if agreed > max(told, longest):
+            said = len(row.prompt)
+            if row.turn is None and turn.prompt[:said] == row.prompt:
+                agreed = _agreement(row.cached, turn.prompt)
+                if agreed > max(said, longest):
                     best, longest = row, agreed
         return best
 
@@ -129,20 +128,20 @@ class Batch:
         if len(self._rows) < self._max_rows:
             self._rows.append(_Row())
             return self._rows[-1]
-        idle = (row for row in self._rows if row.request is None)
+        idle = (row for row in self._rows if row.turn is None)
         return min(idle, key=lambda row: row.last_used, default=None)
 
-    def _start(self, row: _Row, request: Request) -> None:
+    def _start(self, row: _Row, turn: Turn) -> None:
         # At least one token is fed: the logits behind it give the first token of the reply.
-        length = min(_agreement(row.cached, request.prompt), len(request.prompt) - 1)
-        row.request, row.prompt = request, request.prompt
+        length = min(_agreement(row.cached, turn.prompt), len(turn.prompt) - 1)
+        row.turn, row.prompt = turn, turn.prompt
         self._set_cached(row, length)
 
     def _set_cached(self, row: _Row, length: int) -> None:
         """Note that the cache has the first ``length`` tokens of the row's prompt."""
         row.cached, row.waiting = row.prompt[:length], row.prompt[length:]
-        if row.request:
-            row.request.reused = length
+        if row.turn:
+            row.turn.reused = length
 
     def _feed_prompts(self) -> None:
         """Feed each new prompt but for its last token; what another row has is copied."""
@@ -191,19 +190,19 @@ class Batch:
 
     def _close_gaps(self) -> None:
         """Move running rows forward where a step would compute too many idle ones."""
-        running = [i for i, row in enumerate(self._rows) if row.request]
+        running = [i for i, row in enumerate(self._rows) if row.turn]
         count = len(running)
         if not running or running[-1] < count + count // 2:
             return
-        idle = [i for i in range(count) if not self._rows[i].request]
+        idle = [i for i in range(count) if not self._rows[i].turn]
         behind = [i for i in running if i >= count]
         for i, j in zip(idle, behind, strict=True):
             self._rows[i], self._rows[j] = self._rows[j], self._rows[i]
         self._cache.swap(idle, behind)
 
-    def _write_tokens(self) -> list[Request]:
+    def _write_tokens(self) -> list[Turn]:
         """Feed one token of each running row and draw its next; idle rows between go along."""
-        running = [(i, row.request) for i, row in enumerate(self._rows) if row.request]
+        running = [(i, row.turn) for i, row in enumerate(self._rows) if row.turn]
         if not running:
             return []
         rows = self._rows[: running[-1][0] + 1]
@@ -212,22 +211,50 @@ class Batch:
             [len(row.cached) for row in rows],
             [row.waiting or [0] for row in rows],
         )
-        requests = [request for _, request in running]
-        tokens = draw(logits[[i for i, _ in running]], requests)
+        turns = [turn for _, turn in running]
+        tokens = draw(logits[[i for i, _ in running]], turns)
         for (index, _), token in zip(running, tokens, strict=True):
             self._advance(rows[index], token)
-        return [request for index, request in running if rows[index].request is None]
+        return [turn for index, turn in running if rows[index].turn is None]
 
     def _advance(self, row: _Row, token: int) -> None:
         """Take a token into the row's reply; free the row when the reply is complete."""
-        request = row.request
-        assert request is not None
+        turn = row.turn
+        assert turn is not None
         row.cached += row.waiting
         row.waiting = [token]
-        request.reply.append(token)
-        request.stopped = token in self._stop
-        if request.stopped or len(request.reply) >= request.max_tokens:
-            row.request, row.waiting, row.last_used = None, [], self._steps
+        turn.reply.append(token)
+        turn.stopped = token in self._stop
+        if turn.stopped or len(turn.reply) >= turn.max_tokens:
+            row.turn, row.waiting, row.last_used = None, [], self._steps
+
+
+def draw(logits: torch.Tensor, turns: Sequence[Turn]) -> list[int]:
+    """Draw one token a row by inverting its distribution function; at temperature 0 the best.
+
+    Each turn draws from a stream of its own, so that neighbours do not matter.
+    """
+    temperature = torch.tensor([[turn.temperature] for turn in turns])
+    greedy = temperature[:, 0] <= 0
+    if greedy.all():
+        best: list[int] = logits.argmax(-1).tolist()
+        return best
+    scores = logits / torch.where(temperature > 0, temperature, 1.0)
+    if any(turn.top_p < 1 for turn in turns):
+        scores = _nucleus(scores, torch.tensor([[turn.top_p] for turn in turns]))
+    reached = scores.softmax(-1).cumsum(-1, dtype=torch.float64)
+    level = torch.tensor([[r.stream.random()] for r in turns], dtype=torch.float64)
+    drawn = torch.searchsorted(reached, level * reached[:, -1:], right=True)[:, 0]
+    tokens: list[int] = torch.where(greedy, logits.argmax(-1), drawn).tolist()
+    return tokens
+
+
+def _nucleus(scores: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Leave the most probable tokens whose probabilities reach ``top_p``, at least one."""
+    ordered, order = scores.softmax(-1).sort(descending=True)
+    outside = ordered.cumsum(-1) - ordered >= top_p
+    outside[:, 0] = False
+    return scores.masked_fill(outside.gather(-1, order.argsort(-1)), float("-inf"))
 
 
 def _agreement(a: list[int], b: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""Loading a Hugging Face model directory, with the reasons why one cannot be used."""
+"""Load a Hugging Face model directory, or say in a sentence why it cannot be used."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import WEIGHTS
-from text2sql.policy.weights import INDEX, require_whole
+from text2sql.policy.weights import ADAPTER_WEIGHTS, INDEX, require_whole
 
 _SMALL = 50_000_000  # parameters
-_FEWEST_TOKENS = 2  # transformers makes up a tokenizer of less where a directory has none
+_FEWEST_TOKENS = 2  # for a directory without a tokenizer transformers makes up a smaller one
 _TOO_LONG = "sequence-length-is-longer-than-the-specified-maximum"
 
 
@@ -45,13 +44,13 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
             dtype=torch.float32,
             attn_implementation="sdpa",
             local_files_only=True,
-            ignore_mismatched_sizes=True,  # they are told below, by their names
+            ignore_mismatched_sizes=True,  # _require_weights names them
             output_loading_info=True,
         )
     model, loaded = found
     _require_weights(directory, model, loaded)
     _require_supported(directory, model, tokenizer)
-    tokenizer.deprecation_warnings[_TOO_LONG] = True  # said already: the policy says it
+    tokenizer.deprecation_warnings[_TOO_LONG] = True  # the policy reports it itself
     if threads is None and model.num_parameters() < _SMALL:
         threads = 1
     if threads:
@@ -66,9 +65,9 @@ def _require_files(directory: Path) -> None:
             "give a Hugging Face directory with weights and tokenizer."
         )
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
-        read_if_there(directory / name, "Get the model anew.")
-    files = {file.name for file in directory.glob("*.safetensors")} - {WEIGHTS}
-    if not files and (directory / WEIGHTS).is_file():
+        read_if_there(directory / name, "Download the model again.")
+    files = {file.name for file in directory.glob("*.safetensors")} - {ADAPTER_WEIGHTS}
+    if not files and (directory / ADAPTER_WEIGHTS).is_file():
         raise Text2SqlError(
             f"{directory} has an adapter's weights and a config.json, but no model's: merge the "
             "adapter into its base model, or serve it with text2sql serve, without config.json."
@@ -80,8 +79,8 @@ def _require_files(directory: Path) -> None:
         )
     if "model.safetensors" not in files and not (directory / INDEX).is_file():
         raise Text2SqlError(
-            f"{directory} has {min(files)} and neither model.safetensors nor {INDEX}, which says "
-            "what is in which file: copy the rest of the model there."
+            f"{directory} has {min(files)} but neither model.safetensors nor {INDEX}, which maps "
+            "tensors to files: copy the rest of the model there."
         )
     require_whole(directory)
 
@@ -96,7 +95,7 @@ def _reasons(what: str) -> Iterator[None]:
 
 
 def _require_weights(directory: Path, model: Any, loaded: dict[str, Any]) -> None:
-    """Refuse weights that transformers would draw at random, and those that are no numbers."""
+    """Refuse weights that transformers would draw at random, and those that are not numbers."""
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has in another shape")):
         names = sorted(entry if isinstance(entry, str) else entry[0] for entry in loaded[key])
         if names:
@@ -104,11 +103,11 @@ def _require_weights(directory: Path, model: Any, loaded: dict[str, Any]) -> Non
                 f"{directory} {what} {names[0]}, one of {counted(len(names), 'tensor')} of the "
                 "model that config.json describes: get weights and config.json of one model."
             )
-    spoilt = [name for name, value in model.named_parameters() if not value.isfinite().all()]
-    if spoilt:
+    broken = [name for name, value in model.named_parameters() if not value.isfinite().all()]
+    if broken:
         raise Text2SqlError(
-            f"{directory} has weights that are no finite numbers ({spoilt[0]}): they are spoilt; "
-            "take an earlier checkpoint, or get the model anew."
+            f"{directory} has weights that are not finite numbers ({broken[0]}): use an earlier "
+            "checkpoint, or download the model again."
         )
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import random
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from text2sql.errors import Text2SqlError
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow, Message, PolicyInfo, Reply, Sampling
-from text2sql.policy.calls.xml import parse_calls
+from text2sql.policy.calls import parse_calls
 from text2sql.policy.local.loading import load_model, stop_tokens
-from text2sql.policy.local.worker import BatchWorker
 from text2sql.policy.places import policy_name
-from text2sql.policy.revision import directory_revision
 from text2sql.policy.served.replies import history_message
+from text2sql.policy.weights import directory_revision
 
 if TYPE_CHECKING:
-    from text2sql.policy.local.batching import Batch, Request
+    from text2sql.policy.local.batching import Batch, Turn
 
 MAX_BATCH = 128
 
@@ -47,7 +49,7 @@ class ModelPolicy:
         self._context = getattr(model.config, "max_position_embeddings", None) or 1 << 30
         self._max_batch = max_batch
         self._random = random.Random(seed)
-        self._worker = BatchWorker(self._new_batch)
+        self._worker = _BatchWorker(self._new_batch)
 
     def _new_batch(self) -> Batch:
         from text2sql.policy.local.batching import Batch
@@ -59,8 +61,8 @@ class ModelPolicy:
     ) -> Reply:
         """Write the next assistant turn; see ``Policy.complete``."""
         stream = random.Random(self._random.getrandbits(64))
-        request = await self.write(self.encode(messages, tools), sampling, stream)
-        return self.reply(request, tools)
+        turn = await self.write(self.encode(messages, tools), sampling, stream)
+        return self.reply(turn, tools)
 
     def encode(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[int]:
         """Return the tokens of a conversation, up to where the assistant's next turn begins.
@@ -83,12 +85,12 @@ class ModelPolicy:
             ) from error
         return tokens
 
-    async def write(self, prompt: list[int], sampling: Sampling, stream: random.Random) -> Request:
+    async def write(self, prompt: list[int], sampling: Sampling, stream: random.Random) -> Turn:
         """Continue a prompt's tokens by one turn, drawn with the numbers of ``stream``.
 
         Raises ContextOverflow where the prompt fills the context.
         """
-        from text2sql.policy.local.batching import Request
+        from text2sql.policy.local.batching import Turn
 
         room = self._context - len(prompt)
         if room <= 0:
@@ -96,14 +98,14 @@ class ModelPolicy:
                 f"the conversation has {len(prompt)} tokens, the context {self._context}"
             )
         limit = min(sampling.max_tokens, room)
-        request = Request(prompt, sampling.temperature, sampling.top_p, limit, stream)
-        await self._worker.run(request)
-        return request
+        turn = Turn(prompt, sampling.temperature, sampling.top_p, limit, stream)
+        await self._worker.run(turn)
+        return turn
 
-    def reply(self, request: Request, tools: Sequence[dict[str, Any]]) -> Reply:
+    def reply(self, turn: Turn, tools: Sequence[dict[str, Any]]) -> Reply:
         """Read a written turn: the calls in it, and the text around them."""
         text = self.tokenizer.decode(
-            request.text_tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            turn.text_tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         calls, content = parse_calls(text, [tool["function"]["name"] for tool in tools])
         finish = "tool_calls" if calls else "stop"
@@ -111,14 +113,14 @@ class ModelPolicy:
             message=history_message(content, calls),
             content=content,
             tool_calls=tuple(calls),
-            finish_reason=finish if request.stopped else "length",
-            truncated=not request.stopped,
-            prompt_tokens=len(request.prompt),
-            completion_tokens=len(request.reply),
+            finish_reason=finish if turn.stopped else "length",
+            truncated=not turn.stopped,
+            prompt_tokens=len(turn.prompt),
+            completion_tokens=len(turn.reply),
         )
 
     async def close(self) -> None:
-        """Stop the worker thread; requests in progress fail."""
+        """Stop the worker thread; turns in progress fail."""
         await asyncio.to_thread(self._worker.close)
 
 
@@ -141,6 +143,92 @@ class LocalPolicy(ModelPolicy):
         model, tokenizer = load_model(self.directory, threads)
         info = PolicyInfo(policy_name(self.directory), directory_revision(self.directory))
         super().__init__(model, tokenizer, info, max_batch, seed)
+
+
+@dataclass(eq=False)
+class _Job:
+    turn: Turn
+    future: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+
+    def finish(self, error: Exception | None = None) -> None:
+        """Wake the coroutine that waits; its loop may be gone by now."""
+        try:
+            self.loop.call_soon_threadsafe(self._resolve, error)
+        except RuntimeError:
+            if not self.loop.is_closed():
+                raise
+
+    def _resolve(self, error: Exception | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(error)
+
+
+class _BatchWorker:
+    """Owns a batch: takes turns from a queue and steps while any is unfinished."""
+
+    def __init__(self, new_batch: Callable[[], Batch]) -> None:
+        self._new_batch = new_batch
+        self._inbox: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="policy", daemon=True)
+        self._thread.start()
+
+    async def run(self, turn: Turn) -> None:
+        """Wait until the turn is complete; it is dropped when the caller is cancelled.
+
+        Raises InfrastructureError where generating fails or the worker is closed.
+        """
+        if self._closed:
+            raise InfrastructureError("The policy is closed; open it again.")
+        loop = asyncio.get_running_loop()
+        job = _Job(turn, loop.create_future(), loop)
+        self._inbox.put(job)
+        try:
+            await job.future
+        finally:
+            turn.cancelled = True
+
+    def close(self) -> None:
+        """End the thread; turns in progress fail."""
+        self._closed = True
+        self._inbox.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        jobs: dict[Turn, _Job] = {}
+        batch = self._new_batch()
+        while self._take(batch, jobs):
+            try:
+                finished = batch.step()
+            except Exception as error:  # noqa: BLE001 - handed to every rollout that waits
+                self._fail(jobs, f"The policy failed while generating: {error}")
+                batch = self._new_batch()
+                continue
+            for turn in finished:
+                jobs.pop(turn).finish()
+            for turn in [turn for turn in jobs if turn.cancelled]:
+                del jobs[turn]
+        self._fail(jobs, "The policy was closed while generating.")
+
+    def _fail(self, jobs: dict[Turn, _Job], reason: str) -> None:
+        for job in jobs.values():
+            job.finish(InfrastructureError(reason))
+        jobs.clear()
+
+    def _take(self, batch: Batch, jobs: dict[Turn, _Job]) -> bool:
+        """Move new turns into the batch, waiting for one where there is nothing to do."""
+        while not self._inbox.empty() or not batch.busy:
+            job = self._inbox.get()
+            if job is None:
+                return False
+            jobs[job.turn] = job
+            batch.add(job.turn)
+        return True
 
 
 def _with_parsed_arguments(message: Message) -> Message:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from text2sql.policy.base import Message, Reply, ToolCall
-from text2sql.policy.calls.xml import new_call_id, parse_calls
+from text2sql.policy.calls import new_call_id, parse_calls
 from text2sql.policy.served.dialect import REASONING
 
 _log = logging.getLogger(__name__)

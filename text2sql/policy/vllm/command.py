@@ -1,53 +1,100 @@
-"""What starts vLLM: its arguments and its environment."""
+"""What starts vLLM: the interpreter of an environment of its own, arguments and variables."""
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.common.checkout import CHECKOUT
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import API_KEY_VARIABLE
-from text2sql.policy.vllm.interpreter import VllmPython
+from text2sql.policy.vllm.options import PYTHON_VARIABLE, VllmOptions
 
 HOST = "127.0.0.1"
+INSTALL = "run 'make vllm' in the checkout (or 'make vllm-cpu' without a GPU)"
 _FOREIGN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "VLLM_API_KEY")
-"""What this process's environment says about another Python, and a key that no client knows."""
+"""Variables about this process's Python, and a key that no client knows."""
+
+_PROBE_SECONDS = 120.0
+_PROBE = """
+import importlib.metadata as metadata, json
+found = {}
+for name in ("vllm", "vllm-cpu"):
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
 
 
 @dataclass(frozen=True)
-class VllmOptions:
-    """How a policy is served.
+class VllmPython:
+    """An interpreter and its vLLM: ``distribution`` is ``vllm`` or ``vllm-cpu``."""
 
-    ``python`` is the interpreter of an environment that has vLLM (see ``find_vllm``);
-    ``data_parallel_size`` the number of copies of the model, each on GPUs of its own;
-    ``gpu_memory`` the share of a GPU's memory that vLLM takes; ``ready_seconds`` how long
-    starting may take; ``extra_args`` go to vLLM as they are, after all others.
-    """
-
-    python: Path | str | None = None
-    data_parallel_size: int = 1
-    gpu_memory: float = 0.9
-    ready_seconds: float = 900.0
-    extra_args: tuple[str, ...] = ()
+    path: Path
+    distribution: str
+    version: str
 
     @property
-    def gpus(self) -> int:
-        """How many GPUs vLLM will use: copies times the GPUs that each is spread over.
+    def cpu(self) -> bool:
+        """Whether this vLLM computes on the CPU and needs no GPU."""
+        return self.distribution == "vllm-cpu" or "cpu" in self.version.partition("+")[2]
 
-        Raises Text2SqlError where ``extra_args`` spread a model over no number of GPUs.
-        """
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-        parser.add_argument("--tensor-parallel-size", "-tp", type=int, default=1)
-        parser.add_argument("--pipeline-parallel-size", "-pp", type=int, default=1)
-        try:
-            known, _ = parser.parse_known_args(self.extra_args)
-        except argparse.ArgumentError as error:
-            raise Text2SqlError(f"The extra arguments for vLLM are wrong: {error}.") from error
-        spread: int = known.tensor_parallel_size * known.pipeline_parallel_size
-        return self.data_parallel_size * spread
+
+def find_vllm(python: Path | str | None = None, gpu: bool = False) -> VllmPython:
+    """Return the interpreter to start vLLM with.
+
+    It is ``python``, else what the environment variable TEXT2SQL_VLLM_PYTHON names, else what
+    the checkout's Makefile built: ``.venv-vllm`` with a ``gpu``, ``.venv-vllm-cpu`` without.
+    Raises Text2SqlError if none is named, it does not run, or it has no vLLM.
+    """
+    path, source = _named(python, gpu)
+    found = _installed(path, source)
+    for name in ("vllm", "vllm-cpu"):
+        if name in found:
+            return VllmPython(path, name, found[name])
+    raise Text2SqlError(
+        f"The Python of {source}, {path}, has no vLLM: {INSTALL}, and name that environment's "
+        "interpreter."
+    )
+
+
+def _named(python: Path | str | None, gpu: bool) -> tuple[Path, str]:
+    """Return the interpreter and where its name comes from."""
+    if python:
+        return Path(python).expanduser().absolute(), "the setting 'python'"
+    if named := os.environ.get(PYTHON_VARIABLE):
+        return Path(named).expanduser().absolute(), PYTHON_VARIABLE
+    folder = CHECKOUT / (".venv-vllm" if gpu else ".venv-vllm-cpu")
+    if (built := folder / "bin" / "python").exists():
+        return built, f"the environment {folder.name}"
+    raise Text2SqlError(
+        f"No environment with vLLM is known: {INSTALL}, or name the Python of one that has it "
+        f"with --python or the environment variable {PYTHON_VARIABLE}."
+    )
+
+
+def _installed(path: Path, source: str) -> dict[str, str]:
+    """Ask an interpreter for the vLLM distributions that it has, with their versions."""
+    try:
+        answer = subprocess.run(
+            [path, "-I", "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=True,
+        )
+        found = json.loads(answer.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise Text2SqlError(
+            f"{source} names {path}, which is not a working Python ({error}): {INSTALL}."
+        ) from error
+    return {str(name): str(version) for name, version in found.items()}
 
 
 def command(
@@ -61,7 +108,7 @@ def command(
     """Return the command that serves ``target``, a model ``directory`` or an id, as ``model``."""
     if python.distribution == "vllm":
         start = ["vllm.entrypoints.cli.main", "serve", target]
-    else:  # the command line of this build looks for the package's other name
+    else:  # the command line of this build only works under the package's other name
         start = ["vllm.entrypoints.openai.api_server", "--model", target]
     return [
         *(str(python.path), "-P", "-m", *start),
@@ -69,7 +116,7 @@ def command(
         *("--enable-auto-tool-choice", "--tool-call-parser", "qwen3_xml"),
         *(["--reasoning-parser", "qwen3"] if directory is None or _thinks(directory) else []),
         "--enable-prefix-caching",
-        # Sampling is what the request says, not what the model's generation_config.json adds.
+        # The request alone decides the sampling, not the model's generation_config.json.
         *("--generation-config", "vllm", "--disable-uvicorn-access-log"),
         *(["--language-model-only"] if directory is None or _has_vision_part(directory) else []),
         *("--data-parallel-size", str(options.data_parallel_size)),
@@ -85,12 +132,12 @@ def _device_flags(python: VllmPython, options: VllmOptions) -> list[str]:
 
 
 def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
-    """Return vLLM's environment: this process's, without what it says about another Python.
+    """Return vLLM's environment: this process's, without the variables of another Python.
 
-    With ``offline`` the hub is not asked for anything. vLLM reports no usage to its makers.
+    With ``offline`` it does not contact the hub. Its usage statistics are off.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-    # What vLLM compiles while it starts needs the tools of its environment.
+    # vLLM compiles kernels while it starts, with the tools of its environment.
     kept["PATH"] = f"{python.path.parent}{os.pathsep}{kept.get('PATH', '')}"
     kept["VLLM_NO_USAGE_STATS"] = "1"
     if offline:
@@ -107,9 +154,9 @@ def _has_vision_part(directory: Path) -> bool:
 
 
 def _thinks(directory: Path) -> bool:
-    """Say whether a policy's chat template knows thinking.
+    """Say whether a policy's chat template has thinking.
 
-    Of a policy that does not, vLLM's parser would take every word for a thought.
+    Without it, vLLM's parser would take every word for a thought.
     """
     template = directory / "chat_template.jinja"
     if template.is_file():

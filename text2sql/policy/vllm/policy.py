@@ -11,10 +11,10 @@ from typing import Any
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Message, Reply, Sampling
 from text2sql.policy.open import API_KEY_VARIABLE
-from text2sql.policy.revision import directory_revision
 from text2sql.policy.served.server import ServerPolicy, named_revision
-from text2sql.policy.vllm.command import VllmOptions
+from text2sql.policy.vllm.options import VllmOptions
 from text2sql.policy.vllm.server import VllmServer, served_directory
+from text2sql.policy.weights import directory_revision
 
 _WATCH_SECONDS = 1.0
 

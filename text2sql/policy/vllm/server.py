@@ -1,4 +1,4 @@
-"""A vLLM server as a child process: started, awaited, watched and ended with its whole group."""
+"""A vLLM server as a child process: started, awaited, watched and stopped with its group."""
 
 from __future__ import annotations
 
@@ -6,38 +6,58 @@ import logging
 import os
 import re
 import secrets
+import shutil
 import socket
 import time
 from datetime import datetime
 from pathlib import Path
 
 from text2sql.common.artifacts import artifact_root
-from text2sql.common.processes import GuardedProcess
+from text2sql.common.processes import GuardedProcess, end_of, without_colors
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.policy.adapter import BASE_NAME, is_adapter, read_adapter
 from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
 from text2sql.policy.places import policy_name
-from text2sql.policy.revision import directory_revision
-from text2sql.policy.vllm import log as vllm_log
-from text2sql.policy.vllm.command import HOST, VllmOptions, command, environment
+from text2sql.policy.vllm.command import (
+    HOST,
+    INSTALL,
+    VllmPython,
+    command,
+    environment,
+    find_vllm,
+)
 from text2sql.policy.vllm.gpu import require_memory, visible_gpus
-from text2sql.policy.vllm.interpreter import INSTALL, VllmPython, find_vllm
-from text2sql.policy.weights import require_whole
+from text2sql.policy.vllm.options import VllmOptions
+from text2sql.policy.weights import (
+    BASE_NAME,
+    directory_revision,
+    is_adapter,
+    read_adapter,
+    require_whole,
+)
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
 _MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_READ_BYTES = 500_000
+_END_CHARS = 1500
+_LEAST_FREE_MB = 5.0
+_NO_SPACE = "No space left on device"
+_CAUSE = re.compile(
+    r"^(?:\([^)]*\) )?(?:ERROR \S+ \S+ \[[^\]]*\] )?"
+    r"((?:\w+\.)*\w*(?:Error|Exception): .{1,300})",
+    re.M,
+)
 
 
 class VllmServer:
     """A policy directory, or a model of the hub by its id, served by vLLM; a context manager.
 
-    An adapter's directory is served beside its base model, which must be as it was then.
+    An adapter is served beside its base model, which must be the revision it was trained on.
 
     ``model`` is the name it is served under (default: the last part of the directory or id),
     ``port`` the port on 127.0.0.1 (0: a free one), ``log`` the file that takes its output.
-    Where TEXT2SQL_API_KEY is set, the server asks for that key. Leaving the block, an
-    exception, and the death of this process end the server and all that it started.
+    If TEXT2SQL_API_KEY is set, clients need that key. Leaving the block, an exception, and the
+    death of this process stop the server and all that it started.
     """
 
     def __init__(
@@ -67,14 +87,14 @@ class VllmServer:
 
     @property
     def pid(self) -> int | None:
-        """The id of the server's session and process group; None while there is none."""
+        """The id of the server's session and process group; None while it does not run."""
         return self._process.pid if self._process else None
 
     def prepare(self) -> None:
-        """Look at all that can be known before vLLM starts, and choose the port.
+        """Check all that can be checked before vLLM starts, and choose the port.
 
-        Raises Text2SqlError for what the user must mend first: no vLLM, no memory, a port that is
-        taken, arguments that make no sense.
+        Raises Text2SqlError for what the user must fix first: no vLLM, no memory, a port in use,
+        invalid arguments.
         """
         self._require_base()
         for folder in (self.directory, self.adapter.base if self.adapter else None):
@@ -87,12 +107,12 @@ class VllmServer:
     def start(self) -> None:
         """Start the server and wait until it answers.
 
-        Raises what ``prepare`` raises, which is called where nobody has, and InfrastructureError,
-        with the end of the log, where it ends or is not ready in time.
+        Calls ``prepare`` if nobody has, and raises what it raises. Raises InfrastructureError, with
+        the end of the log, if the server ends or is not ready in time.
         """
         if self._prepared is None:
             self.prepare()
-        self._log_start = vllm_log.size(self.log)
+        self._log_start = _size(self.log)
         self._process = self._launch()
         try:
             self._await_ready(time.monotonic() + self.options.ready_seconds)
@@ -101,15 +121,15 @@ class VllmServer:
             raise
 
     def check(self) -> None:
-        """Raise InfrastructureError, with the end of the log, where the server has ended."""
+        """Raise InfrastructureError, with the end of the log, if the server has ended."""
         if self._process is None:
-            raise InfrastructureError(f"The vLLM server of {self.model} does not run.")
+            raise InfrastructureError(f"The vLLM server of {self.model} is not running.")
         status = self._process.process.poll()
         if status is not None:
             raise InfrastructureError(f"vLLM ended with status {status}. {self._failure()}")
 
     def stop(self) -> None:
-        """End the server and everything that it started, and wait until all is gone."""
+        """Stop the server and everything that it started, and wait until all is gone."""
         process, self._process = self._process, None
         if process is not None:
             process.stop()
@@ -121,8 +141,8 @@ class VllmServer:
             return
         if not adapter.base.is_dir():
             raise Text2SqlError(
-                f"The base model {adapter.base} of the adapter {adapter.directory} is not there: "
-                "put it back, or name its place in the adapter's training.json."
+                f"The base model {adapter.base} of the adapter {adapter.directory} is missing: "
+                "put it back, or correct its path in the adapter's training.json."
             )
         if (found := directory_revision(adapter.base)) != adapter.base_revision:
             raise Text2SqlError(
@@ -153,12 +173,12 @@ class VllmServer:
             if time.monotonic() > deadline:
                 raise InfrastructureError(
                     f"vLLM was not ready to serve {self.model} within "
-                    f"{self.options.ready_seconds:g} s and was ended. {self._failure()}"
+                    f"{self.options.ready_seconds:g} s and was stopped. {self._failure()}"
                 )
         self.check()
 
     def _failure(self) -> str:
-        return vllm_log.failure(self.log, self._log_start)
+        return failure_in(self.log, self._log_start)
 
     def _answers(self) -> bool:
         try:
@@ -175,9 +195,9 @@ class VllmServer:
 
 
 def served_directory(policy: Path | str) -> Path | None:
-    """Return the model directory that ``policy`` means; None for a model's id on the hub.
+    """Return the model directory that ``policy`` names; None for a model's id on the hub.
 
-    Raises Text2SqlError for what is neither.
+    Raises Text2SqlError for anything else.
     """
     directory = policy_directory(str(policy))
     if directory is not None and directory.is_dir():
@@ -196,9 +216,9 @@ def served_directory(policy: Path | str) -> Path | None:
 
 
 def ready_python(options: VllmOptions) -> VllmPython:
-    """Return the interpreter to start vLLM with, once the GPUs that it will use are free.
+    """Return the interpreter to start vLLM with, after checking the GPUs that it will use.
 
-    Raises Text2SqlError where there is none, no GPU for it, or too little memory on one.
+    Raises Text2SqlError if it is missing, has no GPU, or one has too little free memory.
     """
     gpus = visible_gpus()
     python = find_vllm(options.python, gpu=bool(gpus))
@@ -206,15 +226,15 @@ def ready_python(options: VllmOptions) -> VllmPython:
         return python
     if not gpus:
         raise Text2SqlError(
-            f"{python.path} has the vLLM for GPUs, and no GPU is to be seen (nvidia-smi lists "
-            f"none): {INSTALL}, or give the URL of a server elsewhere."
+            f"{python.path} has the vLLM for GPUs, but nvidia-smi lists no GPU: {INSTALL}, or give "
+            "the URL of a server elsewhere."
         )
     require_memory(gpus, options.gpus, options.gpu_memory)
     return python
 
 
 def _bindable_port(port: int) -> int:
-    """Return ``port``, or a free one for 0. Raises Text2SqlError where it is taken."""
+    """Return ``port``, or a free one for 0. Raises Text2SqlError if it is in use."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -230,3 +250,39 @@ def _bindable_port(port: int) -> int:
 def _new_log() -> Path:
     name = f"vllm-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.log"
     return artifact_root() / "logs" / name
+
+
+def _size(log: Path) -> int:
+    """Return how many bytes a log has; 0 if there is none."""
+    return log.stat().st_size if log.is_file() else 0
+
+
+def failure_in(log: Path, start: int = 0) -> str:
+    """Return what a log says about a failure, from the byte ``start`` on.
+
+    That is the first error, which later lines often hide, and the last lines.
+    """
+    text = _read(log, start)
+    if full := _full_disk(log, text):
+        return full
+    cause = _CAUSE.search(text)
+    first = f"The first error is: {cause[1].rstrip('.')}. " if cause else ""
+    last = end_of(text, _END_CHARS) or "(it wrote nothing)"
+    return f"{first}Its log is {log} and ends with:\n{last}"
+
+
+def _full_disk(log: Path, text: str) -> str:
+    """Say that a disk is full if the log says so, or could not be written for that reason."""
+    free = shutil.disk_usage(log.parent).free / 1e6 if log.parent.is_dir() else 0.0
+    if _NO_SPACE not in text and free >= _LEAST_FREE_MB:
+        return ""
+    said = "vLLM found a full disk" if _NO_SPACE in text else "The disk of its log is full"
+    return f"{said} ({free:,.0f} MB free at {log.parent}): make room and start it again."
+
+
+def _read(log: Path, start: int) -> str:
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(start, _size(log) - _READ_BYTES))
+        return without_colors(file.read().decode("utf-8", errors="replace"))

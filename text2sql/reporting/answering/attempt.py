@@ -1,11 +1,12 @@
-"""One attempt at a question of the day: candidates, a vote, and what the winner returns."""
+"""One attempt at a question: sampled queries, a vote, and the result of the winner."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,29 +14,27 @@ from pathlib import Path
 from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError
+from text2sql.judge.equality import same
 from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
-from text2sql.reporting.answering.candidates import candidate_of, why_none
-from text2sql.reporting.answering.fingerprint import database_fingerprint
-from text2sql.reporting.model.answer import Answer, AnswerStatus, Verified
-from text2sql.reporting.model.question import ReportQuestion
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, SampledQuery, Verified
+from text2sql.reporting.model.bounds import KEEP_ROWS
+from text2sql.reporting.model.question import ReportQuestion, database_fingerprint
 from text2sql.reporting.model.values import result_table
 from text2sql.rollouts.draw import RolloutPlan, vote_of
-from text2sql.rollouts.store import RolloutStore
+from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, check_database, clean_sql
 
-KEEP_ROWS = 10_000
-"""Rows of one answer that are stored; all are counted."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Answerer:
-    """Who answers, with what, and what the answers should name as their origin.
+    """The policy that answers, how it is asked, and the origin that the answers record.
 
-    ``transcripts`` is the folder of the candidates' rollouts: a question that was interrupted
-    asks only for the candidates that are missing, and every attempt can be read afterwards.
+    ``transcripts`` is the folder of the rollouts: an interrupted question only samples the missing
+    ones, and every attempt can be read afterwards.
     """
 
     policy: Policy
@@ -43,14 +42,14 @@ class Answerer:
     settings: AgentSettings
     sampling: Sampling
     transcripts: Path
-    keep_rows: int = KEEP_ROWS
+    keep_rows: int = KEEP_ROWS.default
     training_run: str = ""
     dagster_run_id: str = ""
     code_version: str = ""
 
 
 class Attempt:
-    """One question on its way to an answer; ``answer`` is what is known so far."""
+    """An attempt to answer one question; ``answer`` is what is known so far."""
 
     def __init__(
         self, question: ReportQuestion, scheduled_at: datetime, answerer: Answerer
@@ -58,7 +57,7 @@ class Attempt:
         self.answerer = answerer
         self.question = question
         info = answerer.policy.info
-        self.answer = Answer(
+        self.answer = NewAnswer(
             question,
             scheduled_at,
             AnswerStatus.ERROR,
@@ -71,60 +70,52 @@ class Attempt:
             code_version=answerer.code_version,
         )
 
-    async def run(self, attempt: int, check: Callable[[Path], None]) -> Answer:
-        """Draw candidates, let them vote, run the winner once, hold it against what is known."""
-        database = check_database(self.question.database)
+    async def run(self, attempt: int, check: Callable[[Path], None]) -> NewAnswer:
+        """Sample queries, let them vote, run the winner once, and check its result."""
+        a, q = self.answerer, self.question
+        database = check_database(q.database)
         check(database)
         fingerprint = await asyncio.to_thread(database_fingerprint, database)
         self.answer = replace(self.answer, database_fingerprint=fingerprint)
-        plan = self._plan()
-        transcript = RolloutStore(self.answerer.transcripts / self._transcript_name(attempt))
-        rollouts = await plan.rollouts([self._asked(database)], transcript)
-        ballot = vote_of(rollouts)
-        candidates = tuple(candidate_of(rollout, ballot) for rollout in rollouts)
-        self.answer = replace(
-            self.answer,
-            candidates=candidates,
-            share=ballot.share,
-            votes=ballot.votes,
-            tie=ballot.tie,
-        )
-        if not any(rollout.valid for rollout in rollouts):
-            raise InfrastructureError(rollouts[0].error)
-        if not ballot.consensus:
-            return self._without_result(AnswerStatus.NO_CONSENSUS, why_none(candidates))
-        await self._compare_with_verified(database, ballot)
-        if ballot.share < self.question.minimum_share:
-            return self._without_result(AnswerStatus.LOW_AGREEMENT, "")
-        return await self._publish(plan, database, ballot)
-
-    def _plan(self) -> RolloutPlan:
-        a, votes = self.answerer, self.question.votes
-        return RolloutPlan(
+        plan = RolloutPlan(
             a.policy,
             a.sandbox,
             a.settings,
             a.sampling,
-            samples=votes,
-            concurrency=votes,
+            samples=q.votes,
+            concurrency=q.votes,
             retries=1,
             run_id=a.dagster_run_id,
         )
-
-    def _asked(self, database: Path) -> Question:
-        q = self.question
-        return Question(f"report/{q.id}", database.stem, database, q.question, q.evidence)
+        asked = Question(f"report/{q.id}", database.stem, database, q.question, q.evidence)
+        transcript = RolloutStore(a.transcripts / self._transcript_name(attempt))
+        rollouts = await plan.rollouts([asked], transcript)
+        winner = vote_of(rollouts)
+        queries = tuple(_sampled_query(rollout, winner) for rollout in rollouts)
+        self.answer = replace(
+            self.answer, queries=queries, share=winner.share, votes=winner.votes, tie=winner.tie
+        )
+        if not any(rollout.valid for rollout in rollouts):
+            raise InfrastructureError(rollouts[0].error)
+        if not winner.consensus:
+            return self._without_result(AnswerStatus.NO_CONSENSUS, _why_none(queries))
+        await self._compare_with_verified(database, winner)
+        if winner.share < q.minimum_share:
+            return self._without_result(AnswerStatus.LOW_AGREEMENT, "")
+        return self._checked(await plan.run_winner(winner, database, a.keep_rows), winner)
 
     def _transcript_name(self, attempt: int) -> str:
-        """Name a file by all that a resumed attempt must have in common with the first try."""
+        """Name a file by everything that a resumed attempt must share with the first try."""
         q = self.question
-        parts = (q.question, q.evidence, q.database, self.answer.database_fingerprint)
-        version = hashlib.sha256(repr(parts).encode("utf-8", "replace")).hexdigest()[:12]
+        asked = (q.question, q.evidence, q.database, self.answer.database_fingerprint)
+        version = hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()[:12]
         return f"{q.id}-{self.answer.scheduled_at:%Y%m%dT%H%MZ}-{attempt}-{version}.jsonl"
 
-    async def _publish(self, plan: RolloutPlan, database: Path, ballot: Vote) -> Answer:
-        result = await plan.run_winner(ballot, database, self.answerer.keep_rows)
-        if problem := _problem(result, ballot):
+    def _checked(self, result: QueryResult, winner: Vote) -> NewAnswer:
+        problem = "" if same(result, winner.digest) else "it returned something else when run again"
+        if result.status is not Status.OK:
+            problem = result.error or result.status.value
+        if problem:
             return self.failed(f"the query that was agreed on failed: {problem}")
         table = result_table(result.columns, result.rows, result.row_count)
         broken = self.question.expectations.broken_by(table)
@@ -135,33 +126,57 @@ class Attempt:
         return replace(
             self.answer,
             status=AnswerStatus.ANSWERED,
-            sql=ballot.sql,
+            sql=winner.sql,
             table=table,
             digest=result.multiset_digest,
         )
 
-    async def _compare_with_verified(self, database: Path, ballot: Vote) -> None:
-        """Note whether the result that was agreed on equals that of the verified SQL."""
+    async def _compare_with_verified(self, database: Path, winner: Vote) -> None:
+        """Record whether the agreed result equals that of the verified SQL."""
         if self.question.verified_sql is None:
             return
         sql = clean_sql(self.question.verified_sql)
         limits = Limits(seconds=self.answerer.settings.query_seconds)
         result = await self.answerer.sandbox.aexecute(database, sql, limits)
-        verified = Verified.MATCH if result.digest == ballot.digest else Verified.DIFFERS
+        verified = Verified.MATCH if same(result, winner.digest) else Verified.DIFFERS
         if result.status is not Status.OK:
             _log.warning("the verified SQL of question %s: %s", self.question.id, result.error)
             verified = Verified.ERROR
         self.answer = replace(self.answer, verified=verified)
 
-    def _without_result(self, status: AnswerStatus, reason: str) -> Answer:
+    def _without_result(self, status: AnswerStatus, reason: str) -> NewAnswer:
         return replace(self.answer, status=status, error=reason)
 
-    def failed(self, reason: str) -> Answer:
-        """Return what is known with the status error."""
+    def failed(self, reason: str) -> NewAnswer:
+        """Return what is known, with the status error."""
         return self._without_result(AnswerStatus.ERROR, reason)
 
 
-def _problem(result: QueryResult, ballot: Vote) -> str:
-    if result.status is not Status.OK:
-        return result.error or result.status.value
-    return "" if result.digest == ballot.digest else "it returned something else when run again"
+def _sampled_query(rollout: Rollout, winner: Vote) -> SampledQuery:
+    voted = rollout.submission.has_vote
+    status = rollout.status or rollout.stop_reason
+    if rollout.write_attempts:
+        status = Status.WRITE.value
+    if not rollout.valid:
+        status = Status.INFRASTRUCTURE.value
+    return SampledQuery(
+        sql=rollout.sql,
+        status=status,
+        digest=rollout.digest,
+        row_count=rollout.row_count,
+        voted=voted,
+        chosen=voted and same(rollout.digest, winner.digest),
+        turns=rollout.turns,
+        prompt_tokens=rollout.prompt_tokens,
+        completion_tokens=rollout.completion_tokens,
+        seconds=rollout.seconds,
+        error=rollout.error,
+    )
+
+
+def _why_none(queries: Sequence[SampledQuery]) -> str:
+    """Return how the queries ended when none could vote: ``5 error, 3 empty``."""
+    ends = Counter("empty" if q.status == Status.OK else q.status for q in queries)
+    counts = ", ".join(f"{count} {name}" for name, count in ends.most_common())
+    example = next((q.error for q in queries if q.error), "")
+    return f"no candidate returned rows ({counts})" + (f": {example}" if example else "")

@@ -14,9 +14,8 @@ from text2sql.common.counting import counted
 from text2sql.errors import InfrastructureError
 from text2sql.reporting.answering.attempt import Answerer
 from text2sql.reporting.answering.day import answer_question
-from text2sql.reporting.model.answer import Answer, AnswerStatus, Verified
-from text2sql.reporting.model.expectations import Expectations
-from text2sql.reporting.model.question import ReportQuestion
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, Verified
+from text2sql.reporting.model.question import Expectations, ReportQuestion
 
 _AT = datetime(2000, 1, 1, tzinfo=UTC)
 """Back-tests belong to no day; one instant for all lets a repeated one find its rollouts."""
@@ -101,7 +100,7 @@ async def answer_verified(
     answerer: Answerer,
     check: Callable[[Path], None] = lambda database: None,
     concurrency: int = 4,
-) -> dict[str, Answer]:
+) -> dict[str, NewAnswer]:
     """Let a policy answer verified questions as it would on a day, without storing answers.
 
     Rollouts that are in the answerer's folder already are not drawn again. Raises
@@ -109,7 +108,7 @@ async def answer_verified(
     """
     places = asyncio.Semaphore(concurrency)
 
-    async def one(question: ReportQuestion) -> Answer:
+    async def one(question: ReportQuestion) -> NewAnswer:
         async with places:
             return await answer_question(question, _AT, answerer, check=check)
 
@@ -123,7 +122,7 @@ async def answer_verified(
     return {answer.question.id: answer for answer in answers}
 
 
-def grade(answer: Answer) -> Grade:
+def grade(answer: NewAnswer) -> Grade:
     """Say what an answer to a verified question is worth."""
     if answer.verified == Verified.ERROR:
         return Grade.VOID
@@ -133,7 +132,7 @@ def grade(answer: Answer) -> Grade:
 
 
 def compare_answers(
-    before: Mapping[str, Answer], after: Mapping[str, Answer], left_out: Mapping[str, str]
+    before: Mapping[str, NewAnswer], after: Mapping[str, NewAnswer], left_out: Mapping[str, str]
 ) -> BackTest:
     """Compare two policies' answers to the same verified questions."""
     out = dict(left_out)
@@ -153,9 +152,9 @@ def compare_answers(
     return BackTest(compared, right_before, right_after, tuple(flips), out)
 
 
-def _agreed_sql(answer: Answer) -> str:
+def _agreed_sql(answer: NewAnswer) -> str:
     """Return what most candidates submitted, published or not."""
-    return next((c.sql for c in answer.candidates if c.chosen and c.sql), "")
+    return next((c.sql for c in answer.queries if c.chosen and c.sql), "")
 
 
 def as_record(found: BackTest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Answering the questions of a day: candidates, a vote, the winner's rows, one commit each."""
+"""Answering the questions of a day, each in one commit."""
 
 from __future__ import annotations
 
@@ -10,23 +10,71 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
+from text2sql.common.counting import counted
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answering.attempt import Answerer, Attempt
-from text2sql.reporting.model.answer import Answer, AnswerStatus, StoredAnswer
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.model.values import clean_text
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
+_ASKED = ("question", "evidence", "database", "verified_sql")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a question of the day came to; ``reused`` where it was answered before."""
+class DayAnswer:
+    """A question of the day and its answer; ``reused`` if it was answered before."""
 
     question: ReportQuestion
     answer: StoredAnswer
     reused: bool
+
+
+@dataclass(frozen=True)
+class DueQuestions:
+    """The questions due on a day, how many are not, and the problem of each invalid row."""
+
+    questions: list[ReportQuestion]
+    others: int
+    unreadable: dict[str, str]
+
+
+def due_questions(store: ReportingStore, day: date, group: str = "") -> DueQuestions:
+    """Return the questions to answer on a day: what is due, or a whole schedule group.
+
+    Raises Text2SqlError if no question is enabled.
+    """
+    found = QuestionTable(store).read(group or None, enabled_only=True)
+    if not found.readable:
+        in_group = f" in the group {group!r}" if group else ""
+        raise Text2SqlError(
+            f"No questions are enabled{in_group} in {store.name}: materialize report_questions "
+            "first, or add one with text2sql questions add; text2sql questions list shows all."
+        )
+    due = [question for question in found.readable if group or question.due_on(day)]
+    return DueQuestions(due, len(found.readable) - len(due), found.unreadable)
+
+
+def result_counts(answers: Sequence[DayAnswer]) -> dict[str, int]:
+    """Count the answers of a run as the table ``runs`` records them."""
+    asked = [one.answer.status for one in answers if not one.reused]
+    return {
+        "asked": len(asked),
+        "answered": asked.count(AnswerStatus.ANSWERED),
+        "failed": asked.count(AnswerStatus.ERROR),
+        "reused": len(answers) - len(asked),
+    }
+
+
+def require_some_answer(answers: Sequence[DayAnswer]) -> None:
+    """Raise Text2SqlError if every question failed: then they have a common cause."""
+    if answers and all(one.answer.status == AnswerStatus.ERROR for one in answers):
+        raise Text2SqlError(
+            f"None of {counted(len(answers), 'question')} could be answered; the first failed "
+            f"with: {answers[0].answer.error}"
+        )
 
 
 async def answer_day(
@@ -37,38 +85,37 @@ async def answer_day(
     *,
     force: bool = False,
     concurrency: int = 4,
-    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
-) -> list[Outcome]:
-    """Answer every question for the day and store each answer as soon as it is there.
+    on_answer: Callable[[DayAnswer], None] = lambda answer: None,
+) -> list[DayAnswer]:
+    """Answer every question for the day and store each answer at once.
 
-    A question that has a published answer for the day is not asked again, unless ``force``, or
-    what is asked, or what is known of the answer, was edited since.
-    A question that fails is stored with status ``error`` and does not stop the others. One whose
-    stored answer makes no sense, or whose answer the database cannot hold, stays as it is:
-    Text2SqlError names it once the others are answered. Only a failure of the reporting database
-    ends the day, with what was stored kept.
+    A question with a published answer for the day is not asked again, unless ``force`` is set or
+    the question, or what is known of the answer, was edited since. A question that fails is stored
+    with status ``error`` and does not stop the others. If its stored answer is invalid, or the
+    database refuses the new one, Text2SqlError names it once the others are answered. Only a
+    failure of the reporting database ends the day; what was stored stays.
     """
     places = asyncio.Semaphore(concurrency)
-    senseless: list[str] = []
+    problems: list[str] = []
 
-    async def one(question: ReportQuestion) -> Outcome | None:
+    async def one(question: ReportQuestion) -> DayAnswer | None:
         async with places:
             try:
-                outcome = await _answer_or_reuse(store, question, day, answerer, force)
+                answer = await _answer_or_reuse(store, question, day, answerer, force)
             except InfrastructureError:
                 raise
             except Text2SqlError as error:
-                senseless.append(f"question {question.id!r}: {error}")
+                problems.append(f"question {question.id!r}: {error}")
                 return None
-        on_outcome(outcome)
-        return outcome
+        on_answer(answer)
+        return answer
 
     tasks = [asyncio.create_task(one(question)) for question in questions]
     try:
-        outcomes = [outcome for outcome in await asyncio.gather(*tasks) if outcome]
-        if senseless:
-            raise Text2SqlError("; ".join(senseless))
-        return outcomes
+        answers = [answer for answer in await asyncio.gather(*tasks) if answer]
+        if problems:
+            raise Text2SqlError("; ".join(problems))
+        return answers
     finally:
         for task in tasks:
             task.cancel()
@@ -77,30 +124,26 @@ async def answer_day(
 
 async def _answer_or_reuse(
     store: ReportingStore, question: ReportQuestion, day: date, answerer: Answerer, force: bool
-) -> Outcome:
+) -> DayAnswer:
     scheduled_at = question.scheduled_at(day)
     before = await asyncio.to_thread(store.answer, question.id, scheduled_at)
     if before and not force and _settles(before, question):
-        return Outcome(question, before, reused=True)
+        return DayAnswer(question, before, reused=True)
     attempt = before.attempts + 1 if before else 1
     answer = await answer_question(
         question, scheduled_at, answerer, attempt, check=store.refuse_database
     )
     stored = await asyncio.to_thread(store.write_answer, answer)
-    return Outcome(question, stored, reused=False)
+    return DayAnswer(question, stored, reused=False)
 
 
 def _settles(answer: StoredAnswer, question: ReportQuestion) -> bool:
-    """Say whether an answer was published for the question as it is asked and judged now."""
-    kept = ("question", "evidence", "database", "verified_sql")
-    same = all(_stored(getattr(question, name)) == getattr(answer, name) for name in kept)
+    """Whether an answer was published for the question as it is asked and checked now."""
+    texts = {name: getattr(question, name) for name in _ASKED}
+    same = all((t and clean_text(t)) == getattr(answer, name) for name, t in texts.items())
     expected = question.expectations.to_dict() == (answer.expectations or {})
     enough = answer.share is None or answer.share >= question.minimum_share
     return answer.status == AnswerStatus.ANSWERED and same and expected and enough
-
-
-def _stored(text: str | None) -> str | None:
-    return None if text is None else clean_text(text)
 
 
 async def answer_question(
@@ -109,8 +152,8 @@ async def answer_question(
     answerer: Answerer,
     attempt: int = 1,
     check: Callable[[Path], None] = lambda database: None,
-) -> Answer:
-    """Answer one question; whatever goes wrong is the answer's ``error``.
+) -> NewAnswer:
+    """Answer one question; any failure becomes the answer's ``error``.
 
     ``question.database`` is the database's path, which ``check`` may refuse.
     """
@@ -119,7 +162,7 @@ async def answer_question(
     try:
         answer = await work.run(attempt, check)
     except Exception as error:  # noqa: BLE001 - one question must not stop the others
-        unforeseen = None if isinstance(error, Text2SqlError) else error
-        _log.warning("question %s failed: %s", question.id, error, exc_info=unforeseen)
+        unexpected = None if isinstance(error, Text2SqlError) else error
+        _log.warning("question %s failed: %s", question.id, error, exc_info=unexpected)
         answer = work.failed(str(error) or type(error).__name__)
     return replace(answer, seconds=round(time.monotonic() - started, 3))

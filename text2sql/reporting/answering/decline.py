@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from text2sql.common.counting import counted
 from text2sql.reporting.model.answer import AnswerStatus, Verified
-from text2sql.reporting.model.bounds import Bounds
+from text2sql.reporting.model.bounds import DeclineRule
 from text2sql.reporting.tables.schema import answers
 from text2sql.reporting.tables.store import ReportingStore
 
@@ -53,7 +53,7 @@ def period(store: ReportingStore, first: date, last: date, revision: str | None 
     )
 
 
-def declines(now: Period, before: Period, bounds: Bounds) -> list[str]:
+def declines(now: Period, before: Period, bounds: DeclineRule) -> list[str]:
     """Say what declined, a sentence each; none where all is well or too little is known."""
     shares: Mapping[str, tuple[tuple[int, int], tuple[int, int], float]] = {
         "questions answered": (
@@ -72,7 +72,7 @@ def declines(now: Period, before: Period, bounds: Bounds) -> list[str]:
 
 
 def _decline(
-    name: str, now: tuple[int, int], before: tuple[int, int], floor: float, bounds: Bounds
+    name: str, now: tuple[int, int], before: tuple[int, int], floor: float, bounds: DeclineRule
 ) -> str:
     if now[1] < bounds.least:
         return ""

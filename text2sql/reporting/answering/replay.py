@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.errors import InfrastructureError
+from text2sql.judge.equality import same
 from text2sql.judge.voting import Submission, Vote, vote
-from text2sql.reporting.answering.fingerprint import database_fingerprint
-from text2sql.reporting.model.answer import AnswerCandidate, AnswerStatus, StoredAnswer, Verified
+from text2sql.reporting.model.answer import AnswerStatus, SampledQuery, StoredAnswer, Verified
 from text2sql.reporting.model.diff import RowChanges, compare_rows
+from text2sql.reporting.model.question import database_fingerprint
 from text2sql.reporting.model.values import decode_row, result_table
-from text2sql.reporting.tables.finding import latest_published, verified_sql_of
 from text2sql.reporting.tables.store import ReportingStore
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, clean_sql
 
@@ -74,12 +74,12 @@ def replay_answer(
     database = check_database(answer.database)
     store.refuse_database(database)
     before = database_fingerprint(database)
-    candidates = store.candidates(answer)
+    candidates = store.sampled_queries(answer)
     limits = Limits(seconds=seconds, max_rows=_COUNTED_ROWS)
     ran = [_run(candidate, index, database, sandbox, limits)
            for index, candidate in enumerate(candidates)]  # fmt: skip
     changed, rows, complete, error = _published(store, answer, database, sandbox, seconds)
-    latest = latest_published(store, answer.question_id)
+    latest = store.latest_published(answer.question_id)
     return Replay(
         answer,
         before,
@@ -92,7 +92,7 @@ def replay_answer(
         vote([one for one in ran if one is not None]),
         latest if latest and latest.id != answer.id else None,
         _compare_with_verified(
-            verified_sql_of(store, answer.question_id),
+            store.verified_sql(answer.question_id),
             [now.digest for then, now in zip(candidates, ran, strict=True) if then.chosen and now],
             database,
             sandbox,
@@ -112,11 +112,11 @@ def _compare_with_verified(
         raise InfrastructureError(result.error)
     if result.status is not Status.OK:
         return Verified.ERROR
-    return Verified.MATCH if result.digest == agreed[0] else Verified.DIFFERS
+    return Verified.MATCH if same(result, agreed[0]) else Verified.DIFFERS
 
 
 def _run(
-    candidate: AnswerCandidate, index: int, database: Path, sandbox: Sandbox, limits: Limits
+    candidate: SampledQuery, index: int, database: Path, sandbox: Sandbox, limits: Limits
 ) -> Submission | None:
     """Run what a candidate submitted; None where it submitted nothing that ran."""
     if candidate.sql is None or candidate.status != Status.OK:
@@ -128,9 +128,9 @@ def _run(
     return Submission(index, candidate.sql, result.digest, result.row_count, valid)
 
 
-def _count_changed(candidates: Sequence[AnswerCandidate], ran: Sequence[Submission | None]) -> int:
+def _count_changed(candidates: Sequence[SampledQuery], ran: Sequence[Submission | None]) -> int:
     pairs = zip(candidates, ran, strict=True)
-    return sum(now is not None and now.digest != then.digest for then, now in pairs)
+    return sum(now is not None and not same(now.digest, then.digest) for then, now in pairs)
 
 
 def _published(
@@ -150,7 +150,7 @@ def _published(
     now = [decode_row(row, marks) for row, marks in zip(table.rows, table.marks, strict=True)]
     complete = answer.row_count == kept and len(now) == result.row_count
     return (
-        result.multiset_digest != answer.digest,
+        not same(result, answer.digest, "multiset"),
         compare_rows(store.rows(answer), now if complete else now[:kept]),
         complete,
         "",

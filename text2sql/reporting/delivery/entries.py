@@ -1,27 +1,29 @@
-"""What a report tells of each answer, in words: status, agreement, change, and what to distrust."""
+"""A report's entry for each answer, in words: status, agreement, change, what to distrust."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from text2sql.common.counting import counted
 from text2sql.reporting.model.answer import (
-    AnswerCandidate,
     AnswerStatus,
     Change,
+    SampledQuery,
     StoredAnswer,
     Verified,
 )
 from text2sql.reporting.model.diff import Difference
-from text2sql.reporting.tables.store import ReportingStore
+
+if TYPE_CHECKING:
+    from text2sql.reporting.tables.store import ReportingStore
 
 MOST_ROWS = 40
-"""Rows of an answer, and of each kind of change, that an entry keeps: a report shows no more."""
+"""Rows of an answer, and of each kind of change, that an entry has; no report shows more."""
 _REFUSED = {
     AnswerStatus.NO_CONSENSUS: "there is nothing to vote on",
-    AnswerStatus.LOW_AGREEMENT: "the candidate queries agree too little",
+    AnswerStatus.LOW_AGREEMENT: "too few candidate queries agree",
     AnswerStatus.REFUTED: "the candidates' result is refuted",
     AnswerStatus.ERROR: "something failed",
 }
@@ -41,11 +43,11 @@ _VERIFIED = {
 
 @dataclass(frozen=True)
 class Entry:
-    """All that a report shows of one answer; of many rows only the first ``MOST_ROWS``."""
+    """Everything that a report shows of one answer, with at most ``MOST_ROWS`` rows."""
 
     answer: StoredAnswer
     rows: Sequence[dict[str, Any]]
-    candidates: Sequence[AnswerCandidate]
+    queries: Sequence[SampledQuery]
     difference: Difference | None
 
     @property
@@ -54,14 +56,14 @@ class Entry:
         return self.answer.status == AnswerStatus.ANSWERED
 
     @property
-    def news(self) -> bool:
-        """Whether it belongs into a message of changes and failures only."""
+    def is_news(self) -> bool:
+        """Whether it belongs in a message of changes and failures only."""
         quiet = self.answer.change in (Change.SAME, None)
         return bool(not self.published or not quiet or self.concerns)
 
     @property
     def refusal(self) -> str:
-        """Why nothing is published, in a sentence; empty for a published answer."""
+        """The sentence that says why nothing is published; empty for a published answer."""
         if self.published:
             return ""
         reason = f": {self.answer.error}" if self.answer.error else ""
@@ -69,7 +71,7 @@ class Entry:
 
     @property
     def concerns(self) -> list[str]:
-        """What speaks against trusting a published answer, a sentence each."""
+        """The reasons to distrust a published answer, a sentence each."""
         if not self.published:
             return []
         answer = self.answer
@@ -84,7 +86,7 @@ class Entry:
 
     @property
     def agreement(self) -> str:
-        """How many candidates agree, and how many must; empty where nobody voted."""
+        """How many queries agree, and how many must; empty without a vote."""
         answer = self.answer
         if answer.share is None:
             return ""
@@ -102,42 +104,42 @@ class Entry:
             words = f"{words}, its columns have other names"
         if found is None or not any(found.rows.counts):
             return words
-        part = "" if found.complete else ", of the rows that are kept"
+        part = "" if found.complete else ", among the stored rows"
         return f"{words} ({found.rows}{part})"
 
     @property
     def verified(self) -> str:
-        """How the result compares with the verified SQL's; empty where there is none."""
+        """How the result compares with the verified SQL's; empty without verified SQL."""
         return _VERIFIED[self.answer.verified] if self.answer.verified else ""
 
 
-def entries(store: ReportingStore, answers: Iterable[StoredAnswer]) -> Iterator[Entry]:
-    """Read what a report shows of the answers, in order of their questions' ids, one at a time."""
+def read_entries(store: ReportingStore, answers: Iterable[StoredAnswer]) -> Iterator[Entry]:
+    """Read the entries of answers one at a time, in the order of their questions' ids."""
     for answer in sorted(answers, key=lambda one: one.question_id):
         yield read_entry(store, answer)
 
 
 def read_entry(store: ReportingStore, answer: StoredAnswer) -> Entry:
-    """Read what a report shows of one answer."""
+    """Read the entry of one answer."""
     found = store.difference(answer)
     if found is not None:
         found = replace(found, rows=found.rows.first(MOST_ROWS))
     rows = store.rows(answer, MOST_ROWS)
-    return Entry(answer, rows, store.candidates(answer), found)
+    return Entry(answer, rows, store.sampled_queries(answer), found)
 
 
-def by_trust(shown: Iterable[Entry]) -> list[Entry]:
-    """Return entries with those that are not answered first, then those to be doubted."""
-    return sorted(shown, key=lambda entry: (entry.published, not entry.concerns))
+def by_trust(entries: Iterable[Entry]) -> list[Entry]:
+    """Return entries with the unanswered first, then the doubtful ones."""
+    return sorted(entries, key=lambda entry: (entry.published, not entry.concerns))
 
 
 def summary(shown: Sequence[Entry]) -> str:
-    """Say how many questions are answered, changed and to be looked at."""
+    """Count the questions that are answered, changed and doubtful."""
     published = sum(entry.published for entry in shown)
     changed = (Change.DATA_CHANGED, Change.BOTH)
     moved = sum(entry.published and entry.answer.change in changed for entry in shown)
     doubtful = sum(bool(entry.concerns) for entry in shown)
     words = [f"{published} of {counted(len(shown), 'question')} answered"]
     words += [f"{moved} changed"] if moved else []
-    words += [f"{doubtful} to be doubted"] if doubtful else []
+    words += [f"{doubtful} doubtful"] if doubtful else []
     return ", ".join(words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +17,7 @@ from text2sql.reporting.tables.store import ReportingStore
 
 Format = Literal["csv", "parquet"]
 OVERVIEW = "answers"
-"""The file that lists every question of the day, answered or not; no question's own file is
-called so: theirs begin with ``answer_``."""
+"""The file that lists every question of the day; a question's own file begins with ``answer_``."""
 _STARTS_FORMULA = tuple("=+-@\t\r\n" + "\uff1d\uff0b\uff0d\uff20")  # the last four are full-width
 _OVERVIEW_COLUMNS = [
     Column(name, name, type_)
@@ -48,12 +47,14 @@ Rows = Sequence[dict[str, Any]]
 def export_answers(
     store: ReportingStore, answers: Iterable[StoredAnswer], folder: Path, format_: Format
 ) -> list[Path]:
-    """Write a file for each published answer, and one that lists all of them; return the files.
+    """Write a file for each published answer and one that lists all answers; return the files.
 
-    Existing files of the same names are replaced. Raises Text2SqlError where a file cannot be
-    written, or for Parquet without pyarrow.
+    Replaces existing files. Raises Text2SqlError if a file cannot be written, or for Parquet
+    without pyarrow.
     """
-    render = _renderer(format_)
+    render = _as_csv if format_ == "csv" else _as_parquet
+    if format_ == "parquet":
+        _require_pyarrow()
     answers = sorted(answers, key=lambda answer: answer.question_id)
     overview = [_overview_row(answer) for answer in answers]
     files = [write_whole(folder / f"{OVERVIEW}.{format_}", render(_OVERVIEW_COLUMNS, overview))]
@@ -65,10 +66,10 @@ def export_answers(
 
 
 def cut_notes(answers: Iterable[StoredAnswer]) -> list[str]:
-    """Say of which answers the tables, and so the files, have only the first rows."""
+    """Name the answers of which the tables, and so the files, have only the first rows."""
     sizes = [(one.question_id, one.rows_kept or 0, one.row_count or 0) for one in answers]
     return [
-        f"{name}: the first {kept:,} of {of:,} rows were kept"
+        f"{name}: only the first {kept:,} of {of:,} rows are stored"
         for name, kept, of in sizes
         if kept < of
     ]
@@ -79,23 +80,21 @@ def _overview_row(answer: StoredAnswer) -> dict[str, Any]:
     return row | {"scheduled_at": answer.scheduled_at.isoformat()}
 
 
-def _renderer(format_: Format) -> Callable[[Sequence[Column], Rows], bytes]:
-    if format_ == "csv":
-        return as_csv
+def _require_pyarrow() -> None:
+    """Raise Text2SqlError without pyarrow, before anything is written."""
     try:
-        import pyarrow.parquet  # noqa: F401 - find out before anything is written
+        import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         raise Text2SqlError(
             f"Parquet needs pyarrow ({error}); install text2sql-lifecycle[pipelines], or export CSV"
         ) from error
-    return as_parquet
 
 
-def as_csv(columns: Sequence[Column], rows: Rows) -> bytes:
-    """Write rows as CSV in UTF-8, safe to open in a spreadsheet.
+def _as_csv(columns: Sequence[Column], rows: Rows) -> bytes:
+    """Return rows as CSV in UTF-8, safe to open in a spreadsheet.
 
-    Text is quoted, and where a spreadsheet would take it for a formula a ``'`` stands before
-    it; numbers stay numbers. NULL is empty, a blob is hexadecimal digits.
+    Text is quoted, with a ``'`` in front if a spreadsheet would take it for a formula; numbers
+    stay numbers. NULL is empty, a blob is hexadecimal digits.
     """
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
@@ -114,11 +113,11 @@ def _csv_cell(value: Any) -> Any:
     return inert(cell) if isinstance(cell, str) else cell
 
 
-def as_parquet(columns: Sequence[Column], rows: Rows) -> bytes:
-    """Write rows as a Parquet file whose columns are named as in the question's view.
+def _as_parquet(columns: Sequence[Column], rows: Rows) -> bytes:
+    """Return rows as a Parquet file with the column names of the question's view.
 
-    Whole numbers are 64-bit integers, text is as it is: nothing here is run as a formula. A
-    column of mixed types is text.
+    Whole numbers are 64-bit integers, a column of mixed types is text, and text stays as it is:
+    no reader runs it as a formula.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,7 +1,6 @@
 """The report of a day as Markdown for a chat: short, and nothing in it can be clicked.
 
-Rows, SQL and everything else that is data stand in code, where chats neither format text nor
-turn an address into a link.
+Rows, SQL and other data are code, where chats neither format text nor turn an address into a link.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from text2sql.common.counting import counted
-from text2sql.common.render import neutral, render_cell
+from text2sql.common.render import aligned, neutral, render_cell
 from text2sql.reporting.delivery.entries import Entry, by_trust, summary
 from text2sql.reporting.model.answer import Change
 
@@ -20,21 +19,21 @@ _CELL_CHARS = 60
 _TEXT_CHARS = 300
 _MOST_COLUMNS = 8
 _TICKS = re.compile(r"`+")
-# Words, numbers and the punctuation of a sentence: a dot only where no name of a host could be.
+# Words, numbers and the punctuation of a sentence; no dot that could be part of a host name.
 _PLAIN = re.compile(r"(?:[^\W_]|[ ,;?%()'\u2019-]|[.:!](?= |\Z)|(?<=\d)[.](?=\d))*\Z")
 
 
-def render_markdown(day: str, shown: Iterable[Entry], *, rows: bool = True) -> str:
-    """Return the report of a day, at most 12,000 characters: what not to trust comes first.
+def render_markdown(day: str, entries: Iterable[Entry], *, rows: bool = True) -> str:
+    """Return the report of a day in at most 12,000 characters, the least trusted answers first.
 
-    Without ``rows`` it tells of results but shows none.
+    Without ``rows`` it describes results but shows none.
     """
-    shown = by_trust(shown)
-    text = f"**Answers of {day}**: {summary(shown)}"
-    for place, entry in enumerate(shown):
+    ordered = by_trust(entries)
+    text = f"**Answers of {day}**: {summary(ordered)}"
+    for place, entry in enumerate(ordered):
         part = "\n".join(_entry(entry, rows))
         if len(text) + len(part) > _MOST_CHARS:
-            left = counted(len(shown) - place, "more question is", "more questions are")
+            left = counted(len(ordered) - place, "more question is", "more questions are")
             return f"{text}\n\n{left} on the page.\n"
         text = f"{text}\n\n{part}"
     return f"{text}\n"
@@ -44,29 +43,23 @@ def _entry(entry: Entry, rows: bool) -> list[str]:
     answer = entry.answer
     share = "" if answer.share is None else f" ({answer.share:.0%} agree)"
     status = answer.status.replace("_", " ")
-    lines = [f"**{words(answer.question)}**", f"{status}{share}{_verified(entry)}"]
+    verified = f", {entry.verified}" if entry.verified else ""
+    lines = [f"**{inert_words(answer.question)}**", f"{status}{share}{verified}"]
     if entry.refusal:
-        return [*lines, words(entry.refusal)]
-    lines += [f"Careful: {words(concern)}" for concern in entry.concerns]
+        return [*lines, inert_words(entry.refusal)]
+    lines += [f"Careful: {inert_words(concern)}" for concern in entry.concerns]
     if answer.change not in (Change.SAME, None):
-        lines.append(words(entry.change))
+        lines.append(inert_words(entry.change))
     return [*lines, *_table(entry)] if rows else lines
-
-
-def _verified(entry: Entry) -> str:
-    return f", {entry.verified}" if entry.verified else ""
 
 
 def _table(entry: Entry) -> list[str]:
     """Lay the first rows out in columns, between fences that nothing in them can close."""
     columns = entry.answer.columns[:_MOST_COLUMNS]
-    lines = [[_cell(column.label) for column in columns]]
-    lines += [[_cell(row[c.name]) for c in columns] for row in entry.rows[:SHOWN_ROWS]]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    shown = [[column.label for column in columns]]
+    shown += [[row[column.name] for column in columns] for row in entry.rows[:SHOWN_ROWS]]
+    cells = [[render_cell(value, _CELL_CHARS) for value in line] for line in shown]
+    text = aligned(cells, " | ")
     total = entry.answer.row_count or 0
     if total > SHOWN_ROWS or len(entry.answer.columns) > _MOST_COLUMNS:
         wide = counted(len(entry.answer.columns), "column")
@@ -75,14 +68,10 @@ def _table(entry: Entry) -> list[str]:
     return [fence, *text, fence]
 
 
-def _cell(value: object) -> str:
-    return render_cell(value, _CELL_CHARS)
+def inert_words(text: str) -> str:
+    """Return a sentence as it is if that is safe, otherwise as code.
 
-
-def words(text: str) -> str:
-    """Return a sentence as it is where that is safe, and as code where it could be more.
-
-    Line breaks and what chats take for markup, mentions, tags or addresses never stay text.
+    Line breaks and what chats read as markup, mentions, tags or addresses never stay text.
     """
     flat = neutral(text.strip())
     flat = flat if len(flat) <= _TEXT_CHARS else f"{flat[:_TEXT_CHARS]}…"

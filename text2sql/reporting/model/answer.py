@@ -1,4 +1,4 @@
-"""What one answer is, before and after it is stored."""
+"""An answer, before and after it is stored."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from text2sql.reporting.model.values import Column, ResultTable
 class AnswerStatus(StrEnum):
     """How a question ended; only ``answered`` publishes a result.
 
-    ``no_consensus``: no candidate ran and returned rows. ``low_agreement``: the largest group
-    is smaller than the question's minimum share. ``refuted``: what was agreed on breaks an
-    expectation or differs from the verified SQL's result. ``error``: something failed.
+    ``no_consensus``: no sampled query ran and returned rows. ``low_agreement``: the largest group
+    is smaller than the question's minimum share. ``refuted``: the agreed result breaks an
+    expectation or differs from the verified SQL's. ``error``: something failed.
     """
 
     ANSWERED = "answered"
@@ -27,9 +27,9 @@ class AnswerStatus(StrEnum):
 
 
 class Verified(StrEnum):
-    """How the result that was agreed on compares with that of the question's verified SQL.
+    """How the agreed result compares with the result of the question's verified SQL.
 
-    ``error``: the verified SQL itself did not run, so that it says nothing.
+    ``error``: the verified SQL itself did not run, so nothing was compared.
     """
 
     MATCH = "match"
@@ -48,10 +48,11 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True)
-class AnswerCandidate:
-    """One submission of the vote.
+class SampledQuery:
+    """A query that the policy submitted for the vote: a row of the table ``candidates``.
 
-    ``status`` is the sandbox's status of its SQL, or why there is no SQL to vote for.
+    ``status`` is the sandbox's status of its SQL, or why it has no vote. ``chosen``: it is in the
+    group that won.
     """
 
     sql: str | None
@@ -68,8 +69,8 @@ class AnswerCandidate:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What was found for one question at one scheduled instant, ready to be stored.
+class NewAnswer:
+    """An answer to a question for a scheduled instant, ready to be stored.
 
     ``sql``, ``table`` and ``digest`` are set only when ``status`` is ``answered``.
     ``seconds`` is wall-clock time from the first prompt to the result.
@@ -84,7 +85,7 @@ class Answer:
     share: float | None = None
     votes: int = 0
     tie: bool = False
-    candidates: tuple[AnswerCandidate, ...] = ()
+    queries: tuple[SampledQuery, ...] = ()
     error: str = ""
     verified: Verified | None = None
     database_fingerprint: str = ""
@@ -100,7 +101,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """One row of the table ``answers``; the columns of that table say what each field means."""
+    """A row of the table ``answers``; the columns in ``schema`` explain its fields."""
 
     id: int
     question_id: str

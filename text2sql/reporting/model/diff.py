@@ -1,4 +1,4 @@
-"""What changed from one answer to the next: rows added, removed and changed, and why."""
+"""Differences between an answer and the one before: rows, SQL, and why to distrust them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class RowChanges:
-    """How one result differs from another, rows taken with their multiplicity, in any order.
+    """Differences between two results as multisets of rows, in any order.
 
-    ``changed`` pairs the old and the new row of one key: the columns ``key``, whose values are
-    unique in both results. Without such columns a changed row is one removed and one added.
-    ``counts`` are the numbers added, removed and changed, also where only some are listed.
+    ``changed`` pairs the old and the new row with the same values in the columns ``key``, which
+    are unique in both results. Without such columns a changed row counts as one removed and one
+    added. ``counts`` are the numbers added, removed and changed, even if only some are listed.
     """
 
     added: tuple[Row, ...] = ()
@@ -29,7 +29,7 @@ class RowChanges:
     counts: tuple[int, int, int] = (0, 0, 0)
 
     def first(self, most: int) -> RowChanges:
-        """Return the same with at most so many rows of each kind listed."""
+        """Return the same changes, listing at most ``most`` rows of each kind."""
         return replace(
             self,
             added=self.added[:most],
@@ -45,18 +45,18 @@ class RowChanges:
             if count
         ]
         if not words:
-            return "no row is different"
+            return "no row differs"
         number, _, rest = ", ".join(words).partition(" ")
         return f"{number} {'row' if number == '1' else 'rows'} {rest}"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What a published answer has against the published one before it.
+    """Differences between a published answer and the published one before it.
 
-    ``rows`` compares the rows as they are stored; it is not ``complete`` where either answer
-    keeps only a part of them. ``data_changed`` compares the databases' fingerprints; ``renamed``
-    says that the columns have other names, which alone do not make it another result.
+    ``rows`` compares the stored rows; it is not ``complete`` if either answer keeps only a part
+    of its rows. ``data_changed`` compares the databases' fingerprints. ``renamed``: the columns
+    have other names, which alone do not make it another result.
     """
 
     previous_at: datetime
@@ -69,17 +69,17 @@ class Difference:
 
     @property
     def warning(self) -> str:
-        """Say what a reader should distrust; empty where nothing speaks against the answer."""
+        """Return what a reader should distrust, empty if nothing."""
         if self.data_changed or not (self.sql_changed or self.result_changed):
             return ""
         if not self.sql_changed:
             return "Neither the SQL nor the data changed, but the result did: it is not repeatable."
-        other = "another" if self.result_changed else "the same"
-        return f"The SQL changed while the data did not, and gives {other} result."
+        result = "a different" if self.result_changed else "the same"
+        return f"The SQL changed while the data did not, and returns {result} result."
 
 
 def compare_rows(old: Sequence[Row], new: Sequence[Row]) -> RowChanges:
-    """Compare two results row by row; rows are mappings from a column's name to its value."""
+    """Compare two results row by row; a row maps a column's name to its value."""
     before = Counter(tuple(row.items()) for row in old)
     after = Counter(tuple(row.items()) for row in new)
     removed = [dict(row) for row in (before - after).elements()]
@@ -104,9 +104,9 @@ def compare_rows(old: Sequence[Row], new: Sequence[Row]) -> RowChanges:
 
 
 def _find_key(old: Sequence[Row], new: Sequence[Row]) -> _Key | None:
-    """Return columns that tell the rows of both results apart; none are needed for one row each.
+    """Return columns whose values are unique in both results; none for single rows.
 
-    A column of text is tried first, then any other, then the first two, the first three.
+    Tries columns of text first, then others, then the first two, the first three and so on.
     """
     if not old or not new or list(old[0]) != list(new[0]):
         return None
@@ -120,7 +120,7 @@ def _find_key(old: Sequence[Row], new: Sequence[Row]) -> _Key | None:
 
 
 def _unique(rows: Sequence[Row], key: _Key) -> bool:
-    """Say whether the values of these columns differ in all rows, and name things, not amounts."""
+    """Whether these columns differ in all rows and have no NULL or float: those are amounts."""
     found = set()
     for row in rows:
         values = _values(row, key)

@@ -1,20 +1,22 @@
-"""The questions of the reports: what one is, when it is due, and where its database lies."""
+"""The questions of the reports: what one asks and expects, when it is due, and its database."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.model.expectations import Expectations
+from text2sql.reporting.model.bounds import MINIMUM_SHARE, VOTES
+from text2sql.reporting.model.values import ResultTable, clean_text, safe_names
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
-MOST_VOTES = 128
 _DAYS: dict[str, Callable[[date], bool]] = {
     "weekdays": lambda day: day.weekday() < 5,
     "weekly": lambda day: day.weekday() == 0,
@@ -22,11 +24,88 @@ _DAYS: dict[str, Callable[[date], bool]] = {
 }
 
 
+@dataclass(frozen=True)
+class Expectations:
+    """DeclineRule on an answer; one that breaks them is not published.
+
+    ``columns`` are exactly the answer's columns, in order, compared as the view names them
+    (``COUNT(*)`` is ``count``). ``least_rows`` and ``most_rows`` bound the rows of the result.
+    ``not_empty`` requires a value that is not NULL: an average over nothing has a row.
+    """
+
+    columns: tuple[str, ...] = ()
+    least_rows: int | None = None
+    most_rows: int | None = None
+    not_empty: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether anything is expected."""
+        return self != Expectations()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is expected as JSON values, without the fields that expect nothing."""
+        values = asdict(self) | {"columns": list(self.columns)}
+        return {n: v for n, v in values.items() if v not in ([], None) and v is not False}
+
+    def broken_by(self, table: ResultTable) -> list[str]:
+        """Return a sentence for each expectation that an answer breaks."""
+        found = [column.name for column in table.columns]
+        problems = []
+        if self.columns and found != safe_names(self.columns):
+            expected = ", ".join(safe_names(self.columns))
+            problems.append(f"its columns are {', '.join(found)}, expected {expected}")
+        rows = counted(table.total, "row")
+        if self.least_rows is not None and table.total < self.least_rows:
+            problems.append(f"it has {rows}, expected at least {self.least_rows}")
+        if self.most_rows is not None and table.total > self.most_rows:
+            problems.append(f"it has {rows}, expected at most {self.most_rows}")
+        whole = table.total <= len(table.rows)  # rows that are not kept may have values
+        if self.not_empty and whole and all(v is None for row in table.rows for v in row.values()):
+            problems.append("it has no value, expected at least one")
+        return problems
+
+
+def read_expectations(values: object) -> Expectations:
+    """Read expectations from plain values, as a file or a JSON column has them.
+
+    Raises Text2SqlError that names the field, for example ``expectations.most_rows must be …``.
+    """
+    names = [field.name for field in fields(Expectations)]
+    if not isinstance(values, Mapping):
+        raise Text2SqlError(f"expectations must be a mapping with {', '.join(names)}")
+    for name, value in values.items():
+        if name not in names:
+            raise Text2SqlError(
+                f"expectations has no field {name!r}; its fields are {', '.join(names)}"
+            )
+        if problem := _problem(name, value):
+            raise Text2SqlError(f"expectations.{name} must be {problem}, not {value!r}")
+    given = {name: value for name, value in values.items() if value is not None}
+    columns = tuple(clean_text(name) for name in given.get("columns", ()))
+    found = Expectations(**given | {"columns": columns})
+    least, most = found.least_rows, found.most_rows
+    if least is not None and most is not None and least > most:
+        raise Text2SqlError(f"expectations.least_rows ({least}) is above most_rows ({most})")
+    return found
+
+
+def _problem(name: str, value: object) -> str:
+    """Return what a field must be, empty if it is valid."""
+    if value is None:
+        return ""
+    if name == "columns":
+        names = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+        return "" if names and all(map(_is_filled, names)) else "a list of column names"
+    if name == "not_empty":
+        return "" if isinstance(value, bool) else "true or false"
+    return "" if type(value) is int and value >= 0 else "a whole number from 0"
+
+
 class QuestionError(Text2SqlError):
-    """A field of a question whose value makes no sense; ``field`` is its name."""
+    """An invalid value of a question's field; ``field`` is its name."""
 
     def __init__(self, id: object, field: str, problem: str) -> None:
-        """Say which question, which field and what is wrong with it."""
+        """Name the question, the field and the problem."""
         super().__init__(f"question {id!r}: {field} {problem}")
         self.field = field
 
@@ -36,18 +115,18 @@ class ReportQuestion:
     """A question that is answered on a schedule.
 
     ``database`` is a path, or a database's name below the folders that are searched.
-    ``votes`` is the number of candidates asked for; below ``minimum_share`` of agreement
-    nothing is published. ``timezone`` is an IANA name: the day of a daily answer begins there.
-    ``group`` says on which days the question is due (``due_on``). ``verified_sql`` is SQL that
-    a person vouches for: each answer is compared with what it returns.
+    ``votes`` and ``minimum_share`` are described in ``bounds``. ``timezone`` is an IANA name: the
+    day of a daily answer begins there. ``group`` decides on which days the question is due
+    (``due_on``). ``verified_sql`` is SQL that a person vouches for: each answer is compared with
+    its result.
     """
 
     id: str
     question: str
     database: str
     evidence: str = ""
-    votes: int = 8
-    minimum_share: float = 0.5
+    votes: int = VOTES.default
+    minimum_share: float = MINIMUM_SHARE.default
     timezone: str = "UTC"
     group: str = "daily"
     owner: str = ""
@@ -56,10 +135,10 @@ class ReportQuestion:
     enabled: bool = True
 
     def __post_init__(self) -> None:
-        """Raise QuestionError for the first field whose value makes no sense."""
-        for name, (fine, problem) in _RULES.items():
+        """Raise QuestionError for the first invalid field."""
+        for name, (is_valid, problem) in _RULES.items():
             value = getattr(self, name)
-            if not fine(value):
+            if not is_valid(value):
                 raise QuestionError(self.id, name, f"must be {problem}, not {value!r}")
 
     def scheduled_at(self, day: date) -> datetime:
@@ -67,10 +146,10 @@ class ReportQuestion:
         return datetime.combine(day, time(), ZoneInfo(self.timezone)).astimezone(UTC)
 
     def due_on(self, day: date) -> bool:
-        """Say whether the question's group is due on a day.
+        """Whether the question's group is due on a day.
 
         ``weekdays`` is due from Monday to Friday, ``weekly`` on Mondays, ``monthly`` on the
-        first; ``daily`` and every other name are due every day. Capitals make no difference.
+        first; ``daily`` and every other name are due every day. Case does not matter.
         """
         return _DAYS.get(self.group.strip().lower(), lambda day: True)(day)
 
@@ -79,13 +158,17 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def is_question_id(value: Any) -> bool:
-    """Say whether a value can be the id of a question."""
+    """Whether a value can be the id of a question."""
     return isinstance(value, str) and bool(_ID.match(value))
 
 
 def is_time_zone(name: Any) -> bool:
-    """Say whether a name is that of an IANA time zone, such as ``Europe/Berlin``."""
+    """Whether a name is an IANA time zone's, such as ``Europe/Berlin``."""
     try:
         return isinstance(name, str) and bool(ZoneInfo(name))
     except (KeyError, ValueError, OSError):
@@ -95,22 +178,16 @@ def is_time_zone(name: Any) -> bool:
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "id": (
         is_question_id,
-        "1 to 100 letters, digits, '_', '.' or '-', a letter or digit first",
+        "1 to 100 letters, digits, '_', '.' or '-', starting with a letter or digit",
     ),
     "question": (_is_filled, "text that is not empty"),
     "database": (_is_filled, "the name or path of a database"),
-    "evidence": (lambda v: isinstance(v, str), "text"),
-    "votes": (
-        lambda v: type(v) is int and 1 <= v <= MOST_VOTES,
-        f"a whole number from 1 to {MOST_VOTES}",
-    ),
-    "minimum_share": (
-        lambda v: type(v) in (int, float) and 0 <= v <= 1,
-        "a number from 0 to 1",
-    ),
+    "evidence": (_is_text, "text"),
+    "votes": (VOTES.accepts, str(VOTES)),
+    "minimum_share": (MINIMUM_SHARE.accepts, str(MINIMUM_SHARE)),
     "timezone": (is_time_zone, "the name of a time zone, such as Europe/Berlin"),
     "group": (_is_filled, "a name: daily, weekdays, weekly, monthly or one of your own"),
-    "owner": (lambda v: isinstance(v, str), "text"),
+    "owner": (_is_text, "text"),
     "verified_sql": (lambda v: v is None or _is_filled(v), "one SQL query"),
     "expectations": (lambda v: isinstance(v, Expectations), "a mapping"),
     "enabled": (lambda v: isinstance(v, bool), "true or false"),
@@ -121,16 +198,28 @@ def find_database(name: str, folders: Sequence[Path]) -> Path:
     """Return the database file that ``name`` means: a path, or a name below one of ``folders``.
 
     In a folder, ``shop`` is found as ``shop``, ``shop.sqlite`` or ``shop/shop.sqlite``.
-    Raises Text2SqlError with the places that were searched.
+    Raises Text2SqlError with the folders that were searched.
     """
     stem = Path(name).name
-    tried = [
-        place
-        for folder in folders
-        for place in (folder / name, folder / f"{name}.sqlite", folder / name / f"{stem}.sqlite")
-    ]
-    for place in tried:
-        if place.is_file():
-            return place
-    searched = ", ".join(str(folder) for folder in folders)
-    raise Text2SqlError(f"database {name!r}: there is no such file below {searched}")
+    for folder in folders:
+        for relative in (name, f"{name}.sqlite", f"{name}/{stem}.sqlite"):
+            if (folder / relative).is_file():
+                return folder / relative
+    searched = ", ".join(map(str, folders))
+    raise Text2SqlError(f"database {name!r}: no such file below {searched}")
+
+
+def database_fingerprint(database: Path) -> str:
+    """Return 16 hexadecimal digits of the sha256 over a database file and its write-ahead log.
+
+    The log may be missing: the last process that closes the database removes it.
+    """
+    digest = hashlib.sha256()
+    for suffix in ("", "-wal"):  # the log has commits that are not in the file yet
+        try:
+            with database.with_name(database.name + suffix).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except FileNotFoundError:
+            if not suffix:
+                raise
+    return digest.hexdigest()[:16]

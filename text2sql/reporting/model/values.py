@@ -1,7 +1,7 @@
-"""Query results as JSON that SQLite and PostgreSQL both store and read back alike.
+"""Query results as JSON that SQLite and PostgreSQL store and read back alike.
 
-A cell becomes a JSON scalar. Where the scalar is not the value itself, a *mark* beside it says
-what it stands for: ``float`` (``"Infinity"``, ``"-Infinity"``, ``"NaN"``), ``integer`` (digits
+A cell becomes a JSON scalar. If the scalar is not the value itself, a *mark* beside it names what
+it stands for: ``float`` (``"Infinity"``, ``"-Infinity"``, ``"NaN"``), ``integer`` (digits
 as text, beyond 2**53, where JSON readers lose digits), ``blob`` (base64), ``text`` (a NUL or a
 lone surrogate was replaced), ``cut`` (only the beginning of a text is kept) and ``cut_blob``
 (base64 of the beginning of a blob).
@@ -10,18 +10,19 @@ lone surrogate was replaced), ``cut`` (only the beginning of a text is kept) and
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from text2sql.common.values import finite
 
 Scalar = str | int | float | None
 Row = dict[str, Scalar]
 Marks = dict[str, str]
 
 CELL_CHARS = 100_000
-"""Characters (or bytes of a BLOB) that are kept of one cell."""
+"""Characters (or bytes of a BLOB) to keep of one cell."""
 NAME_CHARS = 40
 _EXACT_IN_JSON = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -47,9 +48,9 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A result made safe: its columns, the rows that are kept, and how many there were.
+    """A result made safe to store: its columns, the rows that are kept, and the row count.
 
-    ``marks`` has one entry a row, None where every value is stored as itself.
+    ``marks`` has one entry a row, None if every value is stored as itself.
     """
 
     columns: tuple[Column, ...]
@@ -59,7 +60,7 @@ class ResultTable:
 
 
 def result_table(labels: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> ResultTable:
-    """Make a query's result safe to store; ``total`` counts the rows that are not kept too."""
+    """Make a query's result safe to store; ``total`` includes the rows that are not kept."""
     names = safe_names(labels)
     types = [_column_type(row[i] for row in rows) for i in range(len(names))]
     columns = [
@@ -83,12 +84,12 @@ def _encode_row(names: Sequence[str], row: Sequence[Any]) -> tuple[Row, Marks | 
 
 
 def encode_cell(value: Any) -> tuple[Scalar, str]:
-    """Return a value as a JSON scalar and its mark, which is empty for a value stored as it is."""
+    """Return a value as a JSON scalar and its mark, empty for a value stored as itself."""
     if isinstance(value, bytes):
         mark = "cut_blob" if len(value) > CELL_CHARS else "blob"
         return base64.b64encode(value[:CELL_CHARS]).decode("ascii"), mark
-    if isinstance(value, float) and not math.isfinite(value):
-        return _float_name(value), "float"
+    if (named := finite(value)) is not value:
+        return named, "float"
     if isinstance(value, int) and abs(value) > _EXACT_IN_JSON:
         return str(value), "integer"
     if isinstance(value, str):
@@ -103,14 +104,8 @@ def _encode_text(value: str) -> tuple[str, str]:
     return kept, "" if kept == value else "text"
 
 
-def _float_name(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
-
-
 def decode_cell(value: Scalar, mark: str) -> Any:
-    """Return the value that ``encode_cell`` was given; what was cut or replaced stays so."""
+    """Undo ``encode_cell``, except for what was cut or replaced."""
     if mark in ("blob", "cut_blob"):
         return base64.b64decode(str(value))
     if mark == "float":
@@ -126,7 +121,7 @@ def decode_row(cells: Row, marks: Marks | None) -> dict[str, Any]:
 
 
 def clean_text(text: str) -> str:
-    """Replace what PostgreSQL cannot store as text: NUL characters and lone surrogates."""
+    """Replace the characters that PostgreSQL cannot store: NULs and lone surrogates."""
     return _SURROGATE.sub("\ufffd", text.replace("\x00", "\u2400"))
 
 
@@ -140,7 +135,7 @@ def _column_type(values: Iterable[Any]) -> str:
 
 
 def safe_names(labels: Sequence[str]) -> list[str]:
-    """Return a safe name for each label, unique without regard to case: ``k``, ``k_2``."""
+    """Return a safe, unique name for each label: ``k``, ``k_2``."""
     names: list[str] = []
     for position, label in enumerate(labels, start=1):
         base = safe_name(label) or f"column_{position}"
@@ -149,7 +144,7 @@ def safe_names(labels: Sequence[str]) -> list[str]:
 
 
 def free_name(base: str, taken: Iterable[str]) -> str:
-    """Return ``base``, or ``base`` with the first number that makes it new."""
+    """Return ``base``, with the lowest number that makes it unique if it is taken."""
     used = set(taken)
     name, number = base, 2
     while name in used:

@@ -1,4 +1,4 @@
-"""Opening the reporting database: SQLite or PostgreSQL, named by a URL."""
+"""Opening the reporting database, SQLite or PostgreSQL, and what to do when it refuses."""
 
 from __future__ import annotations
 
@@ -8,42 +8,46 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.exc import (
-    DataError,
-    DBAPIError,
-    IntegrityError,
-    NoSuchModuleError,
-)
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.model.values import clean_text
-from text2sql.reporting.tables.owners import missing_right
-from text2sql.reporting.tables.urls import parse_url, shown
+from text2sql.reporting.tables.location import parse_url, shown
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _NO_RIGHT = "42501"
 _REFUSED_ROWS = ("P0001", "44000")
-"""What PostgreSQL calls a trigger's RAISE EXCEPTION, and a row outside of a view's condition."""
+"""SQLSTATEs of a trigger's RAISE EXCEPTION and of a view's WITH CHECK OPTION."""
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
+_OWNERS = """
+SELECT current_user AS role, place.nspname AS schema, theirs.rolname AS schema_owner,
+       theirs.rolcanlogin AND NOT theirs.rolsuper AS logs_in,
+       pg_get_userbyid(made.relowner) AS tables_owner
+FROM pg_namespace AS place
+JOIN pg_roles AS theirs ON theirs.oid = place.nspowner
+JOIN pg_class AS made ON made.relnamespace = place.oid AND made.relname = 'questions'
+WHERE place.nspname = current_schema()
+"""
 
 
 class Database:
-    """A reporting database, whatever is in it; a context manager, safe to use from threads.
+    """A reporting database, whatever it contains; a context manager, safe to use from threads.
 
     ``writer`` is the same engine for transactions that write. A database that is down, full,
-    locked for a minute or not writable raises InfrastructureError with the database's own words.
+    locked for a minute or not writable raises InfrastructureError with the database's message.
     """
 
     def __init__(self, url: str):
-        """Open the database."""
+        """Open the database; raises like ``open_engine``."""
         try:
             self.engine = open_engine(url)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
@@ -66,33 +70,33 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Where the database is, without a password."""
+        """The URL of the database, without a password."""
         return shown(self.engine.url)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Give a connection for one transaction that writes; it is undone if an error leaves it."""
+        """Open a transaction that writes; an error inside rolls it back."""
         with self.named_errors(), self.writer.begin() as connection:
             yield connection
 
     def read(self, query: sa.Select[Any]) -> list[sa.Row[Any]]:
-        """Return the rows that a query finds."""
+        """Return the rows of a query."""
         with self.named_errors(), self.engine.connect() as connection:
             return list(connection.execute(query))
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Turn what the database complains of into InfrastructureError.
+        """Turn the database's errors into InfrastructureError.
 
-        What it refuses of the rows at hand (a value that it cannot hold, a constraint or a trigger
-        of its owner), which says nothing of the next ones, becomes Text2SqlError.
+        An error about the rows at hand (a value that does not fit, a constraint or a trigger of
+        its owner) becomes Text2SqlError: the next rows may well be accepted.
         """
         try:
             yield
         except (DBAPIError, OverflowError, PoolTimeout) as error:
             words = " ".join(str(getattr(error, "orig", error.args[0])).split())
             if _sqlstate(error) == _NO_RIGHT:
-                words += f"; {missing_right(self.engine)}"
+                words += f"; {_missing_right(self.engine)}"
             kind = Text2SqlError if _is_about_rows(error) else InfrastructureError
             raise kind(f"reporting database {self.name}: {words}") from error
 
@@ -108,19 +112,18 @@ def _sqlstate(error: Exception) -> str | None:
 
 
 def _to_json(value: Any) -> str:
-    """Return JSON without the characters that PostgreSQL cannot hold; infinities are refused.
+    """Return JSON without the characters that PostgreSQL cannot store; infinities are refused.
 
-    JSON writes a NUL as an escape, which PostgreSQL stores and then cannot read as text.
+    JSON escapes a NUL; PostgreSQL stores the escape and then fails to read it as text.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return clean_text(_NUL.sub("\\1\u2400", text))
 
 
 def open_engine(url: str) -> Engine:
-    """Open the database that ``url`` names, for example ``sqlite:///artifacts/reporting.sqlite``.
+    """Open the database at ``url``, for example ``sqlite:///artifacts/reporting.sqlite``.
 
-    Raises Text2SqlError for a URL that is malformed or names another kind of database, and for
-    an SQLite file that holds something else.
+    Raises Text2SqlError for an invalid URL and for an SQLite file with other tables.
     """
     parsed = parse_url(url)
     _log.debug("reporting database %s", shown(parsed))
@@ -130,9 +133,9 @@ def open_engine(url: str) -> Engine:
         parsed,
         json_serializer=_to_json,
         pool_pre_ping=True,
-        client_encoding="utf8",  # a database without an encoding would give bytes
-        isolation_level="READ COMMITTED",  # under a stricter default writers refuse each other
-        connect_args={"prepare_threshold": None},  # poolers change connections in between
+        client_encoding="utf8",  # a database without an encoding would return bytes
+        isolation_level="READ COMMITTED",  # stricter levels make writers fail each other
+        connect_args={"prepare_threshold": None},  # poolers switch connections in between
     )
     sa.event.listen(engine, "connect", _set_up_postgresql)
     return engine
@@ -143,7 +146,7 @@ def _open_sqlite(url: URL) -> Engine:
     try:
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Text2SqlError(f"{url.database}: the folder cannot be made: {error}") from error
+        raise Text2SqlError(f"{url.database}: cannot create its folder: {error}") from error
     engine = sa.create_engine(
         url, json_serializer=_to_json, connect_args={"timeout": _BUSY_SECONDS}
     )
@@ -153,7 +156,7 @@ def _open_sqlite(url: URL) -> Engine:
 
 
 def _refuse_occupied(file: Path) -> None:
-    """Raise Text2SqlError for a database of something else, before anything in it is touched."""
+    """Raise Text2SqlError for a file with other tables, before anything in it is changed."""
     if not file.is_file():
         return
     connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
@@ -161,42 +164,96 @@ def _refuse_occupied(file: Path) -> None:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         names = {name for (name,) in found}
     except sqlite3.DatabaseError:
-        return  # opening it properly says what is wrong
+        return  # opening it below reports what is wrong
     finally:
         connection.close()
     if names and not names >= _OWN_TABLES:
         some = ", ".join(sorted(names)[:3])
         raise Text2SqlError(
-            f"{file} holds other tables ({some}): it may be a database that is asked; give the"
-            " reports a file of their own"
+            f"{file} has other tables ({some}): it may be a database that questions are about;"
+            " give the reports their own file"
         )
 
 
 def _set_up_postgresql(connection: Any, record: Any) -> None:
-    """Let instants come as ISO, the only form that the driver reads, whatever the role's style."""
+    """Return instants as ISO, the only form that the driver reads, whatever the role's style."""
     connection.autocommit = True
     connection.execute("SET DateStyle TO ISO")
     connection.autocommit = False
 
 
 def _set_up_sqlite(connection: Any, record: Any) -> None:
-    """Hand transactions to SQLAlchemy, enforce foreign keys, let readers and a writer coexist."""
+    """Leave transactions to SQLAlchemy, enforce foreign keys, let readers and a writer coexist."""
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Take the write lock at once where a transaction will write.
+    """Begin a transaction; one that will write takes the write lock first.
 
-    A transaction that reads first and writes later fails at once, without waiting, when
-    another one wrote in between.
+    If it read first and another one wrote in between, SQLite would fail it without waiting.
     """
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def wait_for_others(connection: Connection, lock: int) -> None:
-    """Let one transaction at a time do what ``lock`` stands for; SQLite has one writer anyway."""
+    """Let one transaction at a time hold ``lock``; SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(lock)))
+
+
+@dataclass(frozen=True)
+class Owners:
+    """The current role, its schema with its owner, and the owner of the tables in it.
+
+    ``logs_in``: the schema's owner is a role made for the tables, as in docs/reports.md, and not
+    a superuser or a role that nobody logs in with, such as the owner of PostgreSQL's ``public``.
+    """
+
+    role: str
+    schema: str
+    schema_owner: str
+    logs_in: bool
+    tables_owner: str
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether another role than the schema's owner made the tables."""
+        return self.logs_in and self.schema_owner != self.tables_owner
+
+    def advice(self) -> str:
+        """Return who owns the tables, who should, and where the statements to fix it are."""
+        return (
+            f"the tables belong to the role {self.tables_owner}, which made them, and the schema"
+            f" {self.schema} to {self.schema_owner}: only {self.tables_owner} can upgrade them,"
+            f" until an administrator gives them to {self.schema_owner},"
+            ' see "Tables that the wrong role owns" in docs/reports.md'
+        )
+
+
+def table_owners(engine: Engine) -> Owners | None:
+    """Return who owns the tables; None on SQLite and if the role finds no tables."""
+    if engine.dialect.name != "postgresql":
+        return None
+    with engine.connect() as connection:
+        row = connection.execute(sa.text(_OWNERS)).one_or_none()
+    return Owners(**row._mapping) if row else None
+
+
+def _missing_right(engine: Engine) -> str:
+    """Return what to do when the server refused a right to the role in the URL."""
+    try:
+        owners = table_owners(engine)
+    except DBAPIError:
+        owners = None
+    if owners is not None and owners.mismatch:
+        return owners.advice()
+    role = f"the role {owners.role}" if owners else "the role in the URL"
+    if owners is None or owners.role == owners.tables_owner:
+        return f"{role} needs that right: see PostgreSQL in docs/reports.md"
+    return (
+        f"{role} needs that right, or {owners.tables_owner}, which owns the tables, must do this:"
+        " see PostgreSQL in docs/reports.md"
+    )

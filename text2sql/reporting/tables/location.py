@@ -1,40 +1,125 @@
-"""Where the reporting tables are, when nobody says so."""
+"""Where the reporting tables are: the default place, and what a valid database URL is.
+
+SQLAlchemy is imported inside functions: commands name the environment variable without it.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from text2sql.common.artifacts import artifact_root
+from text2sql.common.artifacts import artifact_root, reporting_file
+from text2sql.errors import Text2SqlError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
+_DEFAULTS = ("PGDATABASE", "PGSERVICE")
+"""Environment variables that give PostgreSQL's client a database when the URL names none."""
+_SQLITE_OPTIONS = {
+    *("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout"),
+}
 
 
 def reporting_url(root: Path | None = None) -> str:
     """Return the URL of the reporting database: ``TEXT2SQL_REPORTING_URL``, or a file.
 
-    That is ``reporting.sqlite`` below the artifact root, the local project's without one given.
+    The file is ``reporting.sqlite`` below ``root``, by default the project's artifact root.
     """
-    file = (root or artifact_root()) / "reporting.sqlite"
-    return os.environ.get(URL_VARIABLE) or sqlite_url(file)
+    return os.environ.get(URL_VARIABLE) or sqlite_url(reporting_file(root or artifact_root()))
 
 
 def reporting_place(root: Path) -> str:
-    """Say where the tables are: the path of a file, or a URL without its password."""
-    from text2sql.reporting.tables.database import Database
-
-    file, url = root / "reporting.sqlite", reporting_url(root)
-    if url == sqlite_url(file):
-        return str(file)
-    with Database(url) as database:
-        return database.name
+    """Return where the tables are, for people: a file's path, or a URL without its password."""
+    file, url = reporting_file(root), reporting_url(root)
+    return str(file) if url == sqlite_url(file) else shown(parse_url(url))
 
 
 def sqlite_url(file: Path) -> str:
-    """Return the URL of an SQLite file; of a path with ``?`` or ``%``, one that means that path."""
+    """Return the URL of an SQLite file, also of one with ``?`` or ``%`` in its path."""
     path = str(file)
     if not {"?", "%"} & set(path):
         return f"sqlite:///{path}"
     from sqlalchemy.engine import URL
 
     return URL.create("sqlite", database=path).render_as_string()
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite database, None for a server's; raises like ``parse_url``."""
+    parsed = parse_url(url)
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
+
+
+def shown(url: URL) -> str:
+    """Return a URL without its passwords, whether after the user or in the query."""
+    secret = {name: "hidden" for name in url.query if "pass" in name.lower()}
+    as_written = url.set(drivername=url.get_backend_name())  # without the driver that we add
+    return as_written.update_query_dict(secret).render_as_string(hide_password=True)
+
+
+def parse_url(url: str) -> URL:
+    """Parse the URL of a PostgreSQL database or an SQLite file; ``~`` is the home folder.
+
+    Raises Text2SqlError if it is malformed, names no database or names another kind of database.
+    """
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        parsed = sa.make_url(url.strip())  # a mounted secret usually ends with a line break
+        backend = parsed.get_backend_name()
+    except (ArgumentError, ValueError) as error:
+        raise Text2SqlError(
+            "the reporting database's URL is malformed; use postgresql://USER@HOST:PORT/DATABASE,"
+            " or sqlite:/// followed by the path of a file, as in sqlite:///reporting.sqlite"
+        ) from error
+    if "@" in (parsed.host or ""):
+        raise Text2SqlError(
+            "the reporting database's URL has more than one @: write one in a password as %40"
+        )
+    if backend in ("postgresql", "postgres"):
+        return _postgresql(parsed)
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        return _sqlite(parsed)
+    raise Text2SqlError(
+        "reporting tables live in an SQLite file (sqlite:///) or in PostgreSQL (postgresql://),"
+        f" not in {parsed.drivername!r}"
+    )
+
+
+def _postgresql(url: URL) -> URL:
+    named = url.database or {"dbname", "service"} & set(url.query)
+    if not named and not any(map(os.environ.get, _DEFAULTS)):
+        raise Text2SqlError(
+            f"the reporting database's URL {shown(url)} names no database; add it after the"
+            " server, as in postgresql://USER@HOST:PORT/DATABASE"
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _sqlite(url: URL) -> URL:
+    file = url.database or ""
+    if url.host or not file:
+        raise Text2SqlError(
+            f"the reporting database's URL {shown(url)} names no file; put three slashes before"
+            " its path, as in sqlite:///reporting.sqlite, and four before an absolute path"
+        )
+    if file.startswith((":memory:", "file:")):
+        raise Text2SqlError(
+            f"reporting tables live in an SQLite file or in PostgreSQL, not in {file}"
+        )
+    if unknown := sorted(set(url.query) - _SQLITE_OPTIONS):
+        raise Text2SqlError(
+            f"the reporting database's URL {shown(url)} has the option {unknown[0]}, which an"
+            " SQLite file does not take: remove it, or write a ? in the file's name as %3F"
+        )
+    path = os.path.expanduser(file)
+    if Path(path).is_dir():
+        raise Text2SqlError(
+            f"the reporting database {path} is a folder: name a file, such as"
+            f" sqlite:///{Path(path) / 'reporting.sqlite'}"
+        )
+    return url.set(database=path)

@@ -1,4 +1,4 @@
-"""Bringing the reporting tables to the version that this code works with."""
+"""Migrating the reporting tables to the version that this code needs."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from sqlalchemy.engine import Connection, Engine
 
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.tables.database import wait_for_others
+from text2sql.reporting.tables.location import shown
 from text2sql.reporting.tables.schema import LATEST_ANSWERS
-from text2sql.reporting.tables.urls import shown
 
 NEWEST = "0003"
-"""The version that this code works with: the highest number in ``migrations/versions``."""
+"""The version that this code needs: the highest number in ``migrations/versions``."""
 VERSION_TABLE = "reporting_version"
 _LOCK = 7_418_235_001
-"""PostgreSQL's advisory lock of those that change the tables."""
+"""PostgreSQL's advisory lock for migrations."""
 
 
 @dataclass(frozen=True)
 class SchemaStatus:
-    """Which version the tables have (``found``, None without any) and which the code needs.
+    """The version of the tables (``found``, None without tables) and the one the code needs.
 
-    ``lacks_view`` says that they have it and that somebody dropped the view of latest answers.
+    ``lacks_view``: the version is right, but somebody dropped the view ``latest_answers``.
     """
 
     found: str | None
@@ -32,33 +32,32 @@ class SchemaStatus:
 
     @property
     def current(self) -> bool:
-        """Whether the tables have the version that is needed."""
+        """Whether the tables have the version that the code needs."""
         return self.found == self.needed
 
     @property
     def complete(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether nothing needs to be done."""
         return self.current and not self.lacks_view
 
     @property
     def newer(self) -> bool:
-        """Whether the tables were made by a newer release."""
+        """Whether a newer release made the tables."""
         return self.found is not None and self.found > self.needed
 
 
 def schema_status(engine: Engine) -> SchemaStatus:
-    """Read which version the tables have."""
+    """Return the version of the tables."""
     with engine.connect() as connection:
         return _status(connection)
 
 
 def upgrade(engine: Engine) -> SchemaStatus:
-    """Bring the tables to the newest version in one transaction; return what was found before.
+    """Migrate the tables to the newest version in one transaction; return the status before.
 
-    A view of latest answers that somebody dropped is made again.
-
-    ``engine`` is a database's ``writer``. Processes that do it at once wait for each other.
-    Raises Text2SqlError for tables of a newer release and for tables of something else.
+    Recreates the view ``latest_answers`` if somebody dropped it. ``engine`` is a database's
+    ``writer``; concurrent processes wait for each other. Raises Text2SqlError for tables of a
+    newer release or of another program.
     """
     with engine.begin() as connection:
         wait_for_others(connection, _LOCK)
@@ -72,9 +71,9 @@ def upgrade(engine: Engine) -> SchemaStatus:
 
 
 def require_current(engine: Engine) -> None:
-    """Make sure that the tables have the newest version: upgrade SQLite, refuse PostgreSQL.
+    """Upgrade an SQLite file to the newest version; refuse older tables on PostgreSQL.
 
-    A server's tables have an owner who decides when they change: Text2SqlError names the command.
+    The owner of a server's tables decides when they change: Text2SqlError names the command.
     """
     status = schema_status(engine)
     refuse_newer(status, _name(engine))
@@ -83,19 +82,19 @@ def require_current(engine: Engine) -> None:
         return
     if status.current:
         return
-    what = f"has version {status.found}" if status.found else "has no counted version yet"
+    what = f"has version {status.found}" if status.found else "has no numbered version yet"
     raise Text2SqlError(
-        f"the reporting database {_name(engine)} {what}, and version {NEWEST} is needed: run"
-        " text2sql reporting upgrade, with the role that owns the tables or is to own them"
+        f"the reporting database {_name(engine)} {what}, but version {NEWEST} is needed: run"
+        " text2sql reporting upgrade with the role that owns, or should own, the tables"
     )
 
 
 def refuse_newer(status: SchemaStatus, name: str) -> None:
-    """Raise Text2SqlError for tables that were made by a newer release."""
+    """Raise Text2SqlError for tables that a newer release made."""
     if status.newer:
         raise Text2SqlError(
-            f"the reporting database {name} has version {status.found}, which is newer than"
-            f" {NEWEST}, the newest that this release of text2sql knows: install a newer release"
+            f"the reporting database {name} has version {status.found}, but this release of"
+            f" text2sql knows no version above {NEWEST}: install a newer release"
         )
 
 
@@ -108,15 +107,15 @@ def _status(connection: Connection) -> SchemaStatus:
 
 
 def _version(connection: Connection) -> str | None:
-    """Return the version that is noted; raise Text2SqlError where the table is somebody else's."""
+    """Return the recorded version; raise Text2SqlError if the table is another program's."""
     column: sa.ColumnClause[str] = sa.column("version_num")
     if column.name in (one["name"] for one in sa.inspect(connection).get_columns(VERSION_TABLE)):
         found = connection.scalar(sa.select(sa.table(VERSION_TABLE, column)))
         if isinstance(found, str | None):
             return found
     raise Text2SqlError(
-        f"the table {VERSION_TABLE} in {_name(connection.engine)} is none of text2sql's, which"
-        " notes its version there: give the reports a database or a schema of their own"
+        f"the table {VERSION_TABLE} in {_name(connection.engine)} belongs to another program, but"
+        " text2sql records its version there: give the reports their own database or schema"
     )
 
 
@@ -136,9 +135,9 @@ def _run_steps(connection: Connection) -> None:
     config.attributes["connection"] = connection
     try:
         command.upgrade(config, "head")
-    except CommandError as error:  # a version that no release has made
+    except CommandError as error:
         raise Text2SqlError(
-            f"the version in {VERSION_TABLE} is none that a release made: {error}"
+            f"no release of text2sql made the version in {VERSION_TABLE}: {error}"
         ) from error
 
 

@@ -1,46 +1,54 @@
-"""Lists of questions as YAML files: reading one, naming what is wrong in it, and writing one."""
+"""YAML files of questions: reading, writing, and merging one into the table of questions.
+
+The file owns what nobody edited by hand. The table remembers each question as it was in the file
+at the last import (its *seed*), so that three versions of a field can be compared: the seed, the
+file's now, and the table's. A field follows the file while the table has the seed's value; once
+edited by hand it stays, and the import reports a field that the file changed too. Nothing is
+deleted, because answers refer to their questions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.model.expectations import read_expectations
-from text2sql.reporting.model.question import QuestionError, ReportQuestion
+from text2sql.reporting.model.question import QuestionError, ReportQuestion, read_expectations
 from text2sql.reporting.model.values import clean_text
 
 FIELDS = tuple(field.name for field in fields(ReportQuestion))
+SEEDED = tuple(name for name in FIELDS if name != "id")
 _REQUIRED = ("id", "question", "database")
+Seed = dict[str, Any]
 
 
 def read_questions(path: Path) -> list[ReportQuestion]:
     """Read a YAML list of questions, or a mapping whose ``questions`` is that list.
 
-    Raises Text2SqlError with the file, the line and the field for anything malformed.
+    Raises Text2SqlError with the file, the line and the field of the first error.
     """
     reader = _Reader(path)
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     questions = []
     for node in reader.entries():
-        question, line = reader.question(node), node.start_mark.line + 1
-        if question.id in found:
+        question = reader.question(node)
+        if question.id in lines:
             raise reader.problem(
                 node,
-                f"question {question.id!r} stands at line {found[question.id]} too;"
-                " give each question an id of its own",
+                f"question {question.id!r} is also at line {lines[question.id]};"
+                " give each question its own id",
             )
-        found[question.id] = line
+        lines[question.id] = node.start_mark.line + 1
         questions.append(question)
     return questions
 
 
 class _Reader:
-    """Reads one file node by node, so that every complaint has its line."""
+    """Reads one file node by node, so that every error message has its line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,14 +65,14 @@ class _Reader:
             raise self.not_yaml(error) from error
 
     def not_yaml(self, error: yaml.YAMLError) -> Text2SqlError:
-        """Return the complaint about text that is not YAML."""
+        """Return the error for text that is not YAML."""
         mark = getattr(error, "problem_mark", None)
         where = f"{self.path}:{mark.line + 1}" if mark else str(self.path)
         words = getattr(error, "problem", None) or " ".join(str(error).split())
         return Text2SqlError(f"{where}: not YAML: {words}")
 
     def problem(self, node: yaml.Node, what: str) -> Text2SqlError:
-        """Return a complaint about one place of the file."""
+        """Return an error about one place in the file."""
         return Text2SqlError(f"{self.path}:{node.start_mark.line + 1}: {what}")
 
     def entries(self) -> list[yaml.Node]:
@@ -74,7 +82,7 @@ class _Reader:
             root = next((value for key, value in root.value if key.value == "questions"), None)
         if not isinstance(root, yaml.SequenceNode):
             raise Text2SqlError(
-                f"{self.path}: must hold a YAML or JSON list of questions, each with"
+                f"{self.path}: must be a YAML or JSON list of questions, each with"
                 f" {', '.join(_REQUIRED)}"
             )
         return list(root.value)
@@ -85,9 +93,9 @@ class _Reader:
             raise self.problem(entry, f"each question is a mapping with {', '.join(FIELDS)}")
         nodes = self._fields(entry)
         values = {name: self._value(name, node) for name, node in nodes.items()}
-        for field in _REQUIRED:
-            if values.get(field) is None:
-                raise self.problem(entry, f"the field {field!r} is missing")
+        for name in _REQUIRED:
+            if values.get(name) is None:
+                raise self.problem(entry, f"the field {name!r} is missing")
         try:
             return ReportQuestion(**{k: v for k, v in values.items() if v is not None})
         except QuestionError as error:
@@ -98,43 +106,114 @@ class _Reader:
         for key, node in entry.value:
             if key.value not in FIELDS:
                 known = ", ".join(FIELDS)
-                raise self.problem(key, f"unknown field {key.value!r}; there are {known}")
+                raise self.problem(key, f"unknown field {key.value!r}; the fields are {known}")
             if key.value in found:
-                raise self.problem(key, f"the field {key.value!r} stands twice")
+                raise self.problem(key, f"the field {key.value!r} is given twice")
             found[key.value] = node
         return found
 
-    def _value(self, field: str, node: yaml.Node) -> Any:
-        """Return a field's value; an id such as 007 may look like a number and stays as written."""
+    def _value(self, name: str, node: yaml.Node) -> Any:
         try:
             value = self.loader.construct_object(node, deep=True)
-            if field == "expectations" and value is not None:
+            if name == "expectations" and value is not None:
                 return read_expectations(value)
         except yaml.YAMLError as error:
             raise self.not_yaml(error) from error
         except (ValueError, Text2SqlError) as error:
-            raise self.problem(node, f"the field {field!r}: {error}") from error
-        if field == "id" and type(value) is int:
-            return str(node.value)
+            raise self.problem(node, f"the field {name!r}: {error}") from error
+        if name == "id" and type(value) is int:
+            return str(node.value)  # 007 stays as written
         return clean_text(value.strip()) if isinstance(value, str) else value
 
 
 def write_questions(questions: Iterable[ReportQuestion]) -> str:
     """Return a YAML list of questions, without the fields that have their default."""
-    entries = [plain_fields(question) for question in questions]
+    entries = []
+    for question in questions:
+        default = ReportQuestion(question.id, question.question, question.database)
+        stated = {
+            name: value
+            for name, value in asdict(question).items()
+            if name in _REQUIRED or value != getattr(default, name)
+        }
+        stated.pop("expectations", None)
+        if question.expectations:
+            stated["expectations"] = question.expectations.to_dict()
+        entries.append(stated)
     return yaml.safe_dump(entries, allow_unicode=True, sort_keys=False, width=100)
 
 
-def plain_fields(question: ReportQuestion) -> dict[str, Any]:
-    """Return what a file has to say of a question: plain values that are not the default."""
-    default = ReportQuestion(question.id, question.question, question.database)
-    stated = {
-        name: value
-        for name, value in asdict(question).items()
-        if name in _REQUIRED or value != getattr(default, name)
-    }
-    if question.expectations:
-        stated["expectations"] = question.expectations.to_dict()
-    else:
-        stated.pop("expectations", None)
-    return stated
+@dataclass(frozen=True)
+class Merged:
+    """A question after an import.
+
+    ``taken`` names the fields that follow the file, ``kept`` those that the file and a person
+    both changed, which stay as the person made them.
+    """
+
+    question: ReportQuestion
+    taken: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def seed_of(question: ReportQuestion) -> Seed:
+    """Return what the table remembers of a question in a file, as JSON values."""
+    values = {name: getattr(question, name) for name in SEEDED}
+    return values | {"expectations": question.expectations.to_dict()}
+
+
+def merge(mine: ReportQuestion, seed: Seed, theirs: ReportQuestion) -> Merged:
+    """Merge a question of a file (``theirs``) into the table's (``mine``), field by field."""
+    now, new = seed_of(mine), seed_of(theirs)
+    taken, kept = {}, []
+    for name in SEEDED:
+        before = seed.get(name, now[name])
+        if new[name] in (now[name], before):
+            continue
+        if now[name] == before:
+            taken[name] = getattr(theirs, name)
+        else:
+            kept.append(name)
+    return Merged(replace(mine, **taken), tuple(taken), tuple(kept))
+
+
+def edited_fields(mine: ReportQuestion, seed: Seed | None) -> list[str]:
+    """Return the fields in which the table differs from the last imported file."""
+    now = seed_of(mine)
+    return [name for name, value in now.items() if seed and name in seed and value != seed[name]]
+
+
+@dataclass
+class ImportReport:
+    """What an import did, by the ids of the questions.
+
+    ``updated`` and ``kept`` name fields. ``moved`` names the file that an updated question
+    followed until now. ``own`` were made by hand under an id that the file uses too; ``gone`` are
+    no longer in this file; ``unreadable`` rows are invalid. These three stay as they are.
+    """
+
+    added: list[str] = field(default_factory=list)
+    updated: dict[str, list[str]] = field(default_factory=dict)
+    kept: dict[str, list[str]] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
+    own: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    unchanged: int = 0
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each question that is not as the file has it."""
+        return [
+            *(
+                f"{id}: {', '.join(names)} edited by hand and changed in the file; the edit stays"
+                for id, names in self.kept.items()
+            ),
+            *(
+                f"{id}: {', '.join(self.updated[id])} now as in this file; it followed {file}"
+                for id, file in self.moved.items()
+            ),
+            *(f"{id}: made by hand; the file's question with this id is ignored"
+              for id in self.own),
+            *(f"{id}: no longer in the file; it stays until you disable it" for id in self.gone),
+            *self.unreadable.values(),
+        ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""The reporting tables as the code uses them: the same on SQLite and on PostgreSQL.
+"""The reporting tables as the code uses them, the same on SQLite and PostgreSQL.
 
-``migrations`` creates and changes them; a test compares what it makes with this.
+``migrations`` creates and changes them; a test compares the result with this module.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LATEST_ANSWERS_COLUMNS = (
 )
 """The view's columns in order: those of ``answers``, and the name of the question's view.
 
-A migration only adds some at the end, since other views may read it.
+Migrations only add columns at the end, because other views may read this one.
 """
 
 
 class Instant(TypeDecorator[datetime]):
-    """An instant, stored in UTC and read back aware; a naive time is refused.
+    """An instant, stored in UTC and read back with its zone; a naive time is refused.
 
-    SQLite has no time zones: what it stores is the UTC wall clock.
+    SQLite has no time zones: it stores the UTC wall clock.
     """
 
     impl = sa.DateTime(timezone=True)
@@ -51,7 +51,7 @@ class Instant(TypeDecorator[datetime]):
 
 
 class Words(TypeDecorator[str]):
-    """Text stored verbatim, except for the characters that PostgreSQL cannot hold."""
+    """Text stored verbatim, except for the characters that PostgreSQL cannot store."""
 
     impl = sa.Text
     cache_ok = True
@@ -62,7 +62,7 @@ class Words(TypeDecorator[str]):
 
 
 def _json() -> sa.JSON:
-    """JSON where Python's None is SQL's NULL, not the text ``null``."""
+    """Return JSON in which Python's None is SQL's NULL, not the text ``null``."""
     return sa.JSON(none_as_null=True)
 
 

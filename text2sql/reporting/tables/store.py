@@ -1,61 +1,65 @@
-"""Writing questions and answers to the reporting tables, and reading them back."""
+"""The reporting tables' answers and runs: storing them, finding them, reading them back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from text2sql.errors import Text2SqlError
+from text2sql.judge.equality import same
 from text2sql.reporting.model.answer import (
-    Answer,
-    AnswerCandidate,
     AnswerStatus,
+    Change,
+    NewAnswer,
+    SampledQuery,
     StoredAnswer,
+    Verified,
 )
 from text2sql.reporting.model.diff import Difference, RowChanges, compare_rows
+from text2sql.reporting.model.question import is_question_id, is_time_zone
+from text2sql.reporting.model.values import Column, decode_row
 from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import Database
 from text2sql.reporting.tables.migrating import require_current
-from text2sql.reporting.tables.records import candidate_of, result_row, stored_answer
-from text2sql.reporting.tables.upserts import upsert
-from text2sql.reporting.tables.writing import write_answer
+from text2sql.reporting.tables.writing import upsert, write_answer
 
 _answers = tables.answers
-_NAMED = 5  # ids that a message names at most
-
-
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Name what was edited by hand into nonsense."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"{what} makes no sense: {error}") from error
+_c = _answers.c
+_NAMED = 5
+"""Ids that a message names at most."""
+_LARGEST_ID = 2**31 - 1
+"""The largest id that PostgreSQL's integer holds."""
+_KINDS: tuple[tuple[type, type | tuple[type, ...]], ...] = (
+    (tables.Words, str),
+    (sa.Integer, int),
+    (sa.Float, (int, float)),
+)
 
 
 class ReportingStore(Database):
     """The reporting tables in one database; a context manager, safe to use from threads.
 
-    Every write is one transaction. A database that is down, full, locked for a minute or not
-    writable raises InfrastructureError with the database's own words.
+    Every write is one transaction; errors are those of ``Database``.
     """
 
     def __init__(self, url: str):
-        """Open the database; in an SQLite file, bring the tables to this code's version.
+        """Open the database and migrate an SQLite file to this code's version.
 
-        Raises Text2SqlError for a server whose tables are older, and for any that are newer.
+        Raises Text2SqlError for a server's older tables and for newer tables of either kind.
         """
         super().__init__(url)
         with self.named_errors():
             require_current(self.writer)
 
     def refuse_database(self, database: Path) -> None:
-        """Raise Text2SqlError if ``database``, which the agent reads, is this very file."""
+        """Raise Text2SqlError if ``database``, which the agent would read, is this very file."""
         own = self.engine.url.database
         if self.engine.dialect.name != "sqlite" or not own:
             return
@@ -65,13 +69,11 @@ class ReportingStore(Database):
                 f"{database}: the agent may not read the database that its answers are written to"
             )
 
-    # -- answers
+    def write_answer(self, answer: NewAnswer) -> StoredAnswer:
+        """Store an answer with its rows and sampled queries in one transaction; return it.
 
-    def write_answer(self, answer: Answer) -> StoredAnswer:
-        """Store an answer with its rows and candidates in one transaction; return what is stored.
-
-        An answer for the same question and instant is replaced and its attempts are counted;
-        but an error never replaces a published answer: it is noted on it.
+        It replaces an answer for the same question and instant, and counts as another attempt;
+        but an error never replaces a published answer: it is only recorded there.
         """
         with self.writing() as connection:
             write_answer(connection, answer)
@@ -81,45 +83,77 @@ class ReportingStore(Database):
 
     def answer(self, question_id: str, scheduled_at: datetime) -> StoredAnswer | None:
         """Return the answer of a question at an instant, or None."""
-        found = self.find(
-            _answers.c.question_id == question_id, _answers.c.scheduled_at == scheduled_at
-        )
+        found = self.find(_c.question_id == question_id, _c.scheduled_at == scheduled_at)
         return found[0] if found else None
+
+    def answer_by_id(self, id: int) -> StoredAnswer:
+        """Return the answer with this id; raise Text2SqlError if there is none."""
+        found = self.find(_c.id == id) if 0 < id <= _LARGEST_ID else []
+        if not found:
+            raise Text2SqlError(f"no answer {id} in {self.name}; text2sql answers list shows all")
+        return found[0]
 
     def find(self, *where: sa.ColumnElement[bool], most: int | None = None) -> list[StoredAnswer]:
         """Return the answers that meet conditions on the table ``answers``, the latest first.
 
-        Raises Text2SqlError where a row was edited by hand into nonsense.
+        Raises Text2SqlError for an invalid row, which somebody edited by hand.
         """
-        at = _answers.c.scheduled_at.desc()
-        query = sa.select(_answers).where(*where).order_by(at, _answers.c.question_id).limit(most)
+        query = sa.select(_answers).where(*where).order_by(_c.scheduled_at.desc(), _c.question_id)
         try:
-            return [stored_answer(row) for row in self.read(query)]
+            return [_stored_answer(row) for row in self.read(query.limit(most))]
         except (ValueError, TypeError) as error:
-            about = self.read(sa.select(_answers.c.id, _answers.c.question_id).where(*where))
+            about = self.read(sa.select(_c.id, _c.question_id).where(*where))
             which = ", ".join(f"{row.id} ({row.question_id})" for row in about[:_NAMED])
-            raise Text2SqlError(f"an answer of {which} makes no sense: {error}") from error
+            raise Text2SqlError(f"an answer among {which} is invalid: {error}") from error
 
-    def history(self, question_id: str) -> list[StoredAnswer]:
-        """Return every answer of a question, the latest first."""
-        return self.find(_answers.c.question_id == question_id)
+    def list_answers(
+        self, day: date | None = None, status: AnswerStatus | None = None, most: int | None = None
+    ) -> list[StoredAnswer]:
+        """Return answers, the latest first: of one day, of one status, or all.
 
-    def latest_answers(self) -> list[StoredAnswer]:
-        """Return the latest answer of each question, published or not, in order of their ids."""
-        other = _answers.alias()
-        latest = (
-            sa.select(sa.func.max(other.c.scheduled_at))
-            .where(other.c.question_id == _answers.c.question_id)
-            .scalar_subquery()
-        )
-        found = self.find(_answers.c.scheduled_at == latest)
-        return sorted(found, key=lambda answer: answer.question_id)
+        A day is that of each question's own time zone; UTC's for a question that was deleted.
+        """
+        where: list[sa.ColumnElement[bool]] = [] if status is None else [_c.status == status.value]
+        if day is None:
+            return self.find(*where, most=most)
+        if day in (date.min, date.max):
+            return []  # in some time zones it begins outside the calendar
+        # Every zone's day begins within 24 hours of UTC's.
+        midnight = datetime.combine(day, time(), UTC)
+        around = (midnight - timedelta(days=1), midnight + timedelta(days=1))
+        where.append(_c.scheduled_at.between(*around))
+        columns = tables.questions.c
+        rows = self.read(sa.select(columns.id, columns.time_zone))
+        # An invalid zone, edited by hand, is reported when the day is answered.
+        zones = {row.id: ZoneInfo(row.time_zone) for row in rows if is_time_zone(row.time_zone)}
+        found = [
+            answer
+            for answer in self.find(*where)
+            if answer.scheduled_at.astimezone(zones.get(answer.question_id, UTC)).date() == day
+        ]
+        return found[:most]
+
+    def history(self, question_id: str, most: int | None = None) -> list[StoredAnswer]:
+        """Return the answers of a question, the latest first."""
+        return self.find(_c.question_id == question_id, most=most)
+
+    def latest_published(self, question_id: str) -> StoredAnswer | None:
+        """Return the latest published answer of a question, or None."""
+        published = _c.status == AnswerStatus.ANSWERED.value
+        found = self.find(_c.question_id == question_id, published, most=1)
+        return found[0] if found else None
+
+    def verified_sql(self, question_id: str) -> str | None:
+        """Return the verified SQL that a question has now, None if it has none or was deleted."""
+        column = tables.questions.c.verified_sql
+        rows = self.read(sa.select(column).where(tables.questions.c.id == question_id))
+        found = rows[0][0] if rows else None
+        if not isinstance(found, str | None):
+            raise Text2SqlError(f"question {question_id!r}: verified_sql must be text: {found!r}")
+        return found
 
     def rows(self, answer: StoredAnswer, most: int | None = None) -> list[dict[str, Any]]:
-        """Return the rows of an answer as they were read: infinities, integers and bytes again.
-
-        With ``most`` only the first ones.
-        """
+        """Return the rows of an answer, or the first ``most``, as the query returned them."""
         table = tables.answer_rows
         query = (
             sa.select(table.c.cells, table.c.marks)
@@ -127,31 +161,28 @@ class ReportingStore(Database):
             .order_by(table.c.position)
             .limit(most)
         )
-        with _told(f"a row of answer {answer.id} ({answer.question_id})"):
-            return [result_row(row, answer.columns) for row in self.read(query)]
+        with _naming(f"a row of answer {answer.id} ({answer.question_id})"):
+            return [_result_row(row, answer.columns) for row in self.read(query)]
 
-    def candidates(self, answer: StoredAnswer) -> list[AnswerCandidate]:
-        """Return the candidates of an answer in the order in which they were sampled."""
+    def sampled_queries(self, answer: StoredAnswer) -> list[SampledQuery]:
+        """Return the sampled queries that voted on an answer, in the order of sampling."""
         table = tables.candidates
         query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
-        with _told(f"a candidate of answer {answer.id} ({answer.question_id})"):
-            return [candidate_of(row) for row in self.read(query)]
-
-    def previous(self, answer: StoredAnswer) -> StoredAnswer | None:
-        """Return the published answer before this one, or None."""
-        found = self.find(
-            _answers.c.question_id == answer.question_id,
-            _answers.c.scheduled_at < answer.scheduled_at,
-            _answers.c.status == AnswerStatus.ANSWERED,
-        )
-        return found[0] if found else None
+        with _naming(f"a candidate of answer {answer.id} ({answer.question_id})"):
+            return [_sampled_query(row) for row in self.read(query)]
 
     def difference(self, answer: StoredAnswer) -> Difference | None:
-        """Compare a published answer with the one before; None where either is missing."""
-        before = self.previous(answer)
-        if before is None or answer.status != AnswerStatus.ANSWERED:
+        """Compare a published answer with the published one before; None if either is missing."""
+        published = _c.status == AnswerStatus.ANSWERED
+        mine, earlier = (
+            _c.question_id == answer.question_id,
+            _c.scheduled_at < answer.scheduled_at,
+        )
+        found = self.find(mine, earlier, published, most=1)
+        if not found or answer.status != AnswerStatus.ANSWERED:
             return None
-        if same := answer.digest == before.digest:
+        before = found[0]
+        if alike := same(answer.digest, before.digest, "multiset"):
             rows = RowChanges(unchanged=answer.rows_kept or 0)
         else:
             rows = compare_rows(self.rows(before), self.rows(answer))
@@ -159,18 +190,16 @@ class ReportingStore(Database):
             previous_at=before.scheduled_at,
             rows=rows,
             sql_changed=answer.sql != before.sql,
-            result_changed=not same,
+            result_changed=not alike,
             data_changed=answer.database_fingerprint != before.database_fingerprint,
             complete=all(one.row_count == one.rows_kept for one in (answer, before)),
             renamed=[c.label for c in answer.columns] != [c.label for c in before.columns],
         )
 
-    # -- runs
-
     def start_run(
         self, run_id: str, day: str, policy: str, policy_revision: str, training_run: str
     ) -> None:
-        """Note that a run answers a day, and by which policy; its first start counts."""
+        """Record that a run answers a day with a policy; the first start counts."""
         row = {
             "id": run_id,
             "day": day,
@@ -185,10 +214,69 @@ class ReportingStore(Database):
     def finish_run(
         self, run_id: str, day: str, *, asked: int, answered: int, failed: int, reused: int
     ) -> None:
-        """Note that a run has ended, and how many questions came to what."""
-        table = tables.runs
-        facts = {"asked": asked, "answered": answered, "failed": failed, "reused": reused}
-        mine = sa.and_(table.c.id == run_id, table.c.day == day)
+        """Record that a run has ended, with the number of questions for each result."""
+        runs = tables.runs
+        counts = {"asked": asked, "answered": answered, "failed": failed, "reused": reused}
+        update = sa.update(runs).where(runs.c.id == run_id, runs.c.day == day)
         with self.writing() as connection:
-            values = facts | {"finished_at": datetime.now(UTC)}
-            connection.execute(sa.update(table).where(mine).values(values))
+            connection.execute(update.values(counts | {"finished_at": datetime.now(UTC)}))
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Name an invalid row, which somebody edited by hand."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise Text2SqlError(f"{what} is invalid: {error}") from error
+
+
+def _stored_answer(row: sa.Row[Any]) -> StoredAnswer:
+    values = _values(row, tables.answers)
+    values["status"] = AnswerStatus(values["status"])
+    values["change"] = Change(values["change"]) if values["change"] else None
+    values["verified"] = Verified(values["verified"]) if values["verified"] else None
+    values["columns"] = tuple(map(_column, values["columns"] or ()))
+    if not is_question_id(values["question_id"]):  # it names files
+        raise ValueError(f"question_id is {values['question_id']!r}")
+    return StoredAnswer(**values)
+
+
+def _column(values: Any) -> Column:
+    found = Column(**values)
+    if not all(isinstance(text, str) for text in found.to_dict().values()):
+        raise ValueError(f"a column is {values!r}")
+    return found
+
+
+def _sampled_query(row: sa.Row[Any]) -> SampledQuery:
+    values = _values(row, tables.candidates)
+    values["row_count"] = values["row_count"] or 0
+    values["digest"] = values["digest"] or ""
+    values["error"] = values["error"] or ""
+    del values["answer_id"], values["position"]
+    return SampledQuery(**values)
+
+
+def _result_row(row: sa.Row[Any], columns: Sequence[Column]) -> dict[str, Any]:
+    cells, marks = row.cells, row.marks
+    if not isinstance(cells, dict) or not isinstance(marks, dict | None):
+        raise ValueError("cells and marks must be JSON objects")
+    if lacking := [column.name for column in columns if column.name not in cells]:
+        raise ValueError(f"cells has no {', '.join(lacking)}")
+    for name, cell in cells.items():
+        if isinstance(cell, bool | list | dict):
+            raise ValueError(f"the cell {name} must be text, a number or null")
+    return decode_row(cells, marks)
+
+
+def _values(row: sa.Row[Any], table: sa.Table) -> dict[str, Any]:
+    """Return a row's values; raise ValueError for a wrong type, which SQLite would store."""
+    values = dict(row._mapping)
+    for column in table.columns:
+        kind = next((kind for type_, kind in _KINDS if isinstance(column.type, type_)), object)
+        value = values[column.name]
+        infinite = isinstance(value, float) and not math.isfinite(value)
+        if infinite or (value is not None and not isinstance(value, kind)):
+            raise ValueError(f"{column.name} is {value!r}")
+    return values

@@ -1,80 +1,92 @@
-"""Storing one answer: what happens inside its transaction."""
+"""Storing an answer inside its transaction, and the view per question that shows its rows."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
+from text2sql.common.render import quoted
 from text2sql.errors import Text2SqlError
-from text2sql.reporting.model.answer import Answer, AnswerCandidate, AnswerStatus, Change
-from text2sql.reporting.model.values import Column
+from text2sql.judge.equality import same
+from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer, SampledQuery
+from text2sql.reporting.model.values import Column, free_name, safe_name
 from text2sql.reporting.tables import schema as tables
-from text2sql.reporting.tables.upserts import upsert
-from text2sql.reporting.tables.views import is_there, replace_view
 
 ERROR_CHARS = 2000
+VIEW_PREFIX = "answer_"
+MOST_COLUMNS = 1500
+"""Columns of an answer that its view has: PostgreSQL allows 1,600 in all, SQLite 2,000."""
 _VIEW_SECONDS = 10
-"""How long a view that somebody reads is waited for."""
+"""How long to wait for a view that somebody reads."""
 _answers = tables.answers
 _log = logging.getLogger(__name__)
+# The columns that every view has beside the answer's own.
+_ABOUT = (("answer_id", "id"), ("answer_scheduled_at", "scheduled_at"), ("answer_share", "share"))
+
+# How to read a cell of each type; ``{cell}`` is the stored JSON scalar. SQLite would read the text
+# 'Infinity' as 0.0, and has no NaN: there it is NULL.
+_SQLITE_TYPES = {
+    "integer": "CAST({cell} AS INTEGER)",
+    "real": (
+        "CASE {cell} WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999"
+        " WHEN 'NaN' THEN NULL ELSE CAST({cell} AS REAL) END"
+    ),
+    "text": "CAST({cell} AS TEXT)",
+    "blob": "CAST({cell} AS TEXT)",
+}
+# A view that could not be replaced reads the cells of later answers too: there, text in a column
+# of numbers is NULL. An integer without a mark has at most 16 digits (``values``).
+_POSTGRESQL_TYPES = {
+    "integer": (
+        "CASE WHEN {cell} ~ '^-?[0-9]{{1,18}}$' OR {mark} = 'integer'"
+        " THEN CAST({cell} AS bigint) END"
+    ),
+    "real": (
+        "CASE WHEN json_typeof({json}) = 'number' OR {mark} IN ('integer', 'float')"
+        " THEN CAST({cell} AS double precision) END"
+    ),
+    "text": "{cell}",
+    "blob": "{cell}",
+}
 
 
-def write_answer(connection: Connection, answer: Answer) -> None:
-    """Store an answer with its rows and candidates, and refresh what depends on it.
+def write_answer(connection: Connection, answer: NewAnswer) -> None:
+    """Store an answer with its rows and sampled queries, and refresh what depends on it.
 
     Writers of the same question wait for each other; Text2SqlError if it is not in the tables.
     """
-    _lock_question(connection, answer.question.id)
-    if answer.status == AnswerStatus.ERROR and _is_published(connection, answer):
-        _note_error(connection, answer)
-        return
-    row = _answer_row(answer)
+    id, at, columns = answer.question.id, answer.scheduled_at, tables.questions.c
+    locked = sa.select(columns.id).where(columns.id == id).with_for_update()
+    if connection.scalar(locked) is None:
+        raise Text2SqlError(f"question {id!r} is not in the reporting tables")
+    mine = sa.and_(_answers.c.question_id == id, _answers.c.scheduled_at == at)
     attempts = _answers.c.attempts + 1
-    upsert(connection, _answers, row, keep=["created_at", "attempts"], attempts=attempts)
-    answer_id = connection.scalar(sa.select(_answers.c.id).where(*_key(answer)))
+    before = connection.scalar(sa.select(_answers.c.status).where(mine))
+    if answer.status == AnswerStatus.ERROR and before == AnswerStatus.ANSWERED:
+        error = {"error": answer.error[:ERROR_CHARS], "updated_at": datetime.now(UTC)}
+        connection.execute(sa.update(_answers).where(mine).values(attempts=attempts, **error))
+        return
+    keep = ["created_at", "attempts"]
+    upsert(connection, _answers, _answer_row(answer), keep=keep, attempts=attempts)
+    answer_id = connection.scalar(sa.select(_answers.c.id).where(mine))
     assert answer_id is not None
     _write_rows(connection, answer_id, answer)
-    _write_candidates(connection, answer_id, answer.candidates)
+    _write_queries(connection, answer_id, answer.queries)
     _mark_changes(connection, answer)
-    _refresh_view(connection, answer.question.id)
+    _refresh_view(connection, id)
 
 
-def _lock_question(connection: Connection, question_id: str) -> None:
-    table = tables.questions
-    query = sa.select(table.c.id).where(table.c.id == question_id).with_for_update()
-    if connection.scalar(query) is None:
-        raise Text2SqlError(f"question {question_id!r} is not in the reporting tables")
-
-
-def _key(answer: Answer) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    return (
-        _answers.c.question_id == answer.question.id,
-        _answers.c.scheduled_at == answer.scheduled_at,
-    )
-
-
-def _is_published(connection: Connection, answer: Answer) -> bool:
-    status = connection.scalar(sa.select(_answers.c.status).where(*_key(answer)))
-    return status == AnswerStatus.ANSWERED
-
-
-def _note_error(connection: Connection, answer: Answer) -> None:
-    values = {
-        "attempts": _answers.c.attempts + 1,
-        "error": answer.error[:ERROR_CHARS],
-        "updated_at": datetime.now(UTC),
-    }
-    connection.execute(sa.update(_answers).where(*_key(answer)).values(values))
-
-
-def _answer_row(answer: Answer) -> dict[str, Any]:
+def _answer_row(answer: NewAnswer) -> dict[str, Any]:
     now = datetime.now(UTC)
     question, table = answer.question, answer.table
     return {
@@ -106,8 +118,8 @@ def _answer_row(answer: Answer) -> dict[str, Any]:
         "training_run": answer.training_run or None,
         "sampling": answer.sampling or None,
         "attempts": 1,
-        "prompt_tokens": sum(c.prompt_tokens for c in answer.candidates),
-        "completion_tokens": sum(c.completion_tokens for c in answer.candidates),
+        "prompt_tokens": sum(query.prompt_tokens for query in answer.queries),
+        "completion_tokens": sum(query.completion_tokens for query in answer.queries),
         "seconds": answer.seconds,
         "dagster_run_id": answer.dagster_run_id or None,
         "code_version": answer.code_version or None,
@@ -116,7 +128,7 @@ def _answer_row(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _write_rows(connection: Connection, answer_id: int, answer: Answer) -> None:
+def _write_rows(connection: Connection, answer_id: int, answer: NewAnswer) -> None:
     table = tables.answer_rows
     connection.execute(sa.delete(table).where(table.c.answer_id == answer_id))
     if answer.table is None or not answer.table.rows:
@@ -130,24 +142,21 @@ def _write_rows(connection: Connection, answer_id: int, answer: Answer) -> None:
     connection.execute(sa.insert(table), rows)
 
 
-def _write_candidates(
-    connection: Connection, answer_id: int, candidates: tuple[AnswerCandidate, ...]
-) -> None:
+def _write_queries(connection: Connection, answer_id: int, queries: Sequence[SampledQuery]) -> None:
     table = tables.candidates
     connection.execute(sa.delete(table).where(table.c.answer_id == answer_id))
     rows = [
-        asdict(candidate)
+        asdict(query)
         | {"answer_id": answer_id, "position": position}
-        | {"digest": candidate.digest or None, "error": candidate.error[:ERROR_CHARS] or None}
-        for position, candidate in enumerate(candidates)
+        | {"digest": query.digest or None, "error": query.error[:ERROR_CHARS] or None}
+        for position, query in enumerate(queries)
     ]
     if rows:
         connection.execute(sa.insert(table), rows)
 
 
-def _mark_changes(connection: Connection, answer: Answer) -> None:
-    """Say what changed in the published answer and in the one after it (there is one after a
-    backfill of an earlier day)."""
+def _mark_changes(connection: Connection, answer: NewAnswer) -> None:
+    """Store what changed in the published answer and in the next one, which a backfill has."""
     published = [
         _answers.c.question_id == answer.question.id,
         _answers.c.status == AnswerStatus.ANSWERED,
@@ -166,7 +175,7 @@ def _mark_changes(connection: Connection, answer: Answer) -> None:
 def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
     if old is None:
         return Change.FIRST
-    if old.digest == new.digest:
+    if same(old.digest, new.digest, "multiset"):
         return Change.SAME if old.sql == new.sql else Change.SQL_CHANGED
     return Change.DATA_CHANGED if old.sql == new.sql else Change.BOTH
 
@@ -174,9 +183,9 @@ def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
 def _refresh_view(connection: Connection, question_id: str) -> None:
     """Give the question's view the columns of the latest published answer.
 
-    A view that somebody dropped is made again. PostgreSQL refuses to replace a view that another
-    view reads, and waits as long as somebody reads it: the old one then stays, which reads cells
-    by name, and the log says so. The next answer tries again.
+    Recreates a view that somebody dropped. PostgreSQL refuses to replace a view that another view
+    reads, and waits while somebody reads it: then the old one stays, which reads cells by name,
+    with a warning in the log. The next answer tries again.
     """
     columns = connection.scalar(
         sa.select(_answers.c.columns)
@@ -184,32 +193,111 @@ def _refresh_view(connection: Connection, question_id: str) -> None:
         .order_by(_answers.c.scheduled_at.desc())
         .limit(1)
     )
-    view, current = _view_of(connection, question_id)
-    if columns is None or (columns == current and is_there(connection, view)):
+    table = tables.questions
+    about = sa.select(table.c.view_name, table.c.view_columns).where(table.c.id == question_id)
+    try:
+        view, current = connection.execute(about).one()
+    except ValueError as error:
+        raise Text2SqlError(f"invalid view_columns: {error}") from error
+    if columns is None or (columns == current and _exists(connection, view)):
         return
     shown = [Column(**column) for column in columns]
     try:
         with connection.begin_nested():
-            _wait_at_most(connection, _VIEW_SECONDS)
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_VIEW_SECONDS}s'")
             replace_view(connection, view, question_id, shown)
-            mine = sa.update(tables.questions).where(tables.questions.c.id == question_id)
+            mine = sa.update(table).where(table.c.id == question_id)
             connection.execute(mine.values(view_columns=columns))
     except DBAPIError as error:
-        _log.warning("view %s is not made anew and stays as it is: %s", view, error.orig)
+        _log.warning("view %s keeps its columns: %s", view, error.orig)
 
 
-def _view_of(connection: Connection, question_id: str) -> tuple[str, Any]:
-    """Return the name of a question's view, and the columns that it was made with."""
-    table = tables.questions
-    query = sa.select(table.c.view_name, table.c.view_columns).where(table.c.id == question_id)
-    try:
-        found = connection.execute(query).one()
-    except ValueError as error:
-        raise Text2SqlError(f"its view_columns make no sense: {error}") from error
-    return found.view_name, found.view_columns
+def free_view_name(connection: Connection, question_id: str, taken: Collection[str]) -> str:
+    """Return a name for a question's view that no other view or table has, whoever made it.
+
+    If the usual name is taken (``a_b`` by ``a-b``), a hash of the id follows it.
+    """
+    name = VIEW_PREFIX + safe_name(question_id)
+    if name not in (*taken, *tables.metadata.tables) and not _exists(connection, name):
+        return name
+    return f"{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
 
 
-def _wait_at_most(connection: Connection, seconds: float) -> None:
-    """Let the rest of a PostgreSQL transaction wait no longer than that for what others hold."""
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{seconds}s'")
+def _exists(connection: Connection, name: str) -> bool:
+    """Whether a view or a table has this name."""
+    return sa.inspect(connection).has_table(name)
+
+
+def replace_view(
+    connection: Connection, view: str, question_id: str, columns: Sequence[Column]
+) -> None:
+    """Make the view of a question show its latest published answer with these columns.
+
+    Cells are read by name: a column that a later answer lacks is NULL. The view has at most the
+    first ``MOST_COLUMNS`` columns.
+    """
+    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {quoted(view)}")
+    connection.exec_driver_sql(
+        view_sql(connection.dialect.name, view, question_id, columns[:MOST_COLUMNS])
+    )
+
+
+def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column]) -> str:
+    """Return the statement that creates a question's view.
+
+    Nothing here can end a name or a string: columns are letters, digits and ``_``
+    (``values.safe_name``), ``ReportQuestion`` checks the id, and the view's name, which a person
+    may have edited, is quoted.
+    """
+    shown = [f'{_typed(dialect, column)} AS "{column.name}"' for column in columns]
+    taken = [column.name for column in columns]
+    for label, source in _ABOUT:
+        shown.append(f'a.{source} AS "{free_name(label, taken)}"')
+    return (
+        f"CREATE VIEW {quoted(view)} AS SELECT {', '.join(shown)}"
+        " FROM answers a JOIN answer_rows r ON r.answer_id = a.id WHERE a.id = ("
+        f"SELECT b.id FROM answers b WHERE b.question_id = '{question_id}'"
+        " AND b.status = 'answered' ORDER BY b.scheduled_at DESC LIMIT 1)"
+        " ORDER BY r.position"
+    )
+
+
+def _typed(dialect: str, column: Column) -> str:
+    if dialect == "postgresql":
+        name = column.name
+        return _POSTGRESQL_TYPES[column.type].format(
+            json=f"(r.cells -> '{name}')",
+            cell=f"(r.cells ->> '{name}')",
+            mark=f"(r.marks ->> '{name}')",
+        )
+    cell = f"json_extract(r.cells, '$.\"{column.name}\"')"
+    return _SQLITE_TYPES[column.type].format(cell=cell)
+
+
+def upsert(
+    connection: Connection,
+    table: sa.Table,
+    row: dict[str, Any],
+    keep: Sequence[str] = (),
+    **changes: sa.ColumnElement[Any],
+) -> None:
+    """Insert a row or update the one with its key, the same way on SQLite and PostgreSQL.
+
+    ``keep`` names columns that an existing row keeps; ``changes`` are expressions on the
+    existing row. The key is the table's unique constraint, or its primary key.
+    """
+    insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    key = _key(table)
+    update = {name: insert.excluded[name] for name in row if name not in (*key, *keep)}
+    statement = insert.values(row).on_conflict_do_update(
+        index_elements=list(key), set_={**update, **changes}
+    )
+    connection.execute(statement)
+
+
+def _key(table: sa.Table) -> list[str]:
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.UniqueConstraint) and len(constraint.columns) > 1:
+            return [column.name for column in constraint.columns]
+    return [column.name for column in table.primary_key]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from text2sql.sandbox.sql.forms import EXPLAINED, form_of
 from text2sql.sandbox.sql.tokens import Token, tokens_of
+from text2sql.sandbox.sql.write_forms import EXPLAINED, form_of
 
 
 def _words(text: str) -> frozenset[str]:

@@ -20,7 +20,7 @@ from text2sql.sandbox.results import (
 from text2sql.sandbox.sql.statements import Statement, classify, goes_on, is_broken_off
 from text2sql.sandbox.worker.connection import Database, replacing
 from text2sql.sandbox.worker.databases import DAMAGED, DatabaseCache
-from text2sql.sandbox.worker.misspelt import doubts_about
+from text2sql.sandbox.worker.quotes import quoting_warnings
 
 
 class Job(NamedTuple):
@@ -140,8 +140,8 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
         return result
     if monotonic() > database.deadline - job.seconds / 2:
         return result  # to compile it once more might take until it is late
-    doubts = tuple(doubts_about(statement.text, database))
-    return replace(result, warnings=doubts) if doubts else result
+    warnings = tuple(quoting_warnings(statement.text, database))
+    return replace(result, warnings=warnings) if warnings else result
 
 
 def _names(columns: list[str]) -> tuple[str, ...]:

@@ -12,11 +12,16 @@ from text2sql.agent.settings import CONFIG_NAME, AgentSettings
 from text2sql.common.files import file_digest, whole_folder
 from text2sql.common.json_files import read_object, write_json
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import CONFIG as _ADAPTER_CONFIG
-from text2sql.policy.adapter import RECORD, Adapter
-from text2sql.policy.adapter import WEIGHTS as _ADAPTER
-from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
-from text2sql.policy.weights import INDEX, tensors
+from text2sql.policy.weights import ADAPTER_CONFIG as _ADAPTER_CONFIG
+from text2sql.policy.weights import (
+    ADAPTER_RECORD,
+    INDEX,
+    TOKENIZER_FILES,
+    Adapter,
+    directory_revision,
+    tensors,
+)
+from text2sql.policy.weights import ADAPTER_WEIGHTS as _ADAPTER
 from text2sql.training.prime_rl.toml import LORA_NAME
 
 _CONFIG = "config.json"
@@ -52,9 +57,9 @@ def assemble(
         )
         write_json(partial / CONFIG_NAME, agent.to_dict())
         record = _record(broadcast, base, target, weights) | dict(provenance or {})
-        write_json(partial / RECORD, record)  # an adapter's revision needs to know its base
+        write_json(partial / ADAPTER_RECORD, record)  # an adapter's revision needs to know its base
         record["revision"] = directory_revision(partial)
-        write_json(partial / RECORD, record)
+        write_json(partial / ADAPTER_RECORD, record)
     return record
 
 

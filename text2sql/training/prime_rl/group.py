@@ -8,14 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from text2sql.common.guard import (
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_PDEATHSIG,
-    descendants,
-    prctl,
-    reap,
-    signal_all,
-)
+from text2sql.common.guard import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, reap
+from text2sql.common.processes import descendants, described, signal_descendants
 from text2sql.training.prime_rl.program import rl_environment
 
 GRACE_SECONDS = 110.0
@@ -57,28 +51,16 @@ def end_all(grace: float) -> list[str]:
     SIGTERM first, SIGKILL after ``grace`` seconds. What is left hangs in the kernel, as a
     process does whose GPU or disk does not answer.
     """
-    _wait(signal_all(signal.SIGTERM), grace)
+    _wait(len(signal_descendants(signal.SIGTERM)), grace)
     deadline = time.monotonic() + _KILL_SECONDS
-    while signal_all(signal.SIGKILL) and time.monotonic() < deadline:
-        _wait([0], 0.1)
-    return named(descendants(os.getpid()))
+    while signal_descendants(signal.SIGKILL) and time.monotonic() < deadline:
+        _wait(1, 0.1)
+    return [described(process) for process in descendants(os.getpid())]
 
 
-def named(pids: list[int]) -> list[str]:
-    """Return the processes as a person reads them."""
-    return [f"{_name(pid)} (process {pid})" for pid in sorted(pids)]
-
-
-def _wait(alive: list[int], seconds: float) -> None:
+def _wait(alive: int, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while alive and time.monotonic() < deadline:
         time.sleep(0.05)
         reap()
-        alive = descendants(os.getpid())
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
-    except OSError:
-        return "unknown"
+        alive = len(descendants(os.getpid()))

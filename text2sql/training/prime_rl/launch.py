@@ -16,9 +16,9 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.json_files import read_if_there
-from text2sql.common.stopping import Stopped, signals_held, stop_on_signals
+from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
-from text2sql.policy.adapter import RECORD
+from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.prime_rl import group
 from text2sql.training.prime_rl.assemble import assemble
 from text2sql.training.prime_rl.facts import keep_facts, read_facts
@@ -119,7 +119,7 @@ def _follow(
         if status != 0:
             raise failure(status, log, files.run_dir)
     finally:
-        with signals_held():
+        with signals_blocked():
             if left := group.end_all(grace):
                 _say(f"error: these processes could not be ended: {', '.join(left)}")
         for line in metrics.close():
@@ -145,7 +145,7 @@ def _finish(
 
 
 def _policy_step(policy: Path) -> int | None:
-    return read_if_there(policy / RECORD).get("step")
+    return read_if_there(policy / ADAPTER_RECORD).get("step")
 
 
 def _say(sentence: str) -> None:

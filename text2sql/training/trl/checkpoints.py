@@ -18,7 +18,7 @@ _DAMAGED = "damaged-"
 def mark_complete(run: GrpoRun, step: int) -> None:
     """Note that a checkpoint was written to its end, with the SHA-256 of each of its files."""
     folder = run.checkpoints / f"checkpoint-{step}"
-    write_json(folder / _COMPLETE, _digests(folder), lasting=True)
+    write_json(folder / _COMPLETE, _digests(folder), durable=True)
 
 
 def last_checkpoint(run: GrpoRun, say: Callable[[str], None]) -> str | None:

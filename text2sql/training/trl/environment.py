@@ -54,10 +54,10 @@ class Recorder:
         prompt = [*self.prompt, *self.completion, *read]
         if not self.prompt:
             self.prompt, read = prompt, []
-        request = await self.policy.write(prompt, sampling, self.stream)
-        self.completion += read + request.reply
-        self.written += [0] * len(read) + [1] * len(request.reply)
-        return self.policy.reply(request, tools)
+        turn = await self.policy.write(prompt, sampling, self.stream)
+        self.completion += read + turn.reply
+        self.written += [0] * len(read) + [1] * len(turn.reply)
+        return self.policy.reply(turn, tools)
 
     async def close(self) -> None:
         """Leave the model open: other rollouts use it."""

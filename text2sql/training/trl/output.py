@@ -9,7 +9,7 @@ from typing import Any
 import text2sql
 from text2sql.common.files import file_digest, whole_folder
 from text2sql.common.json_files import write_json
-from text2sql.policy.revision import TOKENIZER_FILES, directory_revision
+from text2sql.policy.weights import TOKENIZER_FILES, directory_revision
 from text2sql.training.trl.config import GrpoRun
 
 _COPIED = (*TOKENIZER_FILES, "generation_config.json", "agent_config.json")

@@ -1,4 +1,4 @@
-"""How Alembic runs the steps: on the connection it is given, inside its transaction."""
+"""Alembic's entry point: runs the steps on the connection it gets, in its transaction."""
 
 from alembic import context
 

@@ -1,0 +1,259 @@
+"""One evaluation of two policies: from their stored rollouts to the files in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.artifacts import evaluation_folder, held_out_folder
+from text2sql.common.counting import counted
+from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.provenance import code_state, fingerprint, sealed
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.known_issues import Correction
+from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
+from text2sql.evaluation.promotion.champion import champion_record
+from text2sql.evaluation.report.details import Before, Evaluated, details_of
+from text2sql.evaluation.report.files import Grounds, write_report
+from text2sql.evaluation.report.words import champion_name
+from text2sql.evaluation.rollout_scores import (
+    SAMPLED,
+    PolicyRollouts,
+    outcomes_of,
+    score_policies,
+)
+from text2sql.evaluation.rule_scores import measure_rules
+from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Outcomes, Scores, compare
+from text2sql.evaluation.slices import RULE, Strengths, slices_of
+from text2sql.evaluation.stored import (
+    NOTE,
+    OUTCOMES,
+    RIVALS,
+    ROLLOUTS,
+    SCORES,
+    file_versions,
+)
+from text2sql.judge.rules import EFFICIENCY_DEFINITIONS
+from text2sql.questions import Question
+from text2sql.rollouts.located import LocatedRollouts, read_located
+from text2sql.rollouts.origin import require_dataset, require_policy
+from text2sql.rollouts.sets import RolloutSet
+from text2sql.sandbox import Sandbox
+
+CHAMPION = "champion"
+"""The name of the champion's set of rollouts beside those of the base and the trained policy."""
+_SETTINGS = ("greedy", SAMPLED, SINGLE_TURN)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is evaluated: a training run on a split; ``metric`` says what the numbers are for.
+
+    ``dagster_run`` and ``code_version`` name what makes the evaluation.
+    """
+
+    run: str
+    split: str
+    folder: Path
+    metric: str
+    dagster_run: str
+    code_version: str
+
+
+@dataclass(frozen=True)
+class SplitData:
+    """A split's questions, and what is known of them.
+
+    ``rows`` are the questions of every row of the file, usable or not. ``empty`` and ``failing``
+    are the keys of questions whose gold returns no row or does not run. ``issues_version`` names
+    the list of known issues, empty without one.
+    """
+
+    questions: Sequence[Question]
+    rows: Sequence[Question]
+    strengths: Strengths | None
+    corrections: Mapping[str, Correction]
+    issues_version: str
+    empty: set[str]
+    failing: set[str]
+
+
+def read_sets(root: Path, folder: Path, dataset: str) -> dict[str, RolloutSet]:
+    """Return the sets of rollouts that an evaluation's folder names.
+
+    Raises Text2SqlError without any, and where one is not of the ``dataset`` (a fingerprint).
+    """
+    rows = read_if_there(folder / ROLLOUTS)
+    if not rows:
+        held_out = folder.parent == held_out_folder(root)
+        asset = "held_out_rollouts" if held_out else "dev_rollouts"
+        raise Text2SqlError(f"There is no {folder / ROLLOUTS}: materialize {asset} first.")
+    sets = {name: RolloutSet.from_dict(row) for name, row in rows.items()}
+    datasets = {f"{name} rollouts": one.dataset for name, one in sets.items()}
+    require_dataset(datasets | {"the current dataset": dataset})
+    return sets
+
+
+def evaluate(
+    root: Path,
+    what: Evaluation,
+    sets: Mapping[str, RolloutSet],
+    data: SplitData,
+    sandbox: Sandbox | None,
+    timed_runs: int = 0,
+) -> Scores:
+    """Score the rollouts of the ``sets``, and write everything into the evaluation's folder.
+
+    With a ``sandbox`` the greedy queries are also judged by the other rules, timed ``timed_runs``
+    times each. Raises Text2SqlError where rollouts are of another policy revision.
+    """
+    located = [_locate(root, sets, name) for name in (BASE, TRAINED)]
+    base, trained = policies = [_policy_rollouts(sets, found) for found in located]
+    k = sets[f"{TRAINED} sampled"].samples
+    scores = score_policies(
+        data.questions,
+        base,
+        trained,
+        k,
+        _provenance(root, what, sets, data.issues_version),
+        strengths=data.strengths,
+        corrections=data.corrections,
+        empty=data.empty,
+        failing=data.failing,
+    )
+    rules = None
+    if sandbox is not None:
+        greedy = {policy.name: policy.greedy for policy in policies}
+        rules = measure_rules(data.questions, greedy, sandbox, timed_runs)
+        scores = replace(scores, scores=[*scores.scores, *rules.scores()])
+    write_json(what.folder / SCORES, scores.to_dict())
+    outcomes = outcomes_of(trained, k)
+    write_json(what.folder / OUTCOMES, outcomes)
+    others = [base]
+    if f"{CHAMPION} greedy" in sets:
+        others.append(_policy_rollouts(sets, _locate(root, sets, CHAMPION)))
+    rivals = _write_rivals(what.folder, sets, others)
+    before = _compare_with_champion(root, scores, outcomes["greedy"], rivals)
+    details = details_of(what.run, data.questions, scores, located, root, before, rules)
+    slices = slices_of(data.questions, data.strengths, data.empty, data.failing)
+    grounds = Grounds(slices, data.corrections, rules)
+    write_report(what.folder, details, located, data.questions, root, grounds)
+    note = {"training_run": what.run, "dagster_run": what.dagster_run, "code": code_state()}
+    write_json(what.folder / NOTE, sealed(note | {"files": file_versions(what.folder)}))
+    files = [what.folder / f"predict_{what.split}{end}" for end in (".json", ".sql")]
+    write_submissions(files, data.rows, submitted_sql(one.rollout for one in located[1].greedy))
+    return scores
+
+
+def previous_greedy(root: Path, run: str) -> dict[str, Any]:
+    """Return the greedy accuracy that a run's next evaluation should not fall below.
+
+    It is that of the run's last evaluation, else the champion's: who has it, on which dataset, and
+    the ends of its interval. Empty without either.
+    """
+    before = read_if_there(evaluation_folder(root, run) / SCORES)
+    who = f"the training run {run} before"
+    champion = champion_record(root)
+    if not before and champion:
+        champion_run = str(champion["training_run"])
+        before = read_if_there(evaluation_folder(root, champion_run) / SCORES)
+        who = champion_name(champion_run)
+    scores = Scores.from_dict(before) if before else None
+    greedy = scores.find(TRAINED, "greedy") if scores else None
+    if scores is None or greedy is None:
+        return {}
+    dataset = scores.provenance.get("dataset", "")
+    return {"who": who, "dataset": dataset, "low": greedy.low, "high": greedy.high}
+
+
+def scores_version(scores: Scores) -> str:
+    """Return a version of the scores that ignores who measured them, and times."""
+    kept = [
+        one
+        for one in scores.scores
+        if not (one.part == RULE and one.name in EFFICIENCY_DEFINITIONS)
+    ]
+    return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
+
+
+def _locate(root: Path, sets: Mapping[str, RolloutSet], name: str) -> Evaluated:
+    """Read a policy's rollouts by setting, with the place of each."""
+    found = {
+        setting: read_located(one.files(root), one.keys, one.samples)
+        for setting in _SETTINGS
+        if (one := sets.get(f"{name} {setting}"))
+    }
+    return Evaluated(name, *(found.get(setting, LocatedRollouts()) for setting in _SETTINGS))
+
+
+def _policy_rollouts(sets: Mapping[str, RolloutSet], found: Evaluated) -> PolicyRollouts:
+    """Return a policy's rollouts as they are scored, with what it was asked."""
+    about = sets[f"{found.name} greedy"]
+    greedy, sampled, once = (located.rollouts for located in found.sets.values())
+    asked = {s: one.keys for s in _SETTINGS if (one := sets.get(f"{found.name} {s}"))}
+    revision, dataset = about.policy_revision, about.dataset
+    return PolicyRollouts(found.name, revision, greedy, sampled, dataset, once, asked)
+
+
+def _provenance(
+    root: Path, what: Evaluation, sets: Mapping[str, RolloutSet], issues_version: str
+) -> dict[str, str]:
+    drawn = sets[f"{TRAINED} sampled"]
+    sampling = f"temperature {drawn.sampling.temperature:g}, top_p {drawn.sampling.top_p:g}"
+    found = {
+        "dataset": drawn.dataset,
+        "split": what.split,
+        "metric": what.metric,
+        "prompt_revision": drawn.prompt_revision,
+        "code_version": what.code_version,
+        "sampling": f"{counted(drawn.samples, 'rollout')}, {sampling}",
+        "dagster_run": what.dagster_run,
+    }
+    if issues_version:
+        found["known_issues"] = issues_version
+    # A base that the run was not trained from, or that got other prompts, is no fair comparison.
+    base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
+    record = read_if_there(root / "training" / what.run / "training.json")
+    start = str(record.get("base_revision", base.policy_revision))
+    if start != base.policy_revision:
+        found["trained_from"] = start
+    if base.prompt_revision != trained.prompt_revision:
+        found["base_prompt_revision"] = base.prompt_revision
+    return found
+
+
+def _write_rivals(
+    folder: Path, sets: Mapping[str, RolloutSet], policies: Sequence[PolicyRollouts]
+) -> dict[str, Outcomes]:
+    """Store for the gate what other policies answered greedily; return it by their revisions."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in policies:
+        require_policy(one.name, one.revision, one.greedy)
+        about = sets[f"{one.name} greedy"]
+        outcomes = outcomes_of(one, about.samples)["greedy"]
+        found[one.revision] = {"prompt_revision": about.prompt_revision, "greedy": outcomes}
+    write_json(folder / RIVALS, found)
+    return {revision: row["greedy"] for revision, row in found.items()}
+
+
+def _compare_with_champion(
+    root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Outcomes]
+) -> Before | None:
+    """Compare with the present champion, if it is another policy that was asked the same."""
+    champion = champion_record(root)
+    if not champion or champion["revision"] == scores.revisions[TRAINED]:
+        return None
+    asked = ("dataset", "prompt_revision")
+    same = all(champion.get(name) == scores.provenance[name] for name in asked)
+    old = champion.get("outcomes", {}) if same else rivals.get(champion["revision"])
+    if old is None:
+        return None
+    both = [key for key in greedy if key in old]
+    return Before(
+        champion["training_run"],
+        compare("greedy", "all", "", old, greedy, both),
+        [key for key in both if greedy[key] > old[key]],
+        [key for key in both if greedy[key] < old[key]],
+    )

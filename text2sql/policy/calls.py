@@ -1,0 +1,271 @@
+"""Read tool calls and thoughts out of the text that a model wrote, leniently but never by guessing.
+
+Servers with the wrong parser leave calls in the content, and models drop tags. The rules for
+Qwen's XML form: a call needs a ``function`` tag whose name is a known tool, or any name inside a
+``tool_call`` tag; a parameter ends at the closing tag that is followed by structure, so SQL may
+contain the markers; a call that is cut off keeps its raw text as arguments, which no tool accepts.
+The Hermes form, calls as JSON, is what Qwen's models before 3.5 write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from text2sql.policy.base import ToolCall
+
+# The end of a thought is never inside a string; its beginning stands first on a line.
+_THOUGHT_END = re.compile(r"</think(?:ing)?>(?!['\"%])")
+_THOUGHT_START = re.compile(r"^[ \t]*<think(?:ing)?>", re.MULTILINE)
+
+Named = tuple[str, str]
+"""The name of a tool, and its arguments as JSON text."""
+
+_DECODER = json.JSONDecoder(strict=False)
+_NEXT_OBJECT = re.compile(r"[\s,;]*(?=\{)")
+_SURPLUS = re.compile(r"[\s}]*(?=</tool_call>)")
+_FENCED = re.compile(r"```\w*\s*([\[{].*[\]}])\s*```", re.DOTALL)
+_HAS_ARGUMENTS = re.compile(r'"(?:arguments|parameters)"\s*:')
+
+# A name may be quoted, stand in an attribute, or lack the ">" behind it.
+_NAME = r"""(?:\s*=|\s+name\s*=)\s*["']?([^>\s<"'=]+)["']?(?:\s*>|(?=\s*<|[ \t]*\r?\n))"""
+_OPEN = re.compile(
+    rf"(?P<tag><tool_call>\s*)?<function{_NAME}|<tool_call>\s*(?:```\w*\s*)?(?=[\[{{])"
+)
+# Closing tags also as models drift to: with a name, a slash or another word in them, or twice.
+_END_TAG = r"</function[\w/=. -]{,40}>"
+_VALUE_END = r"</parameter(?:[\w/=. -]{,40}>|[ \t]*(?=[\r\n]|\Z))\s*"
+_END = re.compile(
+    rf"{_END_TAG}(?=\s*(?:{_END_TAG}\s*)*(?:</?tool_call>|<function[ =]|<\|im_end\|>|\Z))"
+)
+_LINE_END = re.compile(r"^[ \t]*</function>", re.MULTILINE)
+_CLOSING = re.compile(rf"(?:\s*(?:{_END_TAG}|```|</tool_call>|<\|im_end\|>))+")
+_CUT = re.compile(r"</tool_call>|<tool_call>|<\|im_end\|>")
+_FIRST = re.compile(rf"\s*<parameter{_NAME}")
+_NEXT = re.compile(rf"(?:{_VALUE_END}|\n)<parameter{_NAME}")
+_LAST = re.compile(rf"(?:^[ \t]*{_VALUE_END})*{_VALUE_END}\Z", re.MULTILINE)
+_OPENS = re.compile(r"<tool_call>|<function[ =]|<parameter[ =]")
+
+
+@dataclass(frozen=True)
+class _Found:
+    calls: list[Named]
+    end: int
+
+
+def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall], str]:
+    """Return the calls in ``text``, in order, and the text around them.
+
+    Values are strings, as written; a tool converts what it needs. Without a call the text
+    comes back unchanged. Nothing inside thinking is a call.
+    """
+    thought, rest = split_thinking(text)
+    calls: list[Named] = []
+    kept: list[str] = []
+    position = 0
+    while start := _OPEN.search(rest, position):
+        passed = thinking_until(rest, position, start.start())
+        found = None if passed else _read(rest, start, tool_names)
+        end = found.end if found else passed or start.end()
+        kept.append(rest[position : start.start() if found else end])
+        calls += found.calls if found else []
+        position = end
+    if not calls and (calls := _only_calls(rest, tool_names)):
+        position = len(rest)
+    if not calls:
+        return [], text
+    kept.append(rest[position:])
+    return [ToolCall(new_call_id(), *call) for call in calls], (thought + "".join(kept)).strip()
+
+
+def new_call_id() -> str:
+    """Return an identifier that is unique in its conversation."""
+    return f"call_{uuid.uuid4().hex[:12]}"
+
+
+def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Found | None:
+    name = start[2]
+    if name is None:
+        found, stop = _json_calls(text, start.end())
+        return _Found(found, _behind(text, stop)) if found else None
+    if not start["tag"] and (name not in tool_names or not _is_begun(text[start.end() :])):
+        return None
+    end = _end(text, start.end())
+    following = _CUT.search(text, start.end())
+    if end is not None and not _opens_before(text, start.end(), end.start()):
+        body, stop, closed = text[start.end() : end.start()], end.end(), True
+    else:
+        stop = following.start() if following else len(text)
+        body, closed = text[start.end() : stop], following is not None
+    return _Found([(name, _arguments(body, closed))], _behind(text, stop))
+
+
+def _is_begun(rest: str) -> bool:
+    """Say whether what follows a tag is a call's, not a sentence's that names the tag."""
+    rest = rest.lstrip()
+    begins = ("<parameter", "{", "[", '"', "</function")
+    return rest.startswith(begins) or "<parameter".startswith(rest)
+
+
+def _end(text: str, start: int) -> re.Match[str] | None:
+    """Find the tag that ends a call: the first with structure behind it or a line of its own.
+
+    A tag on a line of its own is a value's where the value goes on behind it.
+    """
+    if text.find("</function", start) < 0:
+        return None  # a model that repeats itself opens thousands
+    end, line = _END.search(text, start), _LINE_END.search(text, start)
+    if end is None or line is None or end.start() <= line.start():
+        return end or line
+    between = text[line.end() : end.start()]
+    return end if _LAST.search(between) and not _OPENS.search(between) else line
+
+
+def _behind(text: str, stop: int) -> int:
+    """Return where the closing tags end that follow a call."""
+    closing = _CLOSING.match(text, stop)
+    return closing.end() if closing else stop
+
+
+def _opens_before(text: str, start: int, end: int) -> bool:
+    """Say whether another call opens on a line of its own before ``end``."""
+    return re.search(r"^<tool_call>\s*$", text[start:end], re.MULTILINE) is not None
+
+
+def _arguments(body: str, closed: bool) -> str:
+    """Return the parameters as a JSON object, or the raw body where the call was cut off.
+
+    A body that is itself a JSON object is taken as it is.
+    """
+    if _is_object(body):
+        return body.strip()
+    if not closed and not _LAST.search(body):
+        return body.strip()
+    values: dict[str, str] = {}
+    opening = _FIRST.match(body)
+    while opening:
+        following = _NEXT.search(body, opening.end())
+        value = body[opening.end() : following.start() if following else len(body)]
+        values[opening[1]] = _value(value)
+        opening = following
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _is_object(body: str) -> bool:
+    """Say whether a body is a JSON object, as Llama's ``<function=NAME>{...}</function>`` is."""
+    try:
+        return isinstance(json.loads(body, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _value(text: str) -> str:
+    text = _LAST.sub("", text)
+    text = text.removeprefix("\r").removeprefix("\n")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _json_calls(text: str, start: int) -> tuple[list[Named], int]:
+    """Read ``{"name": ..., "arguments": {...}}`` at ``start``, several in a row, or a list.
+
+    Returns the calls and where they end. Without a call the list is empty.
+    """
+    found: list[Named] = []
+    at: int | None = start
+    while at is not None and (value := _decoded(text, at)):
+        calls = [_named(entry) for entry in _as_list(value[0])]
+        if not calls or None in calls:
+            break
+        found += [call for call in calls if call]
+        start = value[1]
+        following = _NEXT_OBJECT.match(text, start)
+        at = following.end() if following else None
+    surplus = _SURPLUS.match(text, start) if found else None
+    return found, surplus.end() if surplus else start
+
+
+def _only_calls(text: str, tool_names: Collection[str]) -> list[Named]:
+    """Return the calls where a text is nothing but their JSON, perhaps in a fence; else none."""
+    fenced = _FENCED.fullmatch(text.strip())
+    body = fenced[1] if fenced else text.strip()
+    if not body.startswith(("{", "[")) or not _HAS_ARGUMENTS.search(body):
+        return []
+    calls, end = _json_calls(body, 0)
+    whole = end == len(body) and all(name in tool_names for name, _ in calls)
+    return calls if whole else []
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int] | None:
+    """Decode one value, also in doubled braces, or without its last one before the closing tag."""
+    doubled = text.startswith("{{", start)
+    try:
+        value, end = _DECODER.raw_decode(text, start + doubled)
+        return value, end + (doubled and text.startswith("}", end))
+    except (ValueError, RecursionError):
+        end = text.find("</tool_call>", start)
+        value = _loaded(f"{text[start:end]}}}") if end > start else None
+        return None if value is None else (value, end)
+
+
+def _loaded(text: str) -> Any:
+    """Read JSON, line breaks within a text too; None for none."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _named(entry: Any) -> Named | None:
+    """Return a call's name and arguments; Llama's templates call these ``parameters``."""
+    if isinstance(entry, dict) and isinstance(entry.get("function"), dict):
+        entry = entry["function"]
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return None
+    arguments = entry.get("arguments") or entry.get("parameters") or {}
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return entry["name"], arguments
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """Return the thinking with which a text begins, its tags included, and the rest.
+
+    The opening tag may be missing, since chat templates write it; without the closing one all
+    is thinking.
+    """
+    if end := _THOUGHT_END.search(text):
+        return text[: end.end()], text[end.end() :]
+    return (text, "") if _THOUGHT_START.match(text.lstrip()) else ("", text)
+
+
+def thinking_until(text: str, start: int, end: int) -> int:
+    """Return where the thinking ends that is begun within ``start`` and ``end``; 0 where none is.
+
+    What is begun and ended within is none.
+    """
+    begun = [match.start() for match in _THOUGHT_START.finditer(text[start:end])]
+    if not begun or _THOUGHT_END.search(text[start:end], begun[-1]):
+        return 0
+    closing = _THOUGHT_END.search(text, end)
+    return closing.end() if closing else len(text)
+
+
+def spoken(text: str) -> str:
+    """Return a text without its thoughts, nor what stands before a closing tag alone."""
+    said: list[str] = []
+    rest = split_thinking(text)[1]
+    while beginning := _THOUGHT_START.search(rest):
+        said.append(rest[: beginning.start()])
+        end = _THOUGHT_END.search(rest, beginning.end())
+        rest = rest[end.end() :] if end else ""
+    left = "".join([*said, rest])
+    ends = [match.end() for match in _THOUGHT_END.finditer(left)]
+    return left[ends[-1] :] if ends else left

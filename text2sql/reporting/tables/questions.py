@@ -1,0 +1,252 @@
+"""The table of questions: reading, adding, editing, disabling and importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting.model.question import ReportQuestion, read_expectations
+from text2sql.reporting.tables import schema as tables
+from text2sql.reporting.tables.database import wait_for_others
+from text2sql.reporting.tables.question_file import (
+    ImportReport,
+    Seed,
+    edited_fields,
+    merge,
+    seed_of,
+)
+from text2sql.reporting.tables.store import ReportingStore
+from text2sql.reporting.tables.writing import free_view_name
+
+_table = tables.questions
+_LOCK = 7_418_235_002
+"""PostgreSQL's advisory lock for changes to questions: two processes may add the same one."""
+_UNREADABLE = (Text2SqlError, ValueError, TypeError)
+
+
+@dataclass(frozen=True)
+class QuestionList:
+    """Questions in the order of their ids; ``unreadable`` has the problem of each invalid row."""
+
+    readable: list[ReportQuestion]
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QuestionDetails:
+    """A question, the name of its view, and the file it came from.
+
+    ``edited`` names the fields that differ from ``seed_file`` at its last import.
+    """
+
+    question: ReportQuestion
+    view: str
+    seed_file: str | None
+    edited: list[str]
+
+
+class QuestionTable:
+    """The table ``questions`` of a reporting store; every change is one transaction."""
+
+    def __init__(self, store: ReportingStore) -> None:
+        """Work on the tables of an open store."""
+        self._store = store
+
+    def read(self, group: str | None = None, *, enabled_only: bool = False) -> QuestionList:
+        """Read the questions of one schedule group or of all; invalid rows do not stop others."""
+        query = sa.select(_table.c.id).order_by(_table.c.id)
+        if group is not None:
+            query = query.where(_table.c.schedule_group == group)
+        if enabled_only:
+            query = query.where(_table.c.enabled)
+        found = QuestionList([])
+        for (id,) in self._store.read(query):
+            if not isinstance(id, str):  # SQLite stores any type in any column
+                found.unreadable[repr(id)] = f"question {id!r}: its id must be text"
+                continue
+            try:
+                found.readable.append(self.get(id).question)
+            except InfrastructureError:
+                raise
+            except _UNREADABLE as error:
+                found.unreadable[id] = str(error)
+        return found
+
+    def get(self, id: str) -> QuestionDetails:
+        """Return one question; raise Text2SqlError if it is unknown or its row is invalid."""
+        try:
+            rows = self._store.read(sa.select(_table).where(_table.c.id == id))
+        except (ValueError, TypeError) as error:
+            raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
+        if not rows:
+            raise _unknown([id], self._store)
+        question = _question_of(rows[0])
+        edited = edited_fields(question, rows[0].seed)
+        return QuestionDetails(question, rows[0].view_name, rows[0].seed_file, edited)
+
+    def files(self) -> dict[str, str]:
+        """Return the file that each question came from; ``""`` if it was made by hand."""
+        rows = self._store.read(sa.select(_table.c.id, _table.c.seed_file))
+        return {row.id: row.seed_file or "" for row in rows}
+
+    def add(self, question: ReportQuestion) -> None:
+        """Add a question; raise Text2SqlError if its id is taken."""
+        with self._changing() as connection:
+            if question.id in _ids(connection):
+                raise Text2SqlError(
+                    f"question {question.id!r} already exists:"
+                    " change it with text2sql questions edit"
+                )
+            _insert(connection, question)
+
+    def edit(self, id: str, **changes: Any) -> ReportQuestion:
+        """Change fields of a question; raise Text2SqlError for an invalid value."""
+        with self._changing() as connection:
+            question = replace(_locked(connection, id)[0], **changes)
+            _update(connection, question)
+        return question
+
+    def enable(self, ids: Sequence[str], enabled: bool) -> None:
+        """Enable or disable questions, all or none; a Text2SqlError names unknown ids."""
+        with self._changing() as connection:
+            known = _ids(connection)
+            if unknown := [id for id in ids if id not in known]:
+                raise _unknown(unknown, self._store)
+            values = {"enabled": enabled, "updated_at": datetime.now(UTC)}
+            connection.execute(sa.update(_table).where(_table.c.id.in_(ids)).values(values))
+
+    def import_file(
+        self, file: Path, questions: Iterable[ReportQuestion], *, overwrite: bool = False
+    ) -> ImportReport:
+        """Merge a file's questions into the table (``question_file`` has the rules).
+
+        ``overwrite`` replaces what was edited by hand. Of two questions with one id the last
+        counts.
+        """
+        report = ImportReport()
+        latest = {question.id: question for question in questions}
+        with self._changing() as connection:
+            known = _ids(connection)
+            for question in latest.values():
+                if question.id not in known:
+                    _insert(connection, question, seed_of(question), str(file))
+                    report.added.append(question.id)
+                elif overwrite:
+                    _update(connection, question, seed=seed_of(question), seed_file=str(file))
+                    report.updated[question.id] = ["everything"]
+                else:
+                    _merge(connection, question, str(file), report)
+            report.gone = _gone(connection, str(file), latest)
+        return report
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        with self._store.writing() as connection:
+            wait_for_others(connection, _LOCK)
+            yield connection
+
+
+def _unknown(ids: Sequence[str], store: ReportingStore) -> Text2SqlError:
+    return Text2SqlError(
+        f"no question {', '.join(map(repr, ids))} in {store.name};"
+        " text2sql questions list shows all"
+    )
+
+
+def _ids(connection: Connection) -> set[str]:
+    return set(connection.scalars(sa.select(_table.c.id)))
+
+
+def _insert(
+    connection: Connection, question: ReportQuestion, seed: Seed | None = None, file: str = ""
+) -> None:
+    taken = set(connection.scalars(sa.select(_table.c.view_name)))
+    now = datetime.now(UTC)
+    view = free_view_name(connection, question.id, taken)
+    about = {"seed": seed, "seed_file": file or None, "created_at": now, "updated_at": now}
+    row = _question_row(question) | {"view_name": view} | about
+    connection.execute(sa.insert(_table).values(row))
+
+
+def _update(connection: Connection, question: ReportQuestion, **about: Any) -> None:
+    row = _question_row(question) | about | {"updated_at": datetime.now(UTC)}
+    connection.execute(sa.update(_table).where(_table.c.id == question.id).values(row))
+
+
+def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | None, str]:
+    """Return a question, its seed and its file, locked until the transaction ends."""
+    query = sa.select(_table).where(_table.c.id == id).with_for_update()
+    try:
+        row = connection.execute(query).first()
+    except (ValueError, TypeError) as error:
+        raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
+    if row is None:
+        raise Text2SqlError(f"no question {id!r}")
+    return _question_of(row), row.seed, row.seed_file or ""
+
+
+def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: ImportReport) -> None:
+    try:
+        mine, seed, before = _locked(connection, theirs.id)
+    except _UNREADABLE as error:
+        report.unreadable[theirs.id] = str(error)
+        return
+    now, new = seed_of(mine), seed_of(theirs)
+    if seed is None and now != new:
+        report.own.append(theirs.id)
+        return
+    merged = merge(mine, seed or new, theirs)
+    if merged.kept:
+        report.kept[theirs.id] = list(merged.kept)
+    if merged.taken:
+        report.updated[theirs.id] = list(merged.taken)
+        if before not in ("", file):
+            report.moved[theirs.id] = before
+    else:
+        report.unchanged += 1
+    if merged.taken or seed != new:
+        _update(connection, merged.question, seed=new, seed_file=file)
+
+
+def _gone(connection: Connection, file: str, latest: dict[str, ReportQuestion]) -> list[str]:
+    """Return the enabled questions that came from the file and are no longer in it."""
+    query = sa.select(_table.c.id).where(_table.c.seed_file == file, _table.c.enabled)
+    found = (id for id in connection.scalars(query) if isinstance(id, str))
+    return sorted(id for id in found if id not in latest)
+
+
+def _question_row(question: ReportQuestion) -> dict[str, Any]:
+    row = asdict(question)
+    row["time_zone"] = row.pop("timezone")
+    row["schedule_group"] = row.pop("group")
+    return row | {"expectations": question.expectations.to_dict() or None}
+
+
+def _question_of(row: sa.Row[Any]) -> ReportQuestion:
+    for name in ("view_name", "seed_file"):
+        if not isinstance(value := row._mapping[name], str | None):
+            raise Text2SqlError(f"question {row.id!r}: {name} must be text, not {value!r}")
+    if not isinstance(row.seed, dict | None):
+        raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
+    return ReportQuestion(
+        id=row.id,
+        question=row.question,
+        database=row.database,
+        evidence=row.evidence,
+        votes=row.votes,
+        minimum_share=row.minimum_share,
+        timezone=row.time_zone,
+        group=row.schedule_group,
+        owner=row.owner,
+        verified_sql=row.verified_sql,
+        expectations=read_expectations(row.expectations or {}),
+        enabled=row.enabled,
+    )

@@ -1,0 +1,62 @@
+"""Sets of rollouts: what one policy did on one split with one way of sampling.
+
+A set's folder is named by everything that it depends on, so equal work is found and never repeated.
+In the folder each shard that sampled has a store of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from text2sql.common.provenance import fingerprint
+from text2sql.policy.base import Sampling
+
+if TYPE_CHECKING:
+    from text2sql.agent.settings import Mode
+
+
+@dataclass(frozen=True)
+class RolloutSet:
+    """One set of rollouts: what it depends on, how many there are, and where they lie.
+
+    ``mode`` is the agent's where it is not the one that the policy was trained with.
+    """
+
+    policy: str
+    policy_revision: str
+    prompt_revision: str
+    split: str
+    dataset: str
+    sampling: Sampling
+    samples: int
+    keys: tuple[str, ...]
+    mode: Mode | None = None
+    code: str = ""
+    """The version of the code that shapes rollouts; empty in records of before it was noted."""
+
+    @property
+    def folder(self) -> str:
+        """The folder's name under ``rollouts``, which says what the rollouts depend on."""
+        parts = {"prompt": self.prompt_revision, "dataset": self.dataset}
+        parts |= {"code": self.code} if self.code else {}
+        version = fingerprint(**parts, sampling=asdict(self.sampling))
+        kind = "sampled" if self.sampling.temperature else "greedy"
+        kind = kind if self.mode is None else f"{self.mode.replace('_', '-')}-{kind}"
+        return f"{self.split}-{kind}-{self.policy_revision}-{version}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the set as plain JSON values."""
+        return asdict(self)
+
+    def files(self, root: Path) -> list[Path]:
+        """Return the stores of the set below the artifact root, one for each shard."""
+        return sorted((root / "rollouts" / self.folder).glob("*.jsonl"))
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> RolloutSet:
+        """Read what ``to_dict`` wrote."""
+        sampling = Sampling(**row["sampling"])
+        return cls(**{**row, "sampling": sampling, "keys": tuple(row["keys"])})

@@ -1,0 +1,67 @@
+"""Warnings of wrong quotes: SQLite silently takes a name for text that was meant as a column."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from time import monotonic
+
+from text2sql.sandbox.sql.tokens import Token, tokens_of
+from text2sql.sandbox.worker.connection import Database
+
+_CHECKED_NAMES = 50
+_CHECKING_SECONDS = 0.2
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "TOTAL")
+
+
+def quoting_warnings(statement: str, database: Database) -> list[str]:
+    """Return a sentence for each name in quotes that SQLite took for text, and may be a column.
+
+    In double quotes it is one that SQLite knows no column of; in single quotes one that it does
+    know, where a query hardly has a text: alone behind SELECT or BY, or in an aggregate. Each is
+    written with backticks, which SQLite never takes for text, and compiled; statements that take
+    long to compile are looked into only for a moment.
+    """
+    until = monotonic() + _CHECKING_SECONDS
+    found: dict[str, str] = {}
+    for token in _suspicious_tokens(list(tokens_of(statement))):
+        if monotonic() > until:
+            break
+        quote = token.text[0]
+        name = token.text[1:-1].replace(quote * 2, quote)
+        if not name or token.text in found:
+            continue
+        tick = "`" + name.replace("`", "``") + "`"
+        text = f"EXPLAIN {statement[: token.start]}{tick}{statement[token.end :]}"
+        complaint = _compile(text, database)
+        if quote == '"' and complaint == f"no such column: {name}":
+            found[token.text] = f'"{name}" is not a column; SQLite read it as text'
+        elif quote == "'" and not complaint:
+            found[token.text] = f"'{name}' is a text; without the quotes it is a column"
+    return list(found.values())
+
+
+def _suspicious_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
+    double = [token for token in tokens if token.kind == "quoted" and token.text[0] == '"']
+    yield from double[:_CHECKED_NAMES]
+    single = [token for at, token in enumerate(tokens) if _is_odd_text(tokens, at)]
+    yield from single[:_CHECKED_NAMES]
+
+
+def _is_odd_text(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a text stands where a column is expected."""
+    if tokens[at].kind != "string" or at == 0:
+        return False
+    before = tokens[max(0, at - 2) : at]
+    aggregated = before[-1].text == "(" and before[0].is_word(*_AGGREGATES)
+    behind = tokens[at + 1] if at + 1 < len(tokens) else None
+    alone = behind is None or behind.text in (",", ")", ";") or behind.kind == "word"
+    return alone and (aggregated or before[-1].is_word("SELECT", "DISTINCT", "BY"))
+
+
+def _compile(text: str, database: Database) -> str:
+    try:
+        database.handle.execute(text).close()
+    except sqlite3.Error as error:
+        return str(error)
+    return ""

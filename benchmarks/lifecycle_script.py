@@ -63,7 +63,7 @@ class Script:
     def _settings(self, name: str) -> dict[str, Any]:
         own = dict(self.ops.get(name, {}).get("config", {}))
         if name == "grpo_policy":
-            from assets.training.trainers import TrlConfig
+            from assets.training.config import TrlConfig
 
             own["trainer"] = TrlConfig(**own["trainer"]["trl"])
         return own

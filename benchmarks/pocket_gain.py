@@ -22,7 +22,8 @@ from typing import Any
 from benchmarks.measuring import surroundings
 from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
+from text2sql.datasets.reading.layout import find_split
+from text2sql.datasets.reading.questions import load_records
 from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows, text_table
 from text2sql.judge.verdicts import GoldResult, run_gold
@@ -33,7 +34,7 @@ from text2sql.questions import Question
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.sandbox import Sandbox
-from text2sql.training.difficulty import Kind, rate_questions, usable
+from text2sql.training.difficulty import Bounds, Kind, Tally, rate, usable
 
 FINAL_SEED = 9173
 """The evaluation seed of the published numbers. The development seed is another."""
@@ -57,7 +58,10 @@ class Material:
 def prepare(work: Path, seed: int, sandbox: Sandbox) -> Material:
     """Write the corpus of a seed, read it, and run its gold queries."""
     corpus = generate(work / f"corpus-{seed}", seed, SIZES)
-    train, dev = (list(load_split(corpus, split).questions) for split in ("train", "dev"))
+    train, dev = (
+        [record.question for record in load_records(find_split(corpus, split))]
+        for split in ("train", "dev")
+    )
     golds = {question.key: run_gold(question, sandbox) for question in (*train, *dev)}
     return Material(work, train, dev, golds)
 
@@ -109,7 +113,7 @@ def filter_prompts(material: Material, sandbox: Sandbox) -> Path:
     """Keep the training questions that the base policy solves sometimes; return their folder."""
     questions = [question for question in material.train if usable(question, material.golds)]
     rollouts = sample(material, POCKET, questions, 1.0, "train-base", sandbox)
-    ratings = rate_questions(questions, material.golds, rollouts, minimum_valid=6)
+    ratings = rate(questions, material.golds, Tally(rollouts), Bounds(minimum_valid=6))
     kept = {rating.key for rating in ratings if rating.kind is Kind.TRAINABLE}
     prompts = [question for question in questions if question.key in kept]
     _write_lines(material.work / "prompts.jsonl", [q.to_dict() for q in prompts])

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import surroundings, write
-from text2sql.datasets.gold.checks import run_golds
+from text2sql.datasets.gold.run import run_golds
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split, read_records
+from text2sql.datasets.reading.layout import find_split
+from text2sql.datasets.reading.questions import load_records, read_records
 from text2sql.judge.strength.changes import Kind
 from text2sql.judge.strength.measure import NearMissOutcome, Strength, measure_strength
 from text2sql.questions import Question
@@ -37,7 +38,9 @@ def main() -> None:
         else:
             corpus = generate(Path(folder) / "pocket", DEVELOPMENT_SEED, CorpusSizes())
             questions = [
-                q for split in ("train", "dev") for q in load_split(corpus, split).questions
+                record.question
+                for split in ("train", "dev")
+                for record in load_records(find_split(corpus, split))
             ]
         found = {"measured": surroundings()} | _measure(questions)
     if options.out:

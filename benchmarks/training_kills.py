@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.measuring import measure_parts
 from text2sql.common.checkout import CHECKOUT
 from text2sql.common.processes import GuardedProcess
-from text2sql.training.prime_rl.progress import MergedMetrics
+from text2sql.training.prime_rl.metrics import MergedMetrics
 
 GRACE_SECONDS = 10.0
 ALLOWED_SECONDS = 20.0

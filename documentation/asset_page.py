@@ -42,8 +42,8 @@ def _automation() -> str:
         if not job.name.startswith("__"):
             lines.append(f"| `{job.name}` | job | {job.description or ''} |")
     for schedule in repository.schedule_defs:
-        told = f"{schedule.cron_schedule} {schedule.execution_timezone or 'UTC'}"
-        lines.append(f"| `{schedule.name}` | schedule | {told}: {schedule.description or ''} |")
+        times = f"{schedule.cron_schedule} {schedule.execution_timezone or 'UTC'}"
+        lines.append(f"| `{schedule.name}` | schedule | {times}: {schedule.description or ''} |")
     for sensor in repository.sensor_defs:
         if isinstance(sensor, dg.SensorDefinition):
             lines.append(f"| `{sensor.name}` | sensor | {sensor.description or ''} |")

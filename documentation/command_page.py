@@ -1,4 +1,4 @@
-"""The reference of the command line: every command's help, as a terminal shows it."""
+"""The reference of the command line: the help of every command, as a terminal shows it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def page() -> str:
 
 
 def command_helps() -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the words that call a command and its help, for the program and all below it."""
+    """Yield the words that call a command and its help, for the program and every command."""
     for path, context in command_contexts():
         yield path, context.get_help()
 
 
 def command_contexts() -> Iterator[tuple[tuple[str, ...], click.Context]]:
-    """Yield every command, groups before what is in them."""
+    """Yield every command, groups before their commands."""
     root = click.Context(cli, info_name="text2sql", terminal_width=WIDTH, max_content_width=WIDTH)
     yield from _below((), root)
 

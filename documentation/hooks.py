@@ -26,7 +26,7 @@ GENERATED = {
 
 
 def root_page(name: str) -> str:
-    """Return a page that lies in the repository's root, its links seen from ``project/``."""
+    """Return a page of the repository's root, with links that work from ``project/``."""
     return (REPO / name).read_text(encoding="utf-8").replace("](docs/", "](../")
 
 

@@ -56,7 +56,7 @@ def _config_of(op: dg.OpDefinition) -> type[BaseModel] | None:
 
 
 def _model(model: type[BaseModel]) -> list[str]:
-    """Return what a model is, a table of its fields, and the models that these hold."""
+    """Return a model's description, a table of its fields, and the models in these."""
     lines = ["| setting | type | default | meaning |", "|---|---|---|---|"]
     lines += [_row(name, field) for name, field in model.model_fields.items()]
     about = (model.__doc__ or "").strip().partition("\n\n")[0]
@@ -82,25 +82,27 @@ def _row(name: str, field: FieldInfo) -> str:
 def _type(field: FieldInfo) -> str:
     """Return a field's type and its bounds, as ``int ≥ 1 ≤ 64``."""
     kind = field.annotation
-    shown = kind.__name__ if isinstance(kind, type) and not get_args(kind) else _plain(str(kind))
+    shown = (
+        kind.__name__ if isinstance(kind, type) and not get_args(kind) else _unqualified(str(kind))
+    )
     bounds = [
         f"{sign} {getattr(bound, name):,}"
         for bound in field.metadata
         for name, sign in _SIGNS.items()
-        if hasattr(bound, name) and not _tells_bounds(field)
+        if hasattr(bound, name) and not _states_bounds(field)
     ]
     return " ".join([shown, *bounds])
 
 
-def _tells_bounds(field: FieldInfo) -> bool:
-    """Say whether the description ends with the bounds, as those of the launchpad do."""
+def _states_bounds(field: FieldInfo) -> bool:
+    """Say whether the description ends with the bounds, as the launchpad shows them."""
     return bool(
         re.search(r"\((?:at|more|less) (?:least|most|than) [^)]*\)$", field.description or "")
     )
 
 
-def _plain(text: str) -> str:
-    """Return a type's text without the modules that its parts are from."""
+def _unqualified(text: str) -> str:
+    """Return the text of a type without module names."""
     return re.sub(r"(?:\w+\.)+(\w+)", r"\1", text).replace("NoneType", "None")
 
 

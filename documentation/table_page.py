@@ -21,7 +21,7 @@ def page() -> str:
     parts = [
         "# Reporting tables",
         "The tables that [scheduled answers](../reports.md) are written to, with their types on "
-        "SQLite and PostgreSQL. Instants are in UTC. `text2sql reporting upgrade` makes them.",
+        "SQLite and PostgreSQL. Times are in UTC. `text2sql reporting upgrade` creates them.",
     ]
     for table in metadata.sorted_tables:
         parts += [f"## {table.name}", _columns(table.columns)]
@@ -36,7 +36,7 @@ def page() -> str:
 
 
 def _latest() -> list[sa.Column[Any]]:
-    """Return the columns of the view of latest answers, as far as their types go."""
+    """Return the columns of the view of the latest answers, with their types."""
     text = sa.Column("view_name", sa.Text)
     columns = [answers.columns.get(name, text) for name in LATEST_ANSWERS_COLUMNS]
     return [sa.Column(column.name, column.type) for column in columns]
@@ -51,7 +51,7 @@ def _columns(columns: Iterable[sa.Column[Any]]) -> str:
 
 
 def _notes(column: sa.Column[Any]) -> str:
-    """Say what is special about a column."""
+    """Return the constraints of a column."""
     notes = ["primary key"] if column.primary_key else [] if column.nullable else ["not null"]
     notes += [f"refers to `{key.target_fullname}`" for key in column.foreign_keys]
     notes += ["unique"] if column.unique else []

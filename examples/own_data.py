@@ -1,7 +1,7 @@
-"""Write question files and databases as a team has them: ``python -m examples.own_data FOLDER``.
+"""Write question files and databases like a team's own: ``python -m examples.own_data FOLDER``.
 
-``train.jsonl`` and ``dev.jsonl`` name their databases by a path. The content is generated, and
-asked in the phrasing that the pocket policy can learn, so that training on it works on a CPU.
+``train.jsonl`` and ``dev.jsonl`` give their databases by path. The content is generated, in a
+phrasing that the pocket policy can learn, so that training on it works on a CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
+from text2sql.datasets.reading.layout import find_split
+from text2sql.datasets.reading.questions import load_records
 from text2sql.questions import Question
 
 SEED = 7
@@ -25,8 +26,8 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as made:
         corpus = generate(Path(made) / "corpus", SEED, SIZES)
         for split in ("train", "dev"):
-            questions = load_split(corpus, split).questions
-            rows = [_row(question, folder, split) for question in questions]
+            records = load_records(find_split(corpus, split))
+            rows = [_row(record.question, folder, split) for record in records]
             lines = "".join(json.dumps(row) + "\n" for row in rows)
             (folder / f"{split}.jsonl").write_text(lines, encoding="utf-8")
             print(f"{folder / split}.jsonl: {len(rows)} questions")

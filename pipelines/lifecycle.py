@@ -24,22 +24,22 @@ import yaml
 
 from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig
-from assets.training.ready import require_ready
-from assets.training.run_check import read_forms
+from assets.training.run_check import read_forms, require_trainable
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today
 from pipelines.programs.screen import LABELS, Screen
 from pipelines.runs.launch import Stage, run_job
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
-from text2sql.common.artifacts import evaluation_folder
+from text2sql.common.artifacts import evaluation_folder, prompts_folder
 from text2sql.common.files import write_whole
-from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.json_files import write_json
 from text2sql.evaluation.scores import score_rows, text_table
 from text2sql.evaluation.stored import read_scores
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
-from text2sql.training.start import read_training
+from text2sql.training.prompts import read_about
+from text2sql.training.runs import read_training
 
 CONFIG = Path(__file__).with_name("demo.yaml")
 
@@ -89,7 +89,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
     if options.seed is not None:
         part_of(config, "ops", "grpo_policy", "config", "trainer", "trl")["seed"] = options.seed
     if isinstance(grpo := read_forms(config)["grpo_policy"], GrpoConfig):
-        require_ready(root.path, options.run, config, grpo.trainer)
+        require_trainable(root.path, options.run, config, grpo.trainer)
     file = root.path / "logs" / "lifecycle.yaml"
     return write_whole(file, yaml.safe_dump(config))
 
@@ -97,7 +97,7 @@ def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
     """Return what the run came to, for programs."""
     found = {stage.name: stage for stage in stages}
-    prompts = read_if_there(root.path / "prompts" / "about.json")
+    prompts = read_about(prompts_folder(root.path))
     training = read_training(root.path, run)
     return {
         "training_run": run,

@@ -11,7 +11,6 @@ from typing import Any
 import dagster as dg
 
 from assets.common.partitions import TRAINING_RUN, training_runs
-from assets.data.stored import CURRENT, load_current
 from pipelines.automation import STARTED_BY, evaluation, retraining
 from pipelines.partitions import today
 from pipelines.runs.notify import is_ours, notice_of, tell
@@ -19,8 +18,9 @@ from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
-from text2sql.cli.lineage.data import BIRD
+from text2sql.common.artifacts import current_dataset_file
 from text2sql.common.counting import counted
+from text2sql.datasets.stored import load_current
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.reporting.answering.decline import declines, period
 from text2sql.reporting.delivery.channels import Notice
@@ -43,7 +43,7 @@ def new_training_data(
     context: dg.SensorEvaluationContext, root: ArtifactRoot, automation: AutomationSettings
 ) -> dg.SensorResult | dg.SkipReason:
     """Ask for a training run on data that nothing was trained on yet."""
-    if not (root.path / BIRD / CURRENT).is_file():
+    if not current_dataset_file(root.path).is_file():
         return dg.SkipReason("No dataset has been ingested yet: materialize bird_questions.")
     found = load_current(root.path).fingerprint
     known = context.cursor or champion_record(root.path).get("dataset") or found

@@ -1,4 +1,4 @@
-"""Who is told about the answers of a day, and how; nobody, as long as nothing is set."""
+"""Where a day's answers are sent: a webhook, a mail server, or by default nowhere."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class DeliveryResource(dg.ConfigurableResource):
         description="smtp://USER:PASSWORD@HOST:PORT (STARTTLS), smtps:// or smtp+plain://; "
         f"empty: {SMTP_VARIABLE}.",
     )
-    sender: str = Field(default="", description=f"Who mails; empty: {FROM_VARIABLE}.")
+    sender: str = Field(default="", description=f"The sender of mail; empty: {FROM_VARIABLE}.")
     recipients: list[str] = Field(
         default_factory=list,
-        description=f"Who is mailed; empty: {TO_VARIABLE}, separated by commas.",
+        description=f"Recipients of mail; empty: {TO_VARIABLE}, separated by commas.",
     )
     send: Literal["report", "changes"] = Field(
         default="report",
         description="'report': every answer of the day; 'changes': only what is new, changed, "
-        "doubtful or not answered, and nothing where there is none.",
+        "doubtful or not answered, and no message without any.",
     )
 
     def channels(self) -> list[Channel]:
-        """Return the channels that are set up; Text2SqlError where one is set up wrongly."""
+        """Return the configured channels; raise Text2SqlError for an invalid setting."""
         from text2sql.reporting.delivery.channels import Mail, Webhook
 
         found: list[Channel] = []

@@ -12,7 +12,7 @@ from text2sql.errors import Text2SqlError
 
 
 class ArtifactRoot(dg.ConfigurableResource):
-    """Where corpora, rollouts, checkpoints, scores and the reporting database lie."""
+    """The folder of corpora, rollouts, checkpoints, scores and the reporting database."""
 
     root: str = ""
     """The folder; empty means the project's: ``TEXT2SQL_ROOT``, or ``artifacts``."""
@@ -28,12 +28,11 @@ class ArtifactRoot(dg.ConfigurableResource):
         """The artifact root as an absolute path; it is made when something is first written."""
         return Path(self.root).expanduser().resolve() if self.root else artifact_root()
 
-    def folder(self, *parts: str) -> Path:
-        """Return a folder below the root, made if it is missing.
+    def make(self, folder: Path) -> Path:
+        """Make a folder of the artifact root (``text2sql.common.artifacts``) and return it.
 
-        Raises Text2SqlError where it cannot be made.
+        Raises Text2SqlError if it cannot be made.
         """
-        folder = self.path.joinpath(*parts)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -41,3 +40,7 @@ class ArtifactRoot(dg.ConfigurableResource):
                 f"The artifact root cannot be written: {error.strerror} ({folder})."
             ) from error
         return folder
+
+    def folder(self, *parts: str) -> Path:
+        """Make a folder below the root and return it; see ``make``."""
+        return self.make(self.path.joinpath(*parts))

@@ -1,4 +1,4 @@
-"""Where replies come from: the base policy of the project and the policies trained from it."""
+"""Dagster's access to the base policy and to the policies trained from it."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class PolicyResource(dg.ConfigurableResource):
         "several equal ones, separated by commas; #MODEL at the end chooses one of its models), "
         "or with 'vllm' a model's id on the hub.",
     )
-    model: str = Field(default="", description="The model to ask for, where the base is a server.")
+    model: str = Field(default="", description="The model to ask for, if the base is a server.")
     server: Literal["in_process", "vllm"] = Field(
         default="in_process",
         description="Who runs a model directory: the step's own process, or a vLLM server that "
-        "the step starts and ends. Each step that samples has one: keep to one shard on one GPU.",
+        "the step starts and stops. Each step that samples has its own: use one shard on one GPU.",
     )
     vllm: VllmConfig = VllmConfig()
 
     def open(self, spec: str | Path | None = None, threads: int | None = None) -> Policy:
         """Open the policy ``spec``, or the base policy; the caller closes it.
 
-        ``threads`` bounds the CPU threads of a policy that runs in this process. A vLLM server
-        that was started for the policy ends when it is closed.
+        ``threads`` limits the CPU threads of a policy that runs in this process. A vLLM server
+        that was started for the policy stops when it is closed.
         """
         from text2sql.policy.open import open_policy
 
@@ -76,7 +76,7 @@ class PolicyResource(dg.ConfigurableResource):
         return open_policy(wanted, self._model(wanted), threads=threads)
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
-        """Return the directory of a policy's weights; None where a server holds them."""
+        """Return the directory of a policy's weights; None if a server has them."""
         from text2sql.policy.open import policy_directory
 
         wanted = str(spec or self.base)
@@ -87,7 +87,7 @@ class PolicyResource(dg.ConfigurableResource):
         return policy_directory(wanted)
 
     def revision(self, spec: str | Path | None = None) -> str:
-        """Return what changes when the policy's weights do, without loading them."""
+        """Return the revision of the policy's weights, without loading them."""
         wanted = str(spec or self.base)
         if self.starts_server(wanted):
             from text2sql.policy.vllm.policy import served_revision
@@ -112,7 +112,7 @@ class PolicyResource(dg.ConfigurableResource):
         return trained_settings(wanted, self._model(wanted))
 
     def _model(self, spec: str) -> str | None:
-        """Return the model to ask a server for, where its specification does not say it itself."""
+        """Return the model to ask a server for, unless its specification names it."""
         return None if "#" in spec else self.model or None
 
     def starts_server(self, spec: str) -> bool:

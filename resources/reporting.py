@@ -1,4 +1,4 @@
-"""The database that answers are written to and that people read."""
+"""The database with the reporting tables."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class ReportingDatabase(dg.ConfigurableResource):
         return ReportingStore(self.url_below(root))
 
     def url_below(self, root: Path) -> str:
-        """Return the URL that is in force with this artifact root."""
+        """Return the URL in effect with this artifact root."""
         return self.url or reporting_url(root)

@@ -1,4 +1,4 @@
-"""What a step asks of its pod where steps run on Kubernetes: GPUs, and what goes with them.
+"""What a step needs of its pod if steps run on Kubernetes: GPUs, and what belongs to them.
 
 Dagster's Kubernetes executor reads it from the tag ``dagster-k8s/config`` of the step's op; every
 other executor ignores the tag.
@@ -12,7 +12,7 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 
 EXECUTOR_VARIABLE = "TEXT2SQL_EXECUTOR"
-"""Who runs the steps of a run (pipelines/runs/executors.py)."""
+"""Names the executor of a run's steps (pipelines/runs/executors.py)."""
 CONFIG_TAG = "dagster-k8s/config"
 TRAINING_VARIABLE = "TEXT2SQL_TRAINING_GPUS"
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_GPUS"
@@ -20,14 +20,14 @@ IMAGE_VARIABLE = "TEXT2SQL_GPU_IMAGE"
 ACCOUNT_VARIABLE = "TEXT2SQL_TRAINING_ACCOUNT"
 GPU = "nvidia.com/gpu"
 GIB_PER_GPU = 64
-"""Memory of the pod for each of its GPUs: weights and checkpoints pass through it."""
+"""The pod's memory per GPU: weights and checkpoints pass through it."""
 
 
 def training_pod() -> dict[str, Any]:
-    """Return the op tags of the training step: as many GPUs as ``TEXT2SQL_TRAINING_GPUS`` says.
+    """Return the op tags of the training step: ``TEXT2SQL_TRAINING_GPUS`` GPUs.
 
-    Where training has a pod of its own instead, which the step starts, the step needs no GPU but
-    the service account that ``TEXT2SQL_TRAINING_ACCOUNT`` names.
+    If the step starts a pod for the training instead, it needs no GPU but the service account that
+    ``TEXT2SQL_TRAINING_ACCOUNT`` names.
     """
     if not (account := os.environ.get(ACCOUNT_VARIABLE)):
         return gpu_pod(TRAINING_VARIABLE)
@@ -43,9 +43,9 @@ def sampling_pod() -> dict[str, Any]:
 def gpu_pod(variable: str) -> dict[str, Any]:
     """Return the tags of an op whose step needs the number of GPUs in an environment variable.
 
-    No tags where it is unset or 0. Such a pod may go to tainted GPU nodes, has the image that
-    ``TEXT2SQL_GPU_IMAGE`` names, and shared memory beyond the 64 MB of a container, which NCCL
-    and vLLM need. Raises Text2SqlError for what is no number.
+    No tags if it is unset or 0. Such a pod may go to tainted GPU nodes, has the image that
+    ``TEXT2SQL_GPU_IMAGE`` names, and more shared memory than the 64 MB of a container, which NCCL
+    and vLLM need. Raises Text2SqlError for an invalid number.
     """
     text = os.environ.get(variable) or "0"
     if not (text.isascii() and text.isdigit()):

@@ -1,45 +1,147 @@
-"""Training as a child program: started, watched, reported and, if need be, ended."""
+"""Training as a child program: started, followed, reported and, if necessary, ended."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
 
-from resources.cluster import KubernetesConfig
-from resources.processes import GuardedProcess, end_with_parent, last_lines
-from resources.watching import Metrics, Progress, TrainingFailed
-from text2sql.common.processes import descendants, described, is_alive
+from resources.processes import end_step_with_run
+from text2sql.common.checkout import CHECKOUT
+from text2sql.common.processes import (
+    GuardedProcess,
+    descendants,
+    described,
+    is_alive,
+    last_lines,
+)
 from text2sql.errors import Text2SqlError
+from text2sql.training.backends import Program
+from text2sql.training.metrics import WAITING_FILE, Metrics, MetricsTail
 
+POD_TEMPLATE = CHECKOUT / "deploy" / "kubernetes" / "training" / "pod.yaml"
 POLL_SECONDS = 0.5
 _KILLED = (
-    " (killed: somebody did, or the kernel for lack of memory, which dmesg says; run it again to "
-    "go on)"
+    " (killed, by somebody or by the kernel for lack of memory, see dmesg; run it again to resume)"
 )
 
 
-@dataclass(frozen=True)
-class Program:
-    """A training program; ``grace_seconds`` is how long it may take to end when asked to.
+class KubernetesConfig(dg.Config):
+    """The cluster, and what a training pod is made from."""
 
-    It appends one JSON object a step to ``metrics.jsonl`` in its folder. A pod asks for ``gpus``
-    and must have mounted what the program ``reads``; one that ``submits`` a job to a cluster can
-    only run beside the step that starts it.
+    image: str = Field(
+        default="",
+        description="The image with prime-rl and this project; empty for the template's.",
+    )
+    template: str = Field(
+        default="",
+        description="A manifest of a pod; empty for deploy/kubernetes/training/pod.yaml.",
+    )
+    namespace: str = Field(default="text2sql", min_length=1, description="Namespace of the pod.")
+    python: str = Field(
+        default="python", min_length=1, description="The Python in the image that has text2sql."
+    )
+    kubeconfig: str = Field(
+        default="",
+        description="The file that names the cluster; empty inside a cluster, and for KUBECONFIG "
+        "or ~/.kube/config elsewhere.",
+    )
+    context: str = Field(
+        default="", description="A context of that file; empty for its current context."
+    )
+    poll_seconds: float = Field(
+        default=5.0, ge=0.1, le=600, description="Seconds between status checks of the pod."
+    )
+
+    @property
+    def template_file(self) -> Path:
+        """The manifest that pods are made from."""
+        return Path(self.template).expanduser() if self.template else POD_TEMPLATE
+
+    def load(self) -> None:
+        """Configure the Kubernetes client; raises ConfigException if no cluster is known."""
+        from kubernetes import config
+
+        if self.kubeconfig or self.context:
+            config.load_kube_config(self.kubeconfig or None, self.context or None)
+        elif os.environ.get("KUBERNETES_SERVICE_HOST"):
+            config.load_incluster_config()
+        else:
+            config.load_kube_config()
+
+
+class TrainingFailed(Text2SqlError):
+    """The child program ended with an error, or made no progress and was ended."""
+
+
+class TrainingMonitor:
+    """Passes on a child's metrics as they appear, and knows when there were none for too long.
+
+    Output in the child's log is progress too: it checks for a while before it trains. While it
+    waits for machines, the file ``waiting`` beside its metrics says why; this is logged once, and
+    no progress is expected.
     """
 
-    command: Sequence[str]
-    grace_seconds: float | None = None
-    gpus: int = 0
-    reads: tuple[Path, ...] = ()
-    submits: bool = False
+    def __init__(
+        self,
+        folder: Path,
+        stall_seconds: float,
+        on_metrics: Callable[[Metrics], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._tail = MetricsTail(folder / "metrics.jsonl")
+        self._waiting = folder / WAITING_FILE
+        self._waiting.unlink(missing_ok=True)
+        self._log = folder / "train.log"
+        self.stall_seconds = stall_seconds
+        self._on_metrics, self._say = on_metrics, say
+        self._said, self._log_size = "", 0
+        self._last: Metrics | None = None
+        self.moved()
+
+    def moved(self) -> None:
+        """Restart the time without progress."""
+        self._since = time.monotonic()
+
+    def poll(self) -> None:
+        """Pass on what is new."""
+        self._pass_on(self._tail.poll())
+        while self._tail.more:
+            self._pass_on(self._tail.poll())
+        size = self._log.stat().st_size if self._log.is_file() else 0
+        if size != self._log_size:
+            self._log_size = size
+            self.moved()
+        with suppress(FileNotFoundError):  # the child may remove it at any moment
+            sentence = self._waiting.read_text(encoding="utf-8")
+            self.moved()
+            if sentence and sentence != self._said:
+                self._say(sentence)
+            self._said = sentence
+
+    def _pass_on(self, found: Iterable[Metrics]) -> None:
+        for metrics in found:
+            self._last = metrics
+            self.moved()
+            self._on_metrics(metrics)
+
+    def stalled(self) -> str:
+        """Return a sentence if there was no progress for too long, else nothing."""
+        if time.monotonic() - self._since <= self.stall_seconds:
+            return ""
+        last = f"the last step was {self._last.get('step')}" if self._last else ""
+        return (
+            f"Training made no progress for {self.stall_seconds:g} s and was ended; "
+            f"{last or 'no step was finished'}. Checkpoints are kept: run it again to resume. Its "
+            f"log is {self._log}."
+        )
 
 
 class TrainerResource(dg.ConfigurableResource):
@@ -48,11 +150,11 @@ class TrainerResource(dg.ConfigurableResource):
     where: Literal["local", "kubernetes"] = Field(
         default="local",
         description="Where the training program runs: beside this step, or in a pod of its own. "
-        "A run over several machines of a Slurm cluster is the trainer prime_rl_slurm, whose "
-        "program runs beside this step and submits the job.",
+        "For several machines of a Slurm cluster use the trainer prime_rl_slurm, whose program "
+        "runs beside this step and submits the job.",
     )
     grace_seconds: float = Field(
-        default=10.0, ge=0, le=600, description="Time between asking a child to end and killing it."
+        default=10.0, ge=0, le=600, description="Seconds between asking a child to end and killing."
     )
     kubernetes: KubernetesConfig = KubernetesConfig()
 
@@ -66,25 +168,26 @@ class TrainerResource(dg.ConfigurableResource):
     ) -> dict[str, Any]:
         """Run the program to its end and return the metadata that it reported through Pipes.
 
-        ``on_metrics`` gets each object that the program appends to ``folder/metrics.jsonl`` as
-        it appears. Its output goes to ``folder/train.log``. Processes that outlive even SIGKILL
-        are named in the run's log. Raises TrainingFailed when the program fails, or writes no
-        metrics for ``stall_seconds``.
+        ``on_metrics`` gets each object that the program appends to ``folder/metrics.jsonl``. Its
+        output goes to ``folder/train.log``. Processes that survive even SIGKILL are named in the
+        run's log. Raises TrainingFailed if the program fails, or writes no metrics for
+        ``stall_seconds``.
         """
-        end_with_parent()
-        progress = Progress(folder, stall_seconds, on_metrics, context.log.info)
+        end_step_with_run()
+        monitor = TrainingMonitor(folder, stall_seconds, on_metrics, context.log.info)
         grace = self.grace_seconds if program.grace_seconds is None else program.grace_seconds
         if self.where == "kubernetes":
-            return reported(self._in_pod(context, program, folder, grace, progress))
+            return _reported(self._in_pod(context, program, folder, grace, monitor))
         with dg.open_pipes_session(
             context, dg.PipesEnvContextInjector(), dg.PipesTempFileMessageReader()
         ) as session:
             log = folder / "train.log"
-            child = GuardedProcess(program.command, log, _environment(session), grace)
-            with _ended(child, context.log.error):
+            environment = dict(os.environ) | dict(session.get_bootstrap_env_vars())
+            child = GuardedProcess(program.command, log, environment, grace)
+            with ended(child, context.log.error):
                 context.log.info(f"Training runs as process {child.pid}; its log is {log}.")
-                _watch(child, progress)
-        return reported(session.get_results(implicit_materializations=False))
+                _follow(child, monitor)
+        return _reported(session.get_results(implicit_materializations=False))
 
     def _in_pod(
         self,
@@ -92,34 +195,40 @@ class TrainerResource(dg.ConfigurableResource):
         program: Program,
         folder: Path,
         grace: float,
-        progress: Progress,
+        monitor: TrainingMonitor,
     ) -> Sequence[Any]:
-        from resources.pods import Pod, run_in_pod
-
         if program.submits:
             raise Text2SqlError(
                 "A trainer that submits a Slurm job cannot run in a pod: set where to local, or "
                 "choose a trainer for one machine."
             )
+        try:
+            from resources.pods import Pod, run_in_pod
+        except ImportError as error:
+            raise Text2SqlError(
+                "Pods need the Kubernetes client: install the project with the extra 'kubernetes'."
+            ) from error
         command = tuple(program.command)
         pod = Pod(self.kubernetes, command, folder, grace, program.gpus, program.reads)
-        return run_in_pod(context, pod, progress)
+        return run_in_pod(context, pod, monitor)
 
 
 @contextmanager
-def _ended(child: GuardedProcess, complain: Callable[[str], None]) -> Iterator[None]:
-    """End the child and all that it started when the block is left; name what cannot be ended."""
+def ended(child: GuardedProcess, complain: Callable[[str], None]) -> Iterator[None]:
+    """End the child and all its processes when the block is left; name those that survive."""
     try:
         yield
     finally:
         started = descendants(child.pid)
         child.stop()
-        if left := [process for process in started if is_alive(process)]:
-            names = ", ".join(map(described, left))
-            complain(f"These processes could not be ended: {names}. They may hold GPUs and ports.")
+        if left := [described(process) for process in started if is_alive(process)]:
+            complain(
+                f"These processes could not be ended: {', '.join(left)}. They may hold GPUs and "
+                "ports."
+            )
 
 
-def reported(results: Sequence[Any]) -> dict[str, Any]:
+def _reported(results: Sequence[Any]) -> dict[str, Any]:
     """Return the metadata that a child gave its materializations."""
     return {
         name: value
@@ -129,20 +238,16 @@ def reported(results: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _environment(session: dg.PipesSession) -> dict[str, str]:
-    return dict(os.environ) | dict(session.get_bootstrap_env_vars())
-
-
-def _watch(child: GuardedProcess, progress: Progress) -> None:
+def _follow(child: GuardedProcess, monitor: TrainingMonitor) -> None:
     """Follow the child until it ends; see ``TrainerResource.run``."""
     status = None
     while status is None:
         status = child.wait(POLL_SECONDS)
-        progress.look()
-        if status is None and (sentence := progress.stalled()):
+        monitor.poll()
+        if status is None and (sentence := monitor.stalled()):
             raise TrainingFailed(sentence)
     if status != 0:
-        lines = last_lines(child.log) or "(it wrote nothing)"
+        lines = last_lines(child.log) or "(it is empty)"
         why = _KILLED if status in (-signal.SIGKILL, 128 + signal.SIGKILL) else ""
         raise TrainingFailed(
             f"Training ended with status {status}{why}; its log is {child.log} and ends "

@@ -12,7 +12,7 @@ class Question:
     """One question.
 
     ``key`` is unique within its dataset (BIRD: ``dev/17``) and stable between runs.
-    ``database`` is the SQLite file. ``sql`` is the gold query, empty where there is none.
+    ``database`` is the SQLite file. ``sql`` is the gold query, empty without one.
     ``subset`` names a part of the split that is reported apart (``new_databases``).
     """
 

@@ -1,6 +1,6 @@
-"""Run Great Expectations on DataFrames; ``expectations_view.py`` shows what comes of it.
+"""Run suites of Great Expectations on DataFrames.
 
-A critical expectation that fails stops what follows; a warning is shown and counted. The
+A critical expectation that fails stops everything downstream; a warning is shown and counted. The
 suites of ingestion are in ``suites.py``, the others beside the assets that they check. Great
 Expectations is imported when a suite runs (it takes seconds), with analytics and progress bars off
 and without a project on disk.
@@ -20,12 +20,12 @@ import pandas as pd
 from text2sql.common.counting import counted
 
 EXAMPLES = 20
-"""Failing rows that a check keeps of each expectation, and shows in Dagster, at most."""
+"""The most failing rows that a check keeps of each expectation, and shows in Dagster."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An expectation that does not hold: its sentence, its rows (0: the table as a whole)."""
+    """An expectation that fails: its sentence, and in how many rows (0: the table as a whole)."""
 
     expectation: str
     critical: bool
@@ -34,12 +34,12 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a suite found: how many rows it saw, what failed and what holds.
+class SuiteResult:
+    """The result of a suite: how many rows it checked, what failed and what holds.
 
     ``examples`` has up to 20 failing rows of each failure, with the shown columns and
-    ``failed``, the sentences that a row breaks. ``raw`` are Great Expectations' own results.
-    ``what`` says what the rows are, where a check looks at more than one table.
+    ``failed``, the sentences that a row breaks. ``raw`` has Great Expectations' own results.
+    ``what`` names the rows if a check covers more than one table.
     """
 
     checked: int
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def extent(self) -> str:
-        """How many rows of what were looked at, in words."""
+        """How many rows were checked, in words."""
         return self.what or counted(self.checked, "row")
 
     @property
@@ -65,7 +65,7 @@ class Outcome:
         return any(failure.critical for failure in self.failures)
 
 
-def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[str]) -> Outcome:
+def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[str]) -> SuiteResult:
     """Run Great Expectations' ``expectations`` on ``frame``; ``show`` names the example columns.
 
     The expectations need a ``description``: the sentence that people read when they fail.
@@ -80,7 +80,7 @@ def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[st
     failures = tuple(_failure(single) for single in failed)
     broken = {failure.expectation for failure in failures}
     sentences = [_failure(single).expectation for single in result.results]
-    return Outcome(
+    return SuiteResult(
         len(frame),
         failures,
         _examples(frame, failed, show),
@@ -89,14 +89,14 @@ def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[st
     )
 
 
-def merge(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return one outcome for several, such as one a split."""
-    parts = list(outcomes)
+def merge(results: Iterable[SuiteResult]) -> SuiteResult:
+    """Return one result for several, such as one for each split."""
+    parts = list(results)
     examples = [part.examples for part in parts if len(part.examples)]
     failures = tuple(failure for part in parts for failure in part.failures)
     broken = {failure.expectation for failure in failures}
     holding = dict.fromkeys(sentence for part in parts for sentence in part.holding)
-    return Outcome(
+    return SuiteResult(
         sum(part.checked for part in parts),
         failures,
         pd.concat(examples, ignore_index=True) if examples else pd.DataFrame(),
@@ -114,9 +114,20 @@ def great_expectations() -> Any:
     return great_expectations
 
 
+def expect(kind: str, sentence: str, severity: str = "critical", **options: Any) -> Any:
+    """Return Great Expectations' ``Expect<kind>``; people read the sentence when it fails."""
+    expectation = getattr(great_expectations().expectations, f"Expect{kind}")
+    return expectation(description=sentence, severity=severity, **options)
+
+
+def no_null(column: str, sentence: str, severity: str = "critical") -> Any:
+    """Expect a value in every row: all other expectations pass over nulls."""
+    return expect("ColumnValuesToNotBeNull", sentence, severity, column=column)
+
+
 @cache
 def _context() -> Any:
-    """Return a context in memory, quiet, and shared by the suites of a process."""
+    """Return a quiet context in memory, shared by the suites of a process."""
     context = great_expectations().get_context(mode="ephemeral")
     bars = import_module("great_expectations.data_context.types.base").ProgressBarsConfig
     context.variables.progress_bars = bars(globally=False)
@@ -136,7 +147,7 @@ def _failure(single: Any) -> Failure:
 
 
 def _exception(info: dict[str, Any]) -> str:
-    """Return the message of an expectation that could not be evaluated (a missing column)."""
+    """Return why an expectation could not be evaluated, such as a missing column."""
     nested = [part for part in info.values() if isinstance(part, dict)] or [info]
     messages = [str(part["exception_message"]) for part in nested if part.get("exception_message")]
     return messages[0] if messages else ""

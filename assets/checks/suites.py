@@ -5,221 +5,233 @@ Critical is what would spoil training or scores; a warning is what a person shou
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
-from assets.checks.expectations import Outcome, great_expectations, validate
+from assets.checks.expectations import SuiteResult, expect, no_null, validate
+from text2sql.datasets.gold.flags import SENTENCES
+from text2sql.datasets.ingest import repeated_databases, repeated_questions
+from text2sql.datasets.reading.layout import SplitLayout
+from text2sql.datasets.reading.questions import asked_databases
+from text2sql.questions import Question
 
+TRAIN, DEV = "train", "dev"
 DIFFICULTIES = ("simple", "moderate", "challenging")
 SLOW_SECONDS = 5.0
-"""A slower gold query slows every rollout that comes near it."""
+"""A slower gold query slows down every similar rollout."""
 
 
-def check_questions(frame: pd.DataFrame, least: int = 1, most: int = 1_000_000) -> Outcome:
+def check_questions(frame: pd.DataFrame, least: int = 1, most: int = 1_000_000) -> SuiteResult:
     """Check the rows of one split: how many there are, unique ids, and no empty field.
 
     Rows that merely repeat an earlier one are left to ``check_tidiness``.
     """
-    e = great_expectations().expectations
     expectations = [
-        e.ExpectTableRowCountToBeBetween(
+        expect(
+            "TableRowCountToBeBetween",
+            f"the split has {least:,} to {most:,} questions",
             min_value=least,
             max_value=most,
-            severity="critical",
-            description=f"the split has {least:,} to {most:,} questions",
         ),
-        e.ExpectColumnValuesToBeUnique(
-            column="key", severity="critical", description="no two questions share an id"
-        ),
+        expect("ColumnValuesToBeUnique", "no two questions share an id", column="key"),
     ]
     texts = ("key", "db_id", "question", "sql")
     for column in texts:
-        expectations += _filled(column)
+        sentence = f"every question has a {column}"
+        # A length or a type alone would pass a null.
+        expectations += [
+            expect(
+                "ColumnValuesToBeInTypeList", f"{column} is text", column=column, type_list=["str"]
+            ),
+            no_null(column, sentence),
+            expect("ColumnValueLengthsToBeBetween", sentence, column=column, min_value=1),
+        ]
     # As objects, values are checked one by one; pandas 2 and 3 name string columns differently.
     distinct = frame[frame["status"] != "duplicate_row"].astype(dict.fromkeys(texts, object))
     return validate(distinct, expectations, ("key", "db_id", "question", "sql", "detail"))
 
 
-def check_databases_resolve(frame: pd.DataFrame, allowed: float = 0.0) -> Outcome:
+def check_databases_resolve(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteResult:
     """Check that every db_id has a database; more than the share ``allowed`` is critical.
 
-    Of each database one question comes first, so that every missing one is among the examples.
+    One question of each database comes first, so that every missing one is among the examples.
     """
     again = frame["db_id"].duplicated()
     frame = pd.concat([frame[~again], frame[again]])
-    expectations = _none_of(
-        "status", ["db_missing"], "{} of the questions have their database", allowed
+    sentence = "{} of the questions have their database"
+    return validate(
+        frame, _rarely("status", ["db_missing"], sentence, allowed), ("key", "db_id", "detail")
     )
-    return validate(frame, expectations, ("key", "db_id", "detail"))
 
 
-def check_tidiness(frame: pd.DataFrame) -> Outcome:
+def check_tidiness(frame: pd.DataFrame) -> SuiteResult:
     """Warn of repeated rows, unknown difficulties, and nulls that were written as words."""
-    e = great_expectations().expectations
+    statuses = {
+        "duplicate_row": "no row repeats an earlier one",
+        "broken_text": "no text holds half a character",
+    }
     expectations = [
-        e.ExpectColumnValuesToNotBeInSet(
-            column="status",
-            value_set=["duplicate_row"],
-            severity="warning",
-            description="no row repeats an earlier one",
-        ),
-        e.ExpectColumnValuesToNotBeInSet(
-            column="status",
-            value_set=["broken_text"],
-            severity="warning",
-            description="no text holds half a character",
-        ),
-        e.ExpectColumnValuesToNotMatchRegex(
+        expect("ColumnValuesToNotBeInSet", text, "warning", column="status", value_set=[status])
+        for status, text in statuses.items()
+    ]
+    expectations.append(
+        expect(
+            "ColumnValuesToNotMatchRegex",
+            "no evidence is nan, none, null, <na> or n/a",
+            "warning",
             column="evidence",
             regex=r"(?i)^\s*(?:nan|none|null|<na>|n/a)\s*$",
-            severity="warning",
-            description="no evidence is nan, none, null, <na> or n/a",
-        ),
-    ]
+        )
+    )
     if frame["difficulty"].notna().any():
-        expectations += _difficulty()
+        expectations += [
+            no_null("difficulty", "every question has a difficulty, as others have", "warning"),
+            expect(
+                "ColumnValuesToBeInSet",
+                f"every difficulty is one of {', '.join(DIFFICULTIES)}",
+                "warning",
+                column="difficulty",
+                value_set=list(DIFFICULTIES),
+            ),
+        ]
     return validate(frame, expectations, ("key", "db_id", "question", "evidence", "difficulty"))
 
 
-def check_databases(frame: pd.DataFrame) -> Outcome:
+def check_questions_apart(splits: Mapping[str, Iterable[Question]]) -> SuiteResult:
+    """Warn of dev questions that are also in train: a model may know them by heart."""
+    dev = list(splits.get(DEV, []))
+    twins = repeated_questions(splits.get(TRAIN, []), dev)
+    frame = pd.DataFrame(
+        {
+            "key": [question.key for question in dev],
+            "db_id": [question.db_id for question in dev],
+            "question": [question.question for question in dev],
+            "in_train": [twins.get(question.key, "") for question in dev],
+        },
+        dtype=object,
+    )
+    return _none_in_train(frame, "question", ("key", "db_id", "question", "in_train"))
+
+
+def check_databases(frame: pd.DataFrame) -> SuiteResult:
     """Check that every database opens, is sound, and has tables; warn of one without rows."""
-    e = great_expectations().expectations
     opens = "every database opens and passes SQLite's quick check"
     has_tables = "every database has a table"
     expectations = [
-        e.ExpectTableRowCountToBeBetween(
-            min_value=1, severity="critical", description="there is at least one database"
-        ),
-        e.ExpectColumnValuesToBeInSet(
-            column="state",
-            value_set=["ok"],
-            severity="critical",
-            description=opens,
-        ),
+        expect("TableRowCountToBeBetween", "there is at least one database", min_value=1),
+        expect("ColumnValuesToBeInSet", opens, column="state", value_set=["ok"]),
         no_null("state", opens),
         no_null("tables", has_tables),
-        e.ExpectColumnValuesToBeBetween(
-            column="tables",
+        expect("ColumnValuesToBeBetween", has_tables, column="tables", min_value=1),
+        expect(
+            "ColumnValuesToBeBetween",
+            "every database has rows",
+            "warning",
+            column="rows",
             min_value=1,
-            severity="critical",
-            description=has_tables,
         ),
-        e.ExpectColumnValuesToBeBetween(
-            column="rows", min_value=1, severity="warning", description="every database has rows"
-        ),
-        e.ExpectColumnValueLengthsToBeBetween(
-            column="unread",
-            max_value=0,
-            severity="warning",
-            description="every table can be read without the program that made it",
-        ),
+        _empty("unread", "every table can be read without the program that made it"),
     ]
     shown = ("split", "db_id", "state", "tables", "rows", "unread", "path")
     return validate(frame, expectations, shown)
 
 
-def check_descriptions(frame: pd.DataFrame) -> Outcome:
-    """Warn of descriptions that the database does not have, or that may be read wrongly."""
-    e = great_expectations().expectations
-    sentences = {
-        "unmatched": "every description file and column is one of the database's",
-        "doubts": "every description is in Unicode, and there once",
-    }
+def check_descriptions(frame: pd.DataFrame) -> SuiteResult:
+    """Warn of descriptions that match nothing in the database, or that are ambiguous."""
     expectations = [
-        e.ExpectColumnValueLengthsToBeBetween(
-            column=column, max_value=0, severity="warning", description=sentence
-        )
-        for column, sentence in sentences.items()
+        _empty("unmatched", "every description file and column matches the database"),
+        _empty("doubts", "every description is in Unicode, and occurs once"),
     ]
-    return validate(frame, expectations, ("split", "db_id", *sentences))
+    return validate(frame, expectations, ("split", "db_id", "unmatched", "doubts"))
 
 
-def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> Outcome:
+def check_databases_apart(frame: pd.DataFrame, layouts: Mapping[str, SplitLayout]) -> SuiteResult:
+    """Warn of dev databases whose content is also in train; rows of ``split, db_id, sha256``.
+
+    Only databases that a split's questions name count: two splits may share a folder of them.
+    """
+    asked = {
+        (split, db_id) for split, layout in layouts.items() for db_id in asked_databases(layout)
+    }
+    frame = frame[[pair in asked for pair in zip(frame["split"], frame["db_id"], strict=True)]]
+    digests = {
+        split: dict(zip(rows["db_id"], rows["sha256"], strict=True))
+        for split, rows in frame.groupby("split")
+    }
+    twins = repeated_databases(digests.get(TRAIN, {}), digests.get(DEV, {}))
+    dev = frame[frame["split"] == DEV]
+    dev = dev.assign(in_train=[twins.get(db_id, "") for db_id in dev["db_id"]])
+    return _none_in_train(dev, "database", ("db_id", "in_train"))
+
+
+def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteResult:
     """Check that the gold queries are reading statements that run within their limits.
 
-    More failing than the share ``allowed`` is critical: those questions have no usable reward.
+    More failures than the share ``allowed`` are critical: those questions have no usable reward.
     """
     failing = ["error", "write", "no_statement", "timeout", "too_large", "infrastructure"]
-    expectations = _none_of("status", failing, "{} of the gold queries run", allowed)
+    expectations = _rarely("status", failing, "{} of the gold queries run", allowed)
     return validate(frame, expectations, ("key", "db_id", "status", "error", "sql"))
 
 
-def check_gold_answers(frame: pd.DataFrame) -> Outcome:
-    """Warn of gold queries that return no row, so that any broken query matches, or are slow."""
-    e = great_expectations().expectations
-    returns = "every gold query that runs returns a row"
-    ends = f"every gold query that runs ends within {SLOW_SECONDS:g} s"
-    expectations = [
-        e.ExpectColumnValuesToBeBetween(
-            column="row_count", min_value=1, severity="warning", description=returns
+def check_gold_answers(frame: pd.DataFrame) -> SuiteResult:
+    """Warn of gold queries that return no row, so that many wrong ones match, or are slow."""
+    bounds: dict[str, tuple[str, dict[str, float]]] = {
+        "row_count": ("every gold query that runs returns a row", {"min_value": 1}),
+        "seconds": (
+            f"every gold query that runs ends within {SLOW_SECONDS:g} s",
+            {"max_value": SLOW_SECONDS},
         ),
-        no_null("row_count", returns, "warning"),
-        e.ExpectColumnValuesToBeBetween(
-            column="seconds", max_value=SLOW_SECONDS, severity="warning", description=ends
-        ),
-        no_null("seconds", ends, "warning"),
-    ]
+    }
+    expectations = []
+    for column, (sentence, bound) in bounds.items():
+        expectations += [
+            expect("ColumnValuesToBeBetween", sentence, "warning", column=column, **bound),
+            no_null(column, sentence, "warning"),
+        ]
     ran = frame[frame["status"] == "ok"]
     return validate(ran, expectations, ("key", "db_id", "seconds", "row_count", "sql"))
 
 
-def _filled(column: str) -> list[Any]:
-    """Expect text in a column; a length or a type alone would pass a null."""
-    e = great_expectations().expectations
-    sentence = f"every question has a {column}"
-    return [
-        e.ExpectColumnValuesToBeInTypeList(
-            column=column, type_list=["str"], severity="critical", description=f"{column} is text"
-        ),
-        e.ExpectColumnValuesToNotBeNull(column=column, severity="critical", description=sentence),
-        e.ExpectColumnValueLengthsToBeBetween(
-            column=column, min_value=1, severity="critical", description=sentence
-        ),
+def check_gold_determined(frame: pd.DataFrame) -> SuiteResult:
+    """Warn of gold queries whose answer the data does not determine, or that guess at a type."""
+    expectations = [
+        expect(
+            "ColumnValuesToNotMatchRegex",
+            sentence,
+            "warning",
+            column="flags",
+            regex=rf"\b{flag.value}\b",
+        )
+        for flag, sentence in SENTENCES.items()
     ]
+    return validate(frame, expectations, ("key", "db_id", "found", "sql"))
 
 
-def _none_of(column: str, values: list[str], sentence: str, allowed: float) -> list[Any]:
+def _empty(column: str, sentence: str) -> Any:
+    """Warn of any text in a column."""
+    return expect("ColumnValueLengthsToBeBetween", sentence, "warning", column=column, max_value=0)
+
+
+def _none_in_train(frame: pd.DataFrame, what: str, shown: tuple[str, ...]) -> SuiteResult:
+    return validate(
+        frame, [_empty("in_train", f"no {what} of the dev split is also in the train split")], shown
+    )
+
+
+def _rarely(column: str, values: list[str], sentence: str, allowed: float) -> list[Any]:
     """Expect that no row has one of ``values``; critical only beyond the share ``allowed``."""
-    expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet
-    known = no_null(column, f"the {column} of every row is known")
-    strict = expectation(
-        column=column,
-        value_set=values,
-        severity="warning" if allowed else "critical",
-        description=sentence.format("all"),
-    )
-    if not allowed:
-        return [known, strict]
-    bound = expectation(
-        column=column,
-        value_set=values,
-        mostly=round(1 - allowed, 9),  # 1 - 0.18 is above 0.82, which 41 of 50 are
-        severity="critical",
-        description=sentence.format(f"at least {1 - allowed:.1%}"),
-    )
-    return [known, strict, bound]
-
-
-def no_null(column: str, sentence: str, severity: str = "critical") -> Any:
-    """Expect a value in every row: all other expectations pass over nulls."""
-    expectation = great_expectations().expectations.ExpectColumnValuesToNotBeNull
-    return expectation(column=column, severity=severity, description=sentence)
-
-
-def _difficulty() -> list[Any]:
-    e = great_expectations().expectations
-    sentence = f"every difficulty is one of {', '.join(DIFFICULTIES)}"
-    return [
-        e.ExpectColumnValuesToNotBeNull(
-            column="difficulty",
-            severity="warning",
-            description="every question has a difficulty, as others have",
-        ),
-        e.ExpectColumnValuesToBeInSet(
-            column="difficulty",
-            value_set=list(DIFFICULTIES),
-            severity="warning",
-            description=sentence,
-        ),
+    kind = "ColumnValuesToNotBeInSet"
+    none: dict[str, Any] = {"column": column, "value_set": values}
+    severity = "warning" if allowed else "critical"
+    expectations = [
+        no_null(column, f"the {column} of every row is known"),
+        expect(kind, sentence.format("all"), severity, **none),
     ]
+    if allowed:
+        most = sentence.format(f"at least {1 - allowed:.1%}")
+        # Rounded: 1 - 0.18 is above 0.82, the share of 41 of 50.
+        expectations.append(expect(kind, most, mostly=round(1 - allowed, 9), **none))
+    return expectations

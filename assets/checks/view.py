@@ -1,4 +1,4 @@
-"""What Dagster shows of a suite's outcome: a sentence, what fails, and a few failing rows."""
+"""What Dagster shows of a suite's result: a sentence, what fails, and a few failing rows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import EXAMPLES, Failure, Outcome
+from assets.checks.expectations import EXAMPLES, Failure, SuiteResult
 from text2sql.common.counting import counted
 
 _CELL = 200
 _METADATA_BYTES = 16_000
 
 
-def some_of_each(outcome: Outcome) -> pd.DataFrame:
-    """Return up to 20 failing rows in which every failure has its share."""
-    rows = outcome.examples
+def some_of_each(result: SuiteResult) -> pd.DataFrame:
+    """Return up to 20 failing rows, with some of every failure."""
+    rows = result.examples
     if len(rows) <= EXAMPLES:
         return rows
     share = max(1, EXAMPLES // max(1, rows["failed"].nunique()))
@@ -27,43 +27,42 @@ def some_of_each(outcome: Outcome) -> pd.DataFrame:
 
 def check_result(
     name: str,
-    outcome: Outcome,
+    result: SuiteResult,
     asset: dg.AssetKey | str | None = None,
     page: Path | None = None,
 ) -> dg.AssetCheckResult:
-    """Turn an outcome into Dagster's result: a sentence, the failures and examples, under 20 KB.
+    """Return a suite's result as Dagster's: a sentence, the failures and examples, under 20 KB.
 
-    ``page`` is where more of it can be read. Severity ERROR (which blocks where the check is
-    blocking) when something critical fails.
+    ``page`` is the page with more of it. The severity is ERROR, which stops the run if the check
+    is blocking, when something critical fails.
     """
-    severity = dg.AssetCheckSeverity.ERROR if outcome.blocks else dg.AssetCheckSeverity.WARN
-    metadata: dict[str, Any] = {"rows checked": outcome.what or outcome.checked}
-    if outcome.failures:
-        metadata["failures"] = dg.MetadataValue.table([_record(f) for f in outcome.failures])
-    if len(outcome.examples):
-        metadata["failing rows"] = table(some_of_each(outcome))
+    severity = dg.AssetCheckSeverity.ERROR if result.blocks else dg.AssetCheckSeverity.WARN
+    metadata: dict[str, Any] = {"rows checked": result.what or result.checked}
+    if result.failures:
+        metadata["failures"] = dg.MetadataValue.table([_record(f) for f in result.failures])
+    if len(result.examples):
+        metadata["failing rows"] = table(some_of_each(result))
     if page is not None:
         metadata["page"] = dg.MetadataValue.path(page)
     return dg.AssetCheckResult(
         check_name=name,
         asset_key=asset,
-        passed=outcome.success,
+        passed=result.success,
         severity=severity,
-        description=describe(outcome),
+        description=describe(result),
         metadata=metadata,
     )
 
 
-def describe(outcome: Outcome) -> str:
-    """Say what does not hold, for how many rows, and what the first of them is."""
-    if outcome.success:
-        nothing = not outcome.checked and not outcome.what
-        told = f"All expectations hold for {outcome.extent}."
-        return "There was nothing to check." if nothing else told
-    text = "Not so: " + "; ".join(_sentence(failure) for failure in outcome.failures) + "."
-    if not len(outcome.examples):
+def describe(result: SuiteResult) -> str:
+    """Return in words which expectations fail, in how many rows, and the first of these."""
+    if result.success:
+        nothing = not result.checked and not result.what
+        return "Nothing to check." if nothing else f"All expectations hold for {result.extent}."
+    text = "Failed: " + "; ".join(_sentence(failure) for failure in result.failures) + "."
+    if not len(result.examples):
         return text
-    first = outcome.examples.drop(columns="failed").iloc[0]
+    first = result.examples.drop(columns="failed").iloc[0]
     cells = [cell_text(value) for value in first if cell_text(value)]
     return f"{text} First: {', '.join(cells)}"
 
@@ -87,7 +86,7 @@ def _record(failure: Failure) -> dg.TableRecord:
 
 
 def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
-    """Show the first rows of a frame as Dagster's table: at most 20, cells and size bounded."""
+    """Return the first 20 rows of a frame as Dagster's table, with bounded cells and size."""
     cells = [
         {str(name): cell_text(value) for name, value in row.items()}
         for row in frame.head(EXAMPLES).to_dict("records")
@@ -100,8 +99,8 @@ def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
 
 
 def cell_text(value: Any, most: int = _CELL) -> str:
-    """Return a cell's text, at most so long; pandas 3's text columns keep a null as a float."""
-    if value is None or value is pd.NA or value != value:
+    """Return a cell's text, at most ``most`` characters."""
+    if value is None or value is pd.NA or value != value:  # pandas 3 keeps a null as NaN in text
         return ""
     if isinstance(value, float):  # pandas makes whole numbers floats where one is missing
         value = int(value) if value.is_integer() and abs(value) < 1e15 else format(value, ".6g")

@@ -1,4 +1,4 @@
-"""The columns of what an asset writes, as Dagster's column schema, and who owns what."""
+"""Column schemas of assets for Dagster, and the teams that own assets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ def named_columns(*named: tuple[str, str, str]) -> dict[str, Any]:
 
 
 def columns_of(record: type, **before: str) -> dict[str, Any]:
-    """Return metadata with the fields of a dataclass as columns.
-
-    ``before`` are columns in front of them: name and type.
-    """
+    """Return metadata with the fields of a dataclass as columns, after those in ``before``."""
     first = [dg.TableColumn(name, kind) for name, kind in before.items()]
     rest = [dg.TableColumn(field.name, _word(field.type)) for field in fields(record)]
     return _metadata([*first, *rest])

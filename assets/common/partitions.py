@@ -1,4 +1,4 @@
-"""The two ways in which assets are divided: by training run and by day."""
+"""The two partitions of assets: by training run and by day."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ from text2sql.errors import Text2SqlError
 TRAINING_RUN = "training_run"
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RESERVED = ("base", "champion")
-"""What a run can start from: no run is called so."""
+"""Policies that a run can start from; no run may have such a name."""
 ZONE_VARIABLE = "TEXT2SQL_TIME_ZONE"
 
 
 def project_time_zone() -> str:
     """Return the time zone in which days begin and schedules tick: ``TEXT2SQL_TIME_ZONE``, or UTC.
 
-    Raises Text2SqlError for a name that is no time zone's.
+    Raises Text2SqlError for an unknown name.
     """
     name = os.environ.get(ZONE_VARIABLE) or "UTC"
     try:
         return ZoneInfo(name).key
     except (KeyError, ValueError, OSError) as error:
         raise Text2SqlError(
-            f"{ZONE_VARIABLE} is {name!r}, which is no time zone; use a name such as Europe/Berlin"
+            f"{ZONE_VARIABLE} is {name!r}, which is not a time zone; use a name such "
+            "as Europe/Berlin"
         ) from error
 
 
 TIME_ZONE = project_time_zone()
 
 training_runs = dg.DynamicPartitionsDefinition(name=TRAINING_RUN)
-"""One key a training run; a person, a sensor or the demo adds it before the run starts."""
+"""One key per training run; a person, a sensor or the demo adds it before the run starts."""
 
 days = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone=TIME_ZONE, end_offset=1)
-"""One key a day; today's exists from midnight on, so that it can be answered today."""
+"""One key per day; today's exists from midnight on, so that today can be answered."""
 
 PARTITION_TAG = "dagster/partition"
 
 
 def training_run_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> str | None:
-    """Return the training run that the Dagster run is about, None where it is about none."""
+    """Return the training run that the Dagster run belongs to, if any."""
     return context.run.tags.get(PARTITION_TAG)
 
 
 def require_run_name(name: str) -> None:
-    """Refuse a name that cannot be a folder's or that means another policy."""
+    """Raise Text2SqlError for a name that cannot be a folder's or that means another policy."""
     if not RUN_NAME.fullmatch(name):
         raise Text2SqlError(
             f"'{name}' cannot name a training run: use up to 64 letters, digits, '.', '_' or '-', "
@@ -61,12 +62,12 @@ def require_run_name(name: str) -> None:
 
 
 def assets_of(context: dg.OpExecutionContext) -> set[dg.AssetKey]:
-    """Return the assets that the Dagster run makes."""
+    """Return the assets that the Dagster run materializes."""
     return set(context.run.asset_selection or context.job_def.asset_layer.executable_asset_keys)
 
 
 def require_training_run(context: dg.OpExecutionContext) -> None:
-    """Refuse a run of the whole lifecycle that does not say which training run it is about.
+    """Raise Text2SqlError for a run of the whole lifecycle without a training run.
 
     Dagster itself notices only at the first partitioned asset, after all the sampling.
     """

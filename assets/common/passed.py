@@ -1,4 +1,4 @@
-"""What a check said last, for those who rely on it in a later run."""
+"""Blocking checks across runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from text2sql.errors import Text2SqlError
 
 
 def require_passed(context: dg.AssetExecutionContext, asset: str, check: str) -> None:
-    """Refuse to go on when an asset's check failed last.
+    """Raise Text2SqlError if an asset's check failed last.
 
-    A blocking check stops what follows in its own run; a later run that starts downstream is
+    A blocking check stops the rest of its own run; a later run that starts downstream is
     stopped here. A check that never ran stops nothing: the asset came from its own run then.
     """
     key = dg.AssetCheckKey(dg.AssetKey(asset), check)
@@ -20,5 +20,5 @@ def require_passed(context: dg.AssetExecutionContext, asset: str, check: str) ->
     if evaluation is not None and not evaluation.passed:
         raise Text2SqlError(
             f"The check {check} of {asset} failed: {evaluation.description or 'see its metadata'} "
-            f"Mend it and materialize {asset} again."
+            f"Fix it and materialize {asset} again."
         )

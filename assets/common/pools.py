@@ -1,4 +1,4 @@
-"""The pools that steps share over all runs: one for the GPUs, one for sampling."""
+"""The pools that steps of all runs share: one for the GPUs, one for sampling."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from text2sql.errors import Text2SqlError
 GPU_POOL = "gpu"
 POOL_VARIABLE = "TEXT2SQL_SAMPLING_POOL"
 SAMPLING_POOL = os.environ.get(POOL_VARIABLE) or "sampling"
-"""The pool of steps that sample; ``sampling_pool`` refuses a name that is none."""
+"""The pool of steps that sample; ``sampling_pool`` checks the name."""
 
 
 def sampling_pool() -> str:
-    """Return the pool of steps that sample: ``sampling``, or what ``TEXT2SQL_SAMPLING_POOL`` says.
+    """Return the pool of steps that sample: ``TEXT2SQL_SAMPLING_POOL``, or ``sampling``.
 
-    That is ``gpu`` where sampling starts a vLLM server on the GPUs that training uses: the two
-    then wait for each other. Raises Text2SqlError for another name.
+    Use ``gpu`` if sampling starts a vLLM server on the GPUs that training uses: the two then wait
+    for each other. Raises Text2SqlError for any other name.
     """
     name = os.environ.get(POOL_VARIABLE) or "sampling"
     if name not in ("sampling", GPU_POOL):

@@ -1,4 +1,4 @@
-"""The dataset: an archive in BIRD's layout, its questions and databases, and its gold results."""
+"""The dataset: its files in BIRD's layout, its questions and databases, and its gold results."""
 
 from dataclasses import asdict
 from typing import Any
@@ -8,75 +8,73 @@ import pandas as pd
 
 from assets.checks.expectations import EXAMPLES, merge
 from assets.checks.page import report_checks
-from assets.checks.split_checks import check_databases_apart, check_questions_apart
 from assets.checks.suites import (
     check_databases,
+    check_databases_apart,
     check_databases_resolve,
     check_descriptions,
     check_gold_answers,
+    check_gold_determined,
     check_gold_runs,
     check_questions,
+    check_questions_apart,
     check_tidiness,
 )
 from assets.checks.view import table
 from assets.common.check_specs import check_specs
 from assets.common.columns import DATA_TEAM, columns_of, named_columns
-from assets.common.sources import SCHEMA, version_for
-from assets.common.told import told
-from assets.common.versions import code_version
-from assets.common.versions import fingerprint as version_of
-from assets.data import splits as bird_splits
-from assets.data import stored as data
+from assets.common.failures import fails_in_a_sentence
+from assets.common.sources import DATABASES, GOLDS, version_for
 from assets.data.config import BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
-from assets.data.gold import (
-    check_gold_determined,
+from assets.data.frames import (
+    count_values,
     describe_golds,
-    find_flags,
     gold_frame,
-    gold_version,
-    renew_golds,
-    run_all_golds,
-    usable_questions,
+    question_frame,
     with_flags,
 )
-from assets.data.own_dataset import own_archive
+from assets.data.own_dataset import own_dataset
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.cli.lineage.data import BIRD, DIGESTS
+from text2sql.common.artifacts import database_reports_folder, file_digests
 from text2sql.common.files import write_whole
-from text2sql.common.json_files import write_json
+from text2sql.common.provenance import code_version, fingerprint
+from text2sql.datasets import stored
 from text2sql.datasets.fetching.sources import Sources
-from text2sql.datasets.gold.checks import DatabaseReport
-from text2sql.datasets.reading.bird import load_records
+from text2sql.datasets.gold.stored import current_flags, current_golds, gold_version
+from text2sql.datasets.ingest import dataset_of, find_splits, require_unchanged
+from text2sql.datasets.pocket.corpus import CorpusSizes
+from text2sql.datasets.reading.database_reports import DatabaseReport, DatabaseReports
 from text2sql.datasets.reading.digests import Digests
-from text2sql.datasets.reading.reports import Reports
+from text2sql.datasets.reading.questions import load_records
 from text2sql.judge.verdicts import GoldResult
 from text2sql.sandbox import Limits
 
 GROUP = "bird"
-DATABASES_CODE = code_version("text2sql/datasets/gold/checks.py", *SCHEMA)
 
 
 @dg.asset(
     group_name=GROUP, owners=DATA_TEAM, code_version=version_for("bird_archive"), kinds={"file"}
 )
-@told
+@fails_in_a_sentence
 def bird_archive(
     context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
     """A dataset on disk: generated, found, unpacked or downloaded. Its version is its content's."""
-    digests = Digests(root.path / BIRD / DIGESTS)
+    digests = Digests(file_digests(root.path))
     sources = Sources(root.path, digests, context.log.info)
-    splits = bird_splits.find_splits(config, sources, root.path)
-    archive = bird_splits.archive_of(config.source, splits, digests)
+    places = {split: config.source_of(split) for split in config.splits}
+    sizes = CorpusSizes(**config.sizes.model_dump())
+    splits = find_splits(places, sources, root.path, config.seed, sizes)
+    dataset = dataset_of(config.source, splits, digests)
     digests.save()
-    data.store_archive(root.path, archive)
-    place = {"folder": str(archive.folder), "fingerprint": archive.fingerprint}
+    stored.store_latest(root.path, dataset)
+    place = {"folder": str(dataset.folder), "fingerprint": dataset.fingerprint}
     metadata: dict[str, Any] = {**place, "files read": digests.read}
     for split, layout in splits.items():
         metadata[f"{split} questions"] = str(layout.questions)
         metadata[f"{split} databases"] = len(layout.databases)
-    return dg.MaterializeResult(data_version=dg.DataVersion(archive.fingerprint), metadata=metadata)
+    return dg.MaterializeResult(data_version=dg.DataVersion(dataset.fingerprint), metadata=metadata)
 
 
 @dg.asset(
@@ -95,11 +93,11 @@ def bird_archive(
     metadata=named_columns(
         ("position", "int", "Row of the questions file, from 0."),
         ("question", "object", "key, db_id, database, question, evidence, sql and more."),
-        ("reason", "str", "Why the question cannot be used; empty where it can."),
+        ("reason", "str", "Why the question cannot be used; empty if it can."),
         ("detail", "str", "More about the reason."),
     ),
 )
-@told
+@fails_in_a_sentence
 def bird_questions(
     context: dg.AssetExecutionContext, config: QuestionsConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
@@ -107,17 +105,17 @@ def bird_questions(
 
     The dataset becomes the current one only if nothing critical fails.
     """
-    archive = own_archive(context, root.path)
-    bird_splits.require_unchanged(archive, Digests(root.path / BIRD / DIGESTS))
+    dataset = own_dataset(context, root.path)
+    require_unchanged(dataset, Digests(file_digests(root.path)))
     frames, questions = {}, {}
-    for split, layout in archive.splits.items():
+    for split, layout in dataset.splits.items():
         records = load_records(layout)
         questions[split] = [record.question for record in records]
-        data.store_records(root.path, archive, split, records)
-        frames[split] = bird_splits.question_frame(records)
+        stored.store_records(root.path, dataset, split, records)
+        frames[split] = question_frame(records)
     everything = pd.concat(frames.values(), ignore_index=True)
-    folder = data.dataset_folder(root.path, archive)
-    outcomes = {
+    folder = stored.dataset_folder(root.path, dataset)
+    results = {
         "questions_valid": merge(
             check_questions(frame, config.least, config.most) for frame in frames.values()
         ),
@@ -125,18 +123,17 @@ def bird_questions(
         "questions_tidy": merge(check_tidiness(frame) for frame in frames.values()),
         "questions_apart": check_questions_apart(questions),
     }
-    if not any(outcome.blocks for outcome in outcomes.values()):
-        write_json(root.path / BIRD / data.CURRENT, archive.to_dict())
+    if not any(result.blocks for result in results.values()):
+        stored.store_current(root.path, dataset)
+    rows = everything.to_dict("records")
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(
-            version_of(dataset=archive.fingerprint, rows=everything.to_dict("records"))
-        ),
+        data_version=dg.DataVersion(fingerprint(dataset=dataset.fingerprint, rows=rows)),
         metadata={
             "folder": str(folder),
             "questions by split": {split: len(frame) for split, frame in frames.items()},
-            "rows by status": bird_splits.count_values(everything["status"]),
+            "rows by status": count_values(everything["status"]),
         },
-        check_results=report_checks(root, folder, "bird_questions", outcomes),
+        check_results=report_checks(root, folder, "bird_questions", results),
     )
 
 
@@ -151,7 +148,7 @@ def bird_questions(
     kinds={"sqlite", "parquet"},
     metadata=columns_of(DatabaseReport, split="str"),
 )
-@told
+@fails_in_a_sentence
 def bird_databases(
     context: dg.AssetExecutionContext,
     config: DatabasesConfig,
@@ -160,37 +157,38 @@ def bird_databases(
 ) -> dg.MaterializeResult:
     """Every database of the splits: whether it is sound, its tables, rows, size and sha256.
 
-    A database is looked into once: what is known of its content serves every later run.
+    Each content is inspected once and the report is reused by every later run.
     """
-    archive = own_archive(context, root.path)
-    digests = Digests(root.path / BIRD / DIGESTS)
-    bird_splits.require_unchanged(archive, digests)
-    reports = Reports(root.path / BIRD / "reports", DATABASES_CODE, digests, config.indexes)
+    dataset, digests = own_dataset(context, root.path), Digests(file_digests(root.path))
+    require_unchanged(dataset, digests)
+    cache, version = database_reports_folder(root.path), code_version(*DATABASES)
+    reports = DatabaseReports(cache, version, digests, config.indexes)
     with sandbox.open() as box:
         rows = [
             {"split": split} | asdict(report)
-            for split, layout in archive.splits.items()
+            for split, layout in dataset.splits.items()
             for report in reports.of(layout.databases, box)
         ]
     digests.save()
     frame = pd.DataFrame(rows)
-    folder = data.dataset_folder(root.path, archive)
-    write_whole(folder / data.DATABASES, frame.to_parquet(index=False))
-    outcomes = {
+    folder = stored.dataset_folder(root.path, dataset)
+    write_whole(folder / stored.DATABASES, frame.to_parquet(index=False))
+    results = {
         "databases_sound": check_databases(frame),
         "descriptions_match": check_descriptions(frame),
-        "databases_apart": check_databases_apart(frame, archive.splits),
+        "databases_apart": check_databases_apart(frame, dataset.splits),
     }
+    content = frame.drop(columns="path").to_dict("records")
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(version_of(rows=frame.drop(columns="path").to_dict("records"))),
+        data_version=dg.DataVersion(fingerprint(rows=content)),
         metadata={
             "databases": len(frame),
-            "looked into now": len(reports.inspected),
+            "inspected now": len(reports.inspected),
             "rows": int(frame["rows"].sum()),
             "bytes": int(frame["bytes"].sum()),
             "largest": table(frame.nlargest(EXAMPLES, "bytes").drop(columns=["path", "sha256"])),
         },
-        check_results=report_checks(root, folder, "bird_databases", outcomes),
+        check_results=report_checks(root, folder, "bird_databases", results),
     )
 
 
@@ -205,40 +203,37 @@ def bird_databases(
     kinds={"jsonl"},
     metadata=columns_of(GoldResult),
 )
-@told
+@fails_in_a_sentence
 def gold_results(
     context: dg.AssetExecutionContext,
     config: GoldConfig,
     root: ArtifactRoot,
     sandbox: SandboxResource,
 ) -> dg.MaterializeResult:
-    """What every gold query returns, run once: status, digests, rows and time.
+    """The result of every gold query, run once: status, digests, rows and time.
 
-    A dataset whose results are there already, made by the same code and limit, is not run again.
+    Reuses what the same code has stored of the same dataset with the same limit.
     """
-    archive = own_archive(context, root.path, passed=True)
-    bird_splits.require_unchanged(archive, Digests(root.path / BIRD / DIGESTS))
-    questions = usable_questions(root.path, archive)
-    version = gold_version(archive, questions, config.seconds)
-    limits, folder = Limits(seconds=config.seconds), data.dataset_folder(root.path, archive)
+    dataset, limits = own_dataset(context, root.path, passed=True), Limits(seconds=config.seconds)
+    require_unchanged(dataset, Digests(file_digests(root.path)))
+    questions, code = stored.all_questions(root.path, dataset), code_version(*GOLDS)
+    version = gold_version(dataset, questions, limits, code)
+    inputs = root.path, dataset, questions
     with sandbox.open() as box:
-        golds = data.stored_golds(root.path, archive, version)
-        if golds is None:
-            golds = run_all_golds(context, questions, box, limits)
-        else:
-            golds = renew_golds(context, questions, golds, box, limits)
-        flags = find_flags(root.path, archive, questions, golds, box, limits)
+        golds = current_golds(*inputs, version, box, limits, context.log.info)
+        flags = current_flags(*inputs, golds, box, limits, code)
     frame = with_flags(gold_frame(questions, golds), flags)
-    outcomes = {
+    results = {
         "gold_runs": check_gold_runs(frame, config.failing),
         "gold_answers": check_gold_answers(frame),
         "gold_determined": check_gold_determined(frame),
     }
-    accepted = not outcomes["gold_runs"].blocks
-    data.store_golds(root.path, archive, golds, version, accepted)
-    results = frame[["key", "status", "digest"]].to_dict("records")
+    accepted = not results["gold_runs"].blocks
+    stored.store_golds(root.path, dataset, golds, version, accepted)
+    content = frame[["key", "status", "digest"]].to_dict("records")
+    folder = stored.dataset_folder(root.path, dataset)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(version_of(results=results)),
+        data_version=dg.DataVersion(fingerprint(results=content)),
         metadata=describe_golds(frame, flags),
-        check_results=report_checks(root, folder, "gold_results", outcomes),
+        check_results=report_checks(root, folder, "gold_results", results),
     )

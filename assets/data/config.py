@@ -1,4 +1,4 @@
-"""What a person sets when ingesting a dataset: the forms of the launchpad."""
+"""The settings of ingestion: the forms of the launchpad."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pydantic import Field
 
 from resources.forms import Form
 from text2sql.datasets.fetching.sources import Source
+from text2sql.datasets.ingest import POCKET
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
 from text2sql.errors import Text2SqlError
-
-POCKET = "pocket"
 
 
 class PocketSizes(Form):
@@ -22,13 +21,13 @@ class PocketSizes(Form):
         default=CorpusSizes.new_databases,
         ge=0,
         le=100_000,
-        description="Dev questions on databases that training has not.",
+        description="Dev questions on databases that are not in train.",
     )
     unseen_words: int = Field(
         default=CorpusSizes.unseen_words,
         ge=0,
         le=100_000,
-        description="Dev questions in words that training has not.",
+        description="Dev questions with words that are not in train.",
     )
     general: int = Field(
         default=CorpusSizes.general,
@@ -39,7 +38,7 @@ class PocketSizes(Form):
 
 
 class SplitConfig(Form):
-    """Where one split comes from, if not from the dataset's source as it is found there."""
+    """Where one split comes from, if not from the dataset's source."""
 
     source: str = Field(
         default="",
@@ -49,7 +48,7 @@ class SplitConfig(Form):
     sha256: str = Field(default="", description="The sha256 of this source's .zip, if known.")
     questions: str = Field(
         default="",
-        description="Path or URL of the questions file (.json or .jsonl), where the source has "
+        description="Path or URL of the questions file (.json or .jsonl), if the source has "
         "none or several; empty to look for it in the source.",
     )
 
@@ -71,7 +70,7 @@ class BirdConfig(Form):
     )
     test: SplitConfig = Field(
         default_factory=SplitConfig,
-        description="A held-out split, if from elsewhere; it is ingested where splits name it.",
+        description="A held-out split, if from elsewhere; it is ingested if it is in splits.",
     )
     splits: list[str] = Field(
         default=["train", "dev"],
@@ -84,11 +83,11 @@ class BirdConfig(Form):
     )
 
     def source_of(self, split: str) -> Source:
-        """Return where a split comes from; raise Text2SqlError for one that there is not."""
-        parts = {"train": self.train, "dev": self.dev, "test": self.test}
-        if split not in parts:
-            raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(parts)}.")
-        own = parts[split]
+        """Return where a split comes from; raise Text2SqlError for an unknown split."""
+        known = {"train": self.train, "dev": self.dev, "test": self.test}
+        if split not in known:
+            raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(known)}.")
+        own = known[split]
         place, sha256 = (own.source, own.sha256) if own.source else (self.source, self.sha256)
         return Source(place, sha256, own.questions)
 
@@ -107,7 +106,7 @@ class QuestionsConfig(Form):
 
 
 class DatabasesConfig(Form):
-    """How closely databases are looked at."""
+    """How thoroughly databases are checked."""
 
     indexes: bool = Field(
         default=False,
@@ -119,7 +118,7 @@ class DatabasesConfig(Form):
 class GoldConfig(Form):
     """How gold queries are run, and how many may fail."""
 
-    seconds: float = Field(default=30.0, gt=0, le=3600, description="Limit of one gold query.")
+    seconds: float = Field(default=30.0, gt=0, le=3600, description="Time limit of one gold query.")
     failing: float = Field(
         default=0.05,
         ge=0,

@@ -1,7 +1,7 @@
-"""Which dataset a run works on: the one that its own ``bird_archive`` looked at.
+"""Which dataset a run works on: the one that its own ``bird_archive`` found.
 
 Two runs may ingest different datasets into one artifact root at once. ``archive.json`` names the
-one that was looked at last, whoever did: a run that has looked itself goes on with what it saw.
+one that was found last, by whichever run: a run that has found its own continues with that.
 """
 
 from __future__ import annotations
@@ -10,46 +10,42 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.data.stored import Archive, load_archive, load_current, load_dataset
+from text2sql.datasets.stored import Dataset, load_current, load_dataset, load_latest
 from text2sql.errors import Text2SqlError
 
 Context = dg.AssetExecutionContext | dg.OpExecutionContext
 _ASSET = dg.AssetKey("bird_archive")
 
 
-def own_archive(context: Context, root: Path, passed: bool = False) -> Archive:
-    """Return the archive that this run looked at.
+def own_dataset(context: Context, root: Path, passed: bool = False) -> Dataset:
+    """Return the dataset that this run has found.
 
-    Where it did not, that is the last that any run looked at, or that ``passed`` its checks.
+    If it has found none, return the last that any run found or, with ``passed``, that passed its
+    checks.
     """
-    if seen := _seen(context):
-        return load_dataset(root, seen)
-    return load_current(root) if passed else load_archive(root)
+    if found := _found(context):
+        return load_dataset(root, found)
+    return load_current(root) if passed else load_latest(root)
 
 
-def own_current(context: Context, root: Path) -> Archive:
-    """Return the current dataset; raise Text2SqlError where it is not the one of this run."""
-    current, seen = load_current(root), _seen(context)
-    if seen not in ("", current.fingerprint):
+def own_current(context: Context, root: Path) -> Dataset:
+    """Return the current dataset; raise Text2SqlError if this run works on another."""
+    current, found = load_current(root), _found(context)
+    if found not in ("", current.fingerprint):
         raise Text2SqlError(
             f"Another run has ingested {current.folder} into {root} while this one worked on the "
-            f"dataset {seen}: run them one after the other, or give each its own TEXT2SQL_ROOT."
+            f"dataset {found}: run them one after the other, or give each its own TEXT2SQL_ROOT."
         )
     return current
 
 
-def _seen(context: Context) -> str:
-    """Return the fingerprint that this run, or the one it goes on with, has seen; may be empty."""
+def _found(context: Context) -> str:
+    """Return the fingerprint that this run, or the one that it re-executes, has found; or empty."""
     run = context.run
-    for run_id in (run.run_id, run.parent_run_id, run.root_run_id):
-        for entry in _materializations(context, run_id) if run_id else []:
-            if entry.asset_key == _ASSET:
-                return str(entry.metadata["fingerprint"].value)
-    return ""
-
-
-def _materializations(context: Context, run_id: str) -> list[dg.AssetMaterialization]:
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
-    entries = context.instance.all_logs(run_id, of_type=kind)
-    found = (entry.asset_materialization for entry in reversed(entries))
-    return [one for one in found if one is not None]
+    for run_id in filter(None, (run.run_id, run.parent_run_id, run.root_run_id)):
+        for entry in reversed(context.instance.all_logs(run_id, of_type=kind)):
+            made = entry.asset_materialization
+            if made is not None and made.asset_key == _ASSET:
+                return str(made.metadata["fingerprint"].value)
+    return ""

@@ -1,8 +1,8 @@
-"""What Dagster shows of reward strength: distribution, near-misses, databases, the weakest."""
+"""What Dagster shows of reward strength: distribution, databases, the weakest questions."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -14,93 +14,42 @@ import pandas as pd
 from assets.checks.view import table
 from assets.common.plots import plot, records
 from text2sql.common.charts import Bars, Chart, bars
-from text2sql.judge.strength.changes import Kind
-from text2sql.judge.strength.measure import NearMissOutcome, Strength
+from text2sql.datasets.strength import (
+    UNSCORED,
+    WEAKEST,
+    database_means,
+    outcomes_by_kind,
+    unscored,
+    weakest,
+)
+from text2sql.judge.strength.measure import Strength
 from text2sql.questions import Question
 
 SHOWN_DATABASES = 16
-"""Databases that the picture shows at most: the weakest."""
+"""The most databases that the picture shows: the weakest."""
 
 SHOWN_QUESTIONS = 20
 _TENTHS = 10
 
 
 def describe_strength(
-    folder: Path, questions: Sequence[Question], found: Sequence[Strength], frame: pd.DataFrame
+    folder: Path, questions: Sequence[Question], found: Sequence[Strength]
 ) -> dict[str, Any]:
-    """Return the metadata of reward strength; pictures are also written into ``folder``.
-
-    ``frame`` has a row a near-miss.
-    """
+    """Return the metadata of reward strength; pictures are also written into ``folder``."""
     scores = {one.key: one.score for one in found if one.score is not None}
     means = database_means(questions, scores)
+    worst = pd.DataFrame(weakest(questions, found, SHOWN_QUESTIONS), columns=WEAKEST)
     return {
         "questions with a score": len(scores),
         "mean strength": round(fmean(scores.values()), 4) if scores else "unknown",
         "all near-misses told apart": sum(score == 1 for score in scores.values()),
-        "near-misses by kind": records(_by_kind(frame)),
+        "near-misses by kind": records(outcomes_by_kind(found)),
         "distribution": plot(folder / "strength.png", _distribution(list(scores.values()))),
         "by database": plot(folder / "strength_by_database.png", _by_database(means)),
-        "weakest questions": table(_weakest(questions, found)),
-        "questions without a score": table(_unscored(found)),
+        "weakest questions": table(worst),
+        "questions without a score": table(pd.DataFrame(unscored(found), columns=UNSCORED)),
         "path": dg.MetadataValue.path(folder / "strength.parquet"),
     }
-
-
-def database_means(
-    questions: Sequence[Question], scores: Mapping[str, float]
-) -> dict[str, tuple[float, int]]:
-    """Return mean strength and number of scored questions by database, the weakest first."""
-    parts: dict[str, list[float]] = defaultdict(list)
-    for question in questions:
-        if question.key in scores:
-            parts[question.db_id].append(scores[question.key])
-    means = {name: (fmean(values), len(values)) for name, values in parts.items()}
-    return dict(sorted(means.items(), key=lambda item: item[1][0]))
-
-
-def _by_kind(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    counts = frame.groupby(["kind", "outcome"]).size().to_dict()
-    return [
-        {"kind": kind.value}
-        | {out.value.replace("_", " "): int(counts.get((kind, out), 0)) for out in NearMissOutcome}
-        for kind in Kind
-    ]
-
-
-def _weakest(questions: Sequence[Question], found: Sequence[Strength]) -> pd.DataFrame:
-    """Return the questions of the lowest scores, those with the most near-misses first."""
-    asked = {question.key: question for question in questions}
-    scored = [one for one in found if one.score is not None and one.score < 1]
-    scored.sort(key=lambda one: (one.score, -one.count(NearMissOutcome.SURVIVED)))
-    rows = [
-        {
-            "key": one.key,
-            "db_id": asked[one.key].db_id,
-            "strength": f"{one.score:.2f}",
-            "survived": one.count(NearMissOutcome.SURVIVED),
-            "returns the same": "; ".join(
-                tried.change for tried in one.tried if tried.outcome is NearMissOutcome.SURVIVED
-            ),
-            "sql": asked[one.key].sql,
-        }
-        for one in scored[:SHOWN_QUESTIONS]
-    ]
-    columns = ["key", "db_id", "strength", "survived", "returns the same", "sql"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _unscored(found: Sequence[Strength]) -> pd.DataFrame:
-    """Return why questions have no score, how many, and the first of them."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for one in found:
-        if one.score is None:
-            reasons[one.reason].append(one.key)
-    rows = [
-        {"reason": reason, "questions": len(keys), "first": ", ".join(keys[:5])}
-        for reason, keys in sorted(reasons.items(), key=lambda item: -len(item[1]))
-    ]
-    return pd.DataFrame(rows, columns=["reason", "questions", "first"])
 
 
 def _distribution(scores: Sequence[float]) -> Chart:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import dagster as dg
 from pydantic import Field
 
-from assets.common.told import told
+from assets.common.failures import fails_in_a_sentence
 from assets.evaluation.dev_scores import dev_scores, evaluated_run
 from assets.evaluation.view import partial_settings
 from resources.forms import Form
@@ -33,7 +33,7 @@ class WriteBound(Form):
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def scores_complete(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -46,7 +46,7 @@ def scores_complete(
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def little_infrastructure_lost(
     context: dg.AssetCheckExecutionContext, config: InfrastructureBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -59,7 +59,7 @@ def little_infrastructure_lost(
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def few_write_attempts(
     context: dg.AssetCheckExecutionContext, config: WriteBound, root: ArtifactRoot
 ) -> dg.AssetCheckResult:
@@ -71,7 +71,7 @@ def few_write_attempts(
 
 
 @dg.asset_check(asset=dev_scores)
-@told
+@fails_in_a_sentence
 def accuracy_as_before(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot
 ) -> dg.AssetCheckResult:

@@ -1,16 +1,14 @@
 """Rollouts of the base and the trained policy on the dev questions."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_runs
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.data.stored import load_current, load_questions
 from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
 from assets.rollouts.sets import rollout_set
@@ -19,22 +17,20 @@ from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
-from text2sql.errors import Text2SqlError
-from text2sql.evaluation.evaluate import CHAMPION
-from text2sql.evaluation.promotion.champion import champion_record
+from text2sql.datasets.stored import load_current, load_questions
+from text2sql.evaluation.evaluate import champion_set, first_of_subsets
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
 from text2sql.evaluation.stored import ROLLOUTS
-from text2sql.questions import Question
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 
 @dg.op(
     ins={"gold_results": dg.In(dg.Nothing), "grpo_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "sets": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_dev_rollouts(
     context: dg.OpExecutionContext,
     config: DevRolloutsConfig,
@@ -42,10 +38,16 @@ def plan_dev_rollouts(
     policy: PolicyResource,
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
     """Plan the missing rollouts of the two policies; the base's are shared by all runs."""
+    from text2sql.agent.prompts import prompt_revision
+
     trained = read_training(root.path, context.partition_key)["policy"]
     sets = required_sets(root, policy, "dev", trained, config)
     if config.ask_champion:
-        sets |= champion_set(root, policy, sets, context.log.warning)
+
+        def ask(spec: str) -> tuple[str, str]:
+            return policy.revision(spec), prompt_revision(policy.settings(spec))
+
+        sets |= champion_set(root.path, sets, ask, context.log.warning)
     rows = {name: one.to_dict() for name, one in sets.items()}
     yield dg.Output(rows, output_name="sets")
     yield from plan_shards(root.path, list(sets.values()), config, policy)
@@ -56,7 +58,7 @@ def required_sets(
 ) -> dict[str, RolloutSet]:
     """Return the sets of rollouts that an evaluation of a policy and its base needs."""
     questions = load_questions(root.path, split)
-    some = choose(questions, config.sampled_per_subset)
+    some = first_of_subsets(questions, config.sampled_per_subset)
     dataset = load_current(root.path).fingerprint
     sets = {}
     for name, spec in ((BASE, None), (TRAINED, trained)):
@@ -69,60 +71,8 @@ def required_sets(
     return sets
 
 
-def choose(questions: Sequence[Question], each: int) -> list[Question]:
-    """Return the first ``each`` questions of every subset, in order; all where it is 0."""
-    seen: dict[str, int] = {}
-    chosen = []
-    for question in questions:
-        seen[question.subset] = seen.get(question.subset, 0) + 1
-        if not each or seen[question.subset] <= each:
-            chosen.append(question)
-    return chosen
-
-
-def champion_set(
-    root: ArtifactRoot,
-    policy: PolicyResource,
-    sets: dict[str, RolloutSet],
-    warn: Callable[[str], None],
-) -> dict[str, RolloutSet]:
-    """Return the greedy rollouts that the champion should have in addition to ``sets``.
-
-    Empty if it was evaluated on these questions with these prompts, or is one of the two policies.
-    A champion that cannot be asked is left out with a warning: the gate then cannot compare.
-    """
-    champion, trained = champion_record(root.path), sets[f"{TRAINED} greedy"]
-    asked = (champion.get("dataset"), champion.get("prompt_revision"))
-    others = {one.policy_revision for one in sets.values()}
-    if not champion or champion["revision"] in others:
-        return {}
-    if asked == (trained.dataset, trained.prompt_revision):
-        return {}
-    try:
-        return {f"{CHAMPION} greedy": _like(trained, policy, champion)}
-    except Text2SqlError as error:
-        warn(f"The champion {champion['policy']} is not asked as well: {error}")
-        return {}
-
-
-def _like(trained: RolloutSet, policy: PolicyResource, champion: dict[str, Any]) -> RolloutSet:
-    """Return the champion's rollouts on the same questions; raise if they cannot be compared."""
-    from text2sql.agent.prompts import prompt_revision
-
-    spec = champion["policy"]
-    revision, prompts = policy.revision(spec), prompt_revision(policy.settings(spec))
-    if revision != champion["revision"]:
-        raise Text2SqlError(f"its revision is {revision}, but {champion['revision']} was promoted.")
-    if prompts != trained.prompt_revision:
-        raise Text2SqlError(
-            f"its prompts are {prompts} and theirs {trained.prompt_revision}, because it was made "
-            "for other agent settings (agent_config.json beside its weights, else the defaults)."
-        )
-    return replace(trained, policy=spec, policy_revision=revision, prompt_revision=prompts)
-
-
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_dev_rollouts(
     context: dg.OpExecutionContext, sets: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:

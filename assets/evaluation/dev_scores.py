@@ -6,13 +6,11 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import PARTITION_TAG, training_runs
 from assets.common.sources import SAMPLING, SOURCES, version_for
-from assets.common.told import told
-from assets.common.versions import code_version
-from assets.data.known_issues import known_issues, list_version, load_corrections
-from assets.data.stored import load_current, load_golds, load_questions, load_rows
-from assets.data.strength import load_strength, reward_strength
+from assets.data.known_issues import known_issues
+from assets.data.strength import reward_strength
 from assets.evaluation.config import ScoresConfig
 from assets.evaluation.dev_rollouts import dev_rollouts
 from assets.evaluation.view import describe_scores
@@ -20,6 +18,9 @@ from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
+from text2sql.common.provenance import code_version
+from text2sql.datasets.stored import load_current, load_golds, load_questions, load_rows
+from text2sql.datasets.strength import load_strength
 from text2sql.evaluation.evaluate import (
     Evaluation,
     SplitData,
@@ -31,6 +32,7 @@ from text2sql.evaluation.evaluate import (
 from text2sql.evaluation.scores import DEVELOPMENT, Score
 from text2sql.evaluation.slices import Strengths
 from text2sql.evaluation.stored import PREVIOUS, last_evaluated
+from text2sql.evaluation.stored_issues import list_version, load_corrections
 from text2sql.questions import Question
 
 
@@ -43,7 +45,7 @@ from text2sql.questions import Question
     kinds={"json"},
     metadata=columns_of(Score),
 )
-@told
+@fails_in_a_sentence
 def dev_scores(
     context: dg.AssetExecutionContext,
     config: ScoresConfig,

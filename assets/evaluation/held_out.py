@@ -6,9 +6,8 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.data.stored import load_current
 from assets.evaluation.config import HeldOutConfig, ScoresConfig
 from assets.evaluation.dev_rollouts import required_sets
 from assets.evaluation.dev_scores import evaluate_split, scoring_version
@@ -19,6 +18,7 @@ from resources.policy import PolicyResource
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import held_out_folder
 from text2sql.common.json_files import read_if_there, write_json
+from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.evaluate import Evaluation
 from text2sql.evaluation.held_out import Use, metric, note_use, uses_of
@@ -33,7 +33,7 @@ CURRENT = "current.json"
     ins={"gold_results": dg.In(dg.Nothing), "champion_policy": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_held_out(
     context: dg.OpExecutionContext,
     config: HeldOutConfig,
@@ -63,7 +63,7 @@ def plan_held_out(
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_held_out(
     context: dg.OpExecutionContext, plan: dict, shards: list, root: ArtifactRoot
 ) -> dg.Output[None]:
@@ -101,7 +101,7 @@ def held_out_rollouts(gold_results: Any, champion_policy: Any) -> Any:
     code_version=version_for("held_out_scores"),
     kinds={"json"},
 )
-@told
+@fails_in_a_sentence
 def held_out_scores(
     context: dg.AssetExecutionContext,
     config: ScoresConfig,

@@ -16,9 +16,9 @@ from text2sql.evaluation.slices import ALL, CORRECTED, DATABASE, GOLD, RULE, SUB
 
 DRAWN = (ALL, CORRECTED, GOLD, SUBSET)
 MOST_DATABASES = 12
-"""Databases that a picture shows at most: those with the most questions."""
+"""The most databases in a picture: those with the most questions."""
 SHOWN = 60
-"""Rows of a table that metadata shows at most."""
+"""The most rows of a table in metadata."""
 PICTURE = 15_000
 """Bytes of one picture; three of them leave room for the tables within 64 KB."""
 
@@ -26,25 +26,26 @@ PICTURE = 15_000
 def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
     """Return the metadata of an evaluation whose files lie in ``folder``."""
     greedy, base = (scores.find(policy, "greedy") for policy in (TRAINED, BASE))
+    once, partial = scores.find(TRAINED, SINGLE_TURN), partial_settings(scores)
     return {
         "what happened": _summary(scores),
         **({"trained greedy": greedy.value} if greedy and greedy.n else {}),
         **({"base greedy": base.value} if base and base.n else {}),
         "what the numbers are": scores.metric,
-        **_single_turn(scores),
+        **({f"trained {SINGLE_TURN}": str(once)} if once else {}),
         **_corrected(scores),
         "scores": records(score_rows(scores)[:SHOWN]),
         **_rules(scores),
         **_pictures(folder, scores),
         "missing": scores.missing[TRAINED],
-        **_partial(scores),
+        **({"partial": partial} if partial else {}),
         "path": dg.MetadataValue.path(folder / "scores.json"),
         "report": dg.MetadataValue.url((folder / PAGE).resolve().as_uri()),
     }
 
 
 def _summary(scores: Scores) -> str:
-    """Say how good the trained policy is, how sure that is, and whether it beats the base."""
+    """Return the trained policy's accuracy, its interval, and the comparison with the base."""
     greedy = scores.find(TRAINED, "greedy")
     found = [f"Greedy: {interval(greedy)}." if greedy and greedy.n else "Greedy: no valid result."]
     found += [
@@ -55,13 +56,8 @@ def _summary(scores: Scores) -> str:
     return " ".join([*found, *scores.notes])
 
 
-def _single_turn(scores: Scores) -> dict[str, Any]:
-    found = scores.find(TRAINED, SINGLE_TURN)
-    return {f"trained {SINGLE_TURN}": str(found)} if found else {}
-
-
 def _corrected(scores: Scores) -> dict[str, Any]:
-    """Return official and corrected accuracy with their denominators, where there are issues."""
+    """Return official and corrected accuracy, if there are known issues."""
     corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
     if corrected is None:
         return {}
@@ -72,12 +68,8 @@ def _corrected(scores: Scores) -> dict[str, Any]:
     }
 
 
-def _partial(scores: Scores) -> dict[str, Any]:
-    return {"partial": found} if (found := partial_settings(scores)) else {}
-
-
 def partial_settings(scores: Scores) -> dict[str, str]:
-    """Name the settings of the trained policy that lack questions, each with its words."""
+    """Return the settings of the trained policy that lack questions, with how many they have."""
     settings = dict.fromkeys(score.setting for score in scores.scores if score.part == ALL)
     found = {setting: scores.partial(TRAINED, setting) for setting in settings}
     return {setting: words for setting, words in found.items() if words}

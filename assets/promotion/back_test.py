@@ -6,19 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assets.common.versions import fingerprint
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
-from text2sql.common.artifacts import back_test_file
+from text2sql.common.artifacts import back_test_file, back_test_rollouts
 from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.policy.base import Sampling
 from text2sql.policy.places import is_there
-from text2sql.sandbox import check_database
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import NewAnswer
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
 
 _SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
-"""As ``report_answers`` draws its candidates where nobody says otherwise."""
+"""The default sampling of ``report_answers``, so that both policies answer as on a normal day."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class BackTestVerdict:
 
 @dataclass(frozen=True)
 class BackTester:
-    """What a back-test works with."""
+    """Runs the back-test of a training run with the resources of an asset."""
 
     root: ArtifactRoot
     reporting: ReportingDatabase
@@ -48,46 +47,50 @@ class BackTester:
     sandbox: SandboxResource
 
     def verdict(self, run: str, dagster_run: str) -> BackTestVerdict:
-        """Return the verdict on a training run's policy; it is held once and then remembered.
+        """Return the verdict on a training run's policy; a stored one is reused.
 
-        A candidate passes where there is nothing to compare, and the sentence says so.
+        A candidate passes if there is nothing to compare, and the sentence says so.
         """
+        from text2sql.reporting.answering.backtest import (
+            as_record,
+            askable_questions,
+            compare_answers,
+        )
+        from text2sql.reporting.model.question import database_fingerprint
+
         champion, training = champion_record(self.root.path), read_training(self.root.path, run)
         if reason := _nothing_to_compare(champion, training):
             return BackTestVerdict(True, f"Skipped: {reason}.")
         with self.reporting.open(self.root.path) as store:
-            questions, left_out = _askable(store)
+            questions, left_out = askable_questions(store)
             if not questions:
                 return BackTestVerdict(True, _skipped(left_out))
-            key = _key(champion, training, questions, left_out)
+            databases = sorted({question.database for question in questions})
+            key = fingerprint(
+                champion=champion["revision"],
+                candidate=training["policy_revision"],
+                questions=questions,
+                left_out=left_out,
+                databases={name: database_fingerprint(Path(name)) for name in databases},
+            )
             file = back_test_file(self.root.path, run)
             record = read_if_there(file)
             if record.get("key") != key:
-                found = self._hold(store, champion, training, questions, left_out, dagster_run)
-                record = {"key": key, **_compared(champion, training), **found}
+                old, new = champion["revision"], training["policy_revision"]
+                before = self._ask(store, champion["policy"], old, questions, dagster_run)
+                after = self._ask(store, training["policy"], new, questions, dagster_run)
+                found = compare_answers(before, after, left_out)
+                record = {
+                    "key": key,
+                    "champion": champion["training_run"],
+                    "champion_revision": old,
+                    "candidate_revision": new,
+                    "passed": not found.worse,
+                    "sentence": str(found),
+                    **as_record(found),
+                }
                 write_json(file, record)
         return BackTestVerdict(record["passed"], record["sentence"], record["flips"])
-
-    def _hold(
-        self,
-        store: "ReportingStore",
-        champion: dict[str, Any],
-        training: dict[str, Any],
-        questions: Sequence["ReportQuestion"],
-        left_out: dict[str, str],
-        dagster_run: str,
-    ) -> dict[str, Any]:
-        from text2sql.reporting.answering.backtest import as_record, compare_answers
-
-        before, after = (
-            self._ask(store, spec, revision, questions, dagster_run)
-            for spec, revision in (
-                (champion["policy"], champion["revision"]),
-                (training["policy"], training["policy_revision"]),
-            )
-        )
-        found = compare_answers(before, after, left_out)
-        return {"passed": not found.worse, "sentence": str(found), **as_record(found)}
 
     def _ask(
         self,
@@ -97,7 +100,7 @@ class BackTester:
         questions: Sequence["ReportQuestion"],
         dagster_run: str,
     ) -> dict[str, "NewAnswer"]:
-        """Let one policy answer; it must be the one that the records name."""
+        """Let one policy answer; its revision must be the recorded one."""
         from text2sql.reporting.answering.attempt import Answerer
         from text2sql.reporting.answering.backtest import answer_verified
 
@@ -110,7 +113,7 @@ class BackTester:
                         f"({policy.info.revision} instead of {revision})."
                     )
                 settings = self.policy.settings(spec)
-                folder = self.root.folder("rollouts", "back_tests", revision)
+                folder = back_test_rollouts(self.root.path, revision)
                 answerer = Answerer(
                     policy, box, settings, _SAMPLING, folder, dagster_run_id=dagster_run
                 )
@@ -122,63 +125,18 @@ class BackTester:
             return asyncio.run(answer())
 
 
-def _compared(champion: dict[str, Any], training: dict[str, Any]) -> dict[str, str]:
-    """Name both sides, for those who rely on the verdict later."""
-    return {
-        "champion": champion["training_run"],
-        "champion_revision": champion["revision"],
-        "candidate_revision": training["policy_revision"],
-    }
-
-
 def _nothing_to_compare(champion: dict[str, Any], training: dict[str, Any]) -> str:
-    """Say why a candidate cannot be compared with the champion; empty where it can."""
+    """Say why a candidate cannot be compared with the champion; empty if it can."""
     if not champion:
-        return "there is no champion yet that it could be worse than"
+        return "no champion to compare with yet"
     if champion["revision"] == training["policy_revision"]:
         return "it has the champion's own weights"
-    place = champion["policy"]
-    if not is_there(place):
-        return f"the champion's weights are gone from {place}"
+    if not is_there(champion["policy"]):
+        return f"the champion's weights are gone from {champion['policy']}"
     return ""
-
-
-def _askable(store: "ReportingStore") -> tuple[list["ReportQuestion"], dict[str, str]]:
-    """Return the verified questions, and why some of them cannot be asked."""
-    from text2sql.reporting.answering.backtest import verified_questions
-    from text2sql.reporting.tables.questions import QuestionTable
-
-    found, left_out = [], {}
-    for question in verified_questions(QuestionTable(store).read(enabled_only=True).readable):
-        try:
-            check_database(question.database)
-        except Text2SqlError as error:
-            left_out[question.id] = str(error)
-        else:
-            found.append(question)
-    return found, left_out
 
 
 def _skipped(left_out: dict[str, str]) -> str:
     if not left_out:
         return "Skipped: no question of the reports has verified SQL."
     return f"Skipped: the databases of the verified questions are gone ({', '.join(left_out)})."
-
-
-def _key(
-    champion: dict[str, Any],
-    training: dict[str, Any],
-    questions: Sequence["ReportQuestion"],
-    left_out: dict[str, str],
-) -> str:
-    """Name all that the verdict depends on."""
-    from text2sql.reporting.model.question import database_fingerprint
-
-    databases = {question.database for question in questions}
-    return fingerprint(
-        champion=champion["revision"],
-        candidate=training["policy_revision"],
-        questions=questions,
-        left_out=left_out,
-        databases={name: database_fingerprint(Path(name)) for name in sorted(databases)},
-    )

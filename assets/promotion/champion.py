@@ -9,11 +9,10 @@ import dagster as dg
 from pydantic import Field
 
 from assets.common.columns import MODEL_TEAM
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.common.versions import fingerprint
 from assets.evaluation.dev_scores import dev_scores
 from assets.promotion.back_test import BackTester
 from resources.forms import Form
@@ -24,6 +23,7 @@ from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
@@ -47,7 +47,7 @@ from text2sql.evaluation.promotion.gate import (
 from text2sql.evaluation.scores import markdown_table, score_rows
 from text2sql.evaluation.stored import last_evaluated, read_scores
 from text2sql.policy.places import is_served
-from text2sql.training.start import read_training
+from text2sql.training.runs import read_training
 
 SHOWN = 20
 """Former champions that metadata shows at most."""
@@ -61,7 +61,7 @@ SHOWN = 20
     code_version=version_for("model_card"),
     kinds={"markdown"},
 )
-@told
+@fails_in_a_sentence
 def model_card(context: dg.AssetExecutionContext, root: ArtifactRoot) -> dg.MaterializeResult:
     """What the trained policy is, how it was made, and its scores; also beside its weights."""
     run = context.partition_key
@@ -109,7 +109,7 @@ class ChampionConfig(Form):
     code_version=version_for("champion_policy"),
     kinds={"json"},
 )
-@told
+@fails_in_a_sentence
 def champion_policy(
     context: dg.AssetExecutionContext,
     config: ChampionConfig,
@@ -151,19 +151,18 @@ def _decide(
         test = tester.verdict(run, context.run_id)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
-    context.log.info(decision.sentence)
+    why = decision.sentence
+    context.log.info(why)
     if decision.ruling is Ruling.REFUSED:
-        raise Text2SqlError(decision.sentence)
+        raise Text2SqlError(why)
     if decision.ruling is Ruling.PROMOTED:
-        why = decision.sentence
         promote(root.path, seen, candidate, findings, PROMOTION, why, context.run_id)
-    return _result(root, decision.sentence, findings)
+    return _result(root, why, findings)
 
 
 def _result(
     root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dg.MaterializeResult:
-    """Return who is champion now and why, and the history."""
     return dg.MaterializeResult(
         metadata=champion_facts(root, decision, findings),
         data_version=dg.DataVersion(read_champion(root)["revision"]),

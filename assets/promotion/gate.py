@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
-from assets.common.told import told
 from assets.evaluation.dev_scores import evaluated_run
 from assets.promotion.back_test import BackTester
 from assets.promotion.champion import model_card
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
@@ -38,7 +38,7 @@ DESCRIPTIONS = {
         for name, words in DESCRIPTIONS.items()
     ],
 )
-@told
+@fails_in_a_sentence
 def promotion_gate(
     context: dg.AssetCheckExecutionContext, root: ArtifactRoot, gate: PromotionGate
 ) -> Iterator[dg.AssetCheckResult]:
@@ -65,7 +65,7 @@ def promotion_gate(
     pool=SAMPLING_POOL,
     op_tags=sampling_pod(),
 )
-@told
+@fails_in_a_sentence
 def back_test(
     context: dg.AssetCheckExecutionContext,
     root: ArtifactRoot,
@@ -74,7 +74,7 @@ def back_test(
     sandbox: SandboxResource,
 ) -> dg.AssetCheckResult:
     """The candidate answers no fewer verified report questions right than the champion."""
-    end_with_parent()
+    end_step_with_run()
     run = evaluated_run(context, root)
     found = BackTester(root, reporting, policy, sandbox).verdict(run, context.run.run_id)
     shown = ("question_id", "before", "after", "sql_before", "sql_after")

@@ -9,18 +9,18 @@ import dagster as dg
 
 from assets.common.check_specs import check_specs
 from assets.common.columns import REPORTING_TEAM, columns_of_table
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import days
 from assets.common.pools import SAMPLING_POOL
 from assets.common.sources import version_for
-from assets.common.told import told
 from assets.promotion.champion import champion_policy, read_champion
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import GROUP, report_questions
-from assets.reporting.view import deliver_day, describe_day
+from assets.reporting.view import deliver_and_check, describe_day
 from resources.delivery import DeliveryResource
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
@@ -74,7 +74,7 @@ CODE_VERSION = version_for("report_answers")
     kinds={"sql"},
     metadata=columns_of_table(answers_table),
 )
-@told
+@fails_in_a_sentence
 def report_answers(
     context: dg.AssetExecutionContext,
     config: ReportAnswersConfig,
@@ -89,7 +89,7 @@ def report_answers(
     Each answer is committed by itself: a repeated run only asks what is not answered. If two runs
     answer the same day, the second waits for the first.
     """
-    end_with_parent()
+    end_step_with_run()
     if not context.has_partition_key:
         raise Text2SqlError(
             "This run has no day: choose one as the partition; text2sql answers run answers today."
@@ -104,7 +104,7 @@ def report_answers(
         log.info(f"{asked} due on {day}, {due.others} on other days")
         _start_run(context, root, store, champion)
         rollouts = day_rollouts(root.path, day)
-        with locked(root.folder(*rollouts.relative_to(root.path).parts) / ".lock", log.info):
+        with locked(root.make(rollouts) / ".lock", log.info):
             answers = asyncio.run(
                 _answer(context, config, root, policy, champion, store, box, due.questions)
             )
@@ -113,7 +113,7 @@ def report_answers(
         page = write_whole(day_page(root.path, day), render_page(day, entries, due.unreadable))
         ids = {answer.question.id for answer in answers}
         mine = [entry for entry in entries if entry.answer.question_id in ids]
-        delivered = deliver_day(context.run, delivery, store, day, mine)
+        delivered = deliver_and_check(context.run, delivery, store, day, mine)
         log.info(f"delivery: {delivered.description}")
     require_some_answer(answers)
     return describe_day(answers, due.unreadable, mine, config, page, delivered, champion)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from assets.checks.expectations import Outcome, great_expectations, validate
+from assets.checks.expectations import SuiteResult, great_expectations, validate
 from text2sql.reporting.model.answer import AnswerStatus, Verified
 
 SHOWN = ("question", "status", "share", "error")
@@ -19,7 +19,7 @@ def answers_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def check_published(frame: pd.DataFrame) -> Outcome:
+def check_published(frame: pd.DataFrame) -> SuiteResult:
     """Check that exactly the published answers have SQL and rows, and enough agreement."""
     e = great_expectations().expectations
     answered = frame["status"] == AnswerStatus.ANSWERED
@@ -42,7 +42,7 @@ def check_published(frame: pd.DataFrame) -> Outcome:
     return validate(frame.assign(**columns), expectations, SHOWN)
 
 
-def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
+def check_answered(frame: pd.DataFrame, least: float) -> SuiteResult:
     """Check that no question failed, and that at least the share ``least`` was answered."""
     e = great_expectations().expectations
     expectations = [
@@ -63,7 +63,7 @@ def check_answered(frame: pd.DataFrame, least: float) -> Outcome:
     return validate(frame, expectations, SHOWN)
 
 
-def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
+def check_agreement(frame: pd.DataFrame, least: float) -> SuiteResult:
     """Check that on average at least the share ``least`` of a question's candidates agree."""
     e = great_expectations().expectations
     asked = frame[frame["share"].notna()].astype({"share": float})
@@ -76,7 +76,7 @@ def check_agreement(frame: pd.DataFrame, least: float) -> Outcome:
     return validate(asked, [agreement] if len(asked) else [], SHOWN)
 
 
-def check_steady(frame: pd.DataFrame) -> Outcome:
+def check_steady(frame: pd.DataFrame) -> SuiteResult:
     """Check that no answer changed its SQL or result while the data did not."""
     e = great_expectations().expectations
     expectations = [
@@ -89,7 +89,7 @@ def check_steady(frame: pd.DataFrame) -> Outcome:
     return validate(frame, expectations, (*SHOWN, "warning"))
 
 
-def check_verified(frame: pd.DataFrame) -> Outcome:
+def check_verified(frame: pd.DataFrame) -> SuiteResult:
     """Check that every agreed result equals that of its verified SQL, if it has one."""
     e = great_expectations().expectations
     compared = frame[frame["verified"].notna()]
@@ -102,7 +102,7 @@ def check_verified(frame: pd.DataFrame) -> Outcome:
     return validate(compared, [holds] if len(compared) else [], (*SHOWN, "verified"))
 
 
-def check_databases_found(frame: pd.DataFrame) -> Outcome:
+def check_databases_found(frame: pd.DataFrame) -> SuiteResult:
     """Check that every question's database exists; ``problem`` says what is wrong."""
     e = great_expectations().expectations
     expectations = [

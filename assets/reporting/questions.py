@@ -8,15 +8,15 @@ import pandas as pd
 from assets.checks.view import check_result
 from assets.common.check_specs import check_specs
 from assets.common.columns import REPORTING_TEAM, columns_of_table
+from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.common.versions import fingerprint
 from assets.reporting.checks import check_databases_found
 from assets.reporting.config import ReportQuestionsConfig
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
+from text2sql.common.provenance import fingerprint
 from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import generate_business_databases
 from text2sql.reporting.tables.importing import ShippedQuestions, refresh_questions
@@ -36,7 +36,7 @@ SHOWN = 50
     kinds={"sql"},
     metadata=columns_of_table(questions_table),
 )
-@told
+@fails_in_a_sentence
 def report_questions(
     context: dg.AssetExecutionContext,
     config: ReportQuestionsConfig,

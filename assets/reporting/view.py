@@ -11,7 +11,6 @@ import dagster as dg
 
 from assets.checks.view import check_result
 from assets.common.plots import records
-from assets.common.versions import fingerprint
 from assets.reporting.checks import (
     answers_frame,
     check_agreement,
@@ -23,10 +22,11 @@ from assets.reporting.checks import (
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import SHOWN
 from resources.delivery import DeliveryResource
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import named, run_of
 from text2sql.reporting.answering.day import DayAnswer
-from text2sql.reporting.delivery.delivery import DeliveryStatus, build_message, deliver
+from text2sql.reporting.delivery.delivery import DayDelivery, deliver_day
 from text2sql.reporting.delivery.entries import Entry
 from text2sql.reporting.delivery.overview import answer_row, check_rows, day_sentence
 from text2sql.reporting.model.answer import AnswerStatus
@@ -76,43 +76,31 @@ def describe_day(
     )
 
 
-def deliver_day(
+def deliver_and_check(
     run: dg.DagsterRun,
     resource: DeliveryResource,
     store: ReportingStore,
     day: str,
     entries: Sequence[Entry],
 ) -> dg.AssetCheckResult:
-    """Send a day's answers to the channels that are set; the check says what happened.
+    """Send a day's answers to the configured channels; the check says what happened.
 
-    A message that is not accepted raises nothing: the answers are stored, and the next run for
-    the day tries again. A backfill, which may be of a whole year, sends nothing.
+    A failure raises nothing: the answers are stored, and the next run for the day tries again.
     """
+    backfill = BACKFILL_TAG in run.tags
     try:
         channels = resource.channels()
-        if not channels:
-            return _delivered("Nothing was sent: no webhook or mail server is configured.")
-        if BACKFILL_TAG in run.tags:
-            return _delivered("Nothing was sent: this run belongs to a backfill.")
-        message = build_message(day, entries, resource.send)
-        if message is None:
-            return _delivered("Nothing was sent: nothing is new, changed, doubtful or unanswered.")
-        found = deliver(store, message, channels)
+        found = deliver_day(store, day, entries, channels, resource.send, backfill=backfill)
     except Text2SqlError as error:
-        return _delivered(str(error), passed=False)
-    words = [f"{o.channel}: {o.status}{f' ({o.error})' if o.error else ''}" for o in found]
-    table = [{"channel": o.channel, "state": o.status.value, "error": o.error} for o in found]
-    passed = all(o.status is not DeliveryStatus.FAILED and not o.error for o in found)
-    return _delivered("; ".join(words), passed, {"deliveries": records(table)})
-
-
-def _delivered(
-    description: str, passed: bool = True, metadata: dict[str, dg.MetadataValue] | None = None
-) -> dg.AssetCheckResult:
+        found = DayDelivery(str(error), passed=False)
+    table = [
+        {"channel": one.channel, "state": one.status.value, "error": one.error}
+        for one in found.deliveries
+    ]
     return dg.AssetCheckResult(
         check_name="delivered",
-        passed=passed,
+        passed=found.passed,
         severity=dg.AssetCheckSeverity.WARN,
-        description=description,
-        metadata=metadata or {},
+        description=found.description,
+        metadata={"deliveries": records(table)} if table else {},
     )

@@ -1,1 +1,1 @@
-"""Sampling rollouts of a policy, sharded."""
+"""Sample rollouts of a policy in shards."""

@@ -1,4 +1,4 @@
-"""Sampling in shards: how the rollouts that are missing are divided among processes."""
+"""Sampling in shards: the missing rollouts are divided among processes."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
-from assets.common.told import told
-from assets.common.versions import fingerprint
-from assets.data.stored import load_golds, load_questions
 from assets.rollouts.sets import settings_of, tally_rollouts
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from resources.processes import end_with_parent
+from resources.processes import end_step_with_run
 from resources.sandbox import SandboxResource
 from resources.step_pods import sampling_pod
+from text2sql.common.artifacts import rollouts_folder
 from text2sql.common.counting import counted
+from text2sql.common.provenance import fingerprint
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.errors import Text2SqlError
-from text2sql.policy.base import Policy, Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.rollouts.cost import PaceKeeper
 from text2sql.rollouts.draw import Drawn, RolloutPlan
@@ -36,21 +37,21 @@ if TYPE_CHECKING:
 
 
 class SamplingConfig(Form):
-    """How rollouts are drawn and divided."""
+    """How rollouts are drawn, and by how many processes."""
 
-    shards: int = Field(default=2, ge=1, le=256, description="Processes that sample side by side.")
-    samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts of each question.")
+    shards: int = Field(default=2, ge=1, le=256, description="Processes that sample in parallel.")
+    samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts per question.")
     temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus of the sampling.")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="top_p (nucleus) sampling threshold.")
     concurrency: int = Field(
-        default=64, ge=1, le=4096, description="Rollouts side by side in a shard."
+        default=64, ge=1, le=4096, description="Concurrent rollouts of a shard."
     )
     threads: int = Field(default=1, ge=1, le=256, description="CPU threads of a local policy.")
     resampling: int = Field(
         default=2,
         ge=0,
         le=20,
-        description="How often rollouts that a server or worker spoilt are asked again at once.",
+        description="How often a run retries rollouts that a server or worker failure spoilt.",
     )
 
     def sampled(self) -> Sampling:
@@ -65,20 +66,20 @@ class SamplingConfig(Form):
 def plan_shards(
     root: Path, sets: Sequence[RolloutSet], config: SamplingConfig, policy: PolicyResource
 ) -> Iterator[dg.DynamicOutput[dict[str, Any]]]:
-    """Yield the work of each shard: its part of every set, without what is there already.
+    """Yield the work of each shard: its part of every set, without the rollouts that exist.
 
     A shard with nothing left to ask is not started. A question belongs to the same shard in
-    every set and every run with this number of shards. Raises Text2SqlError for shards that
-    would take each other's GPUs.
+    every set and every run with this number of shards. Raises Text2SqlError if shards would
+    compete for the same GPUs.
     """
-    done = {wanted.folder: _complete(root, wanted) for wanted in sets}
+    done = {one.folder: _complete(root, one) for one in sets}
     _require_gpus_apart(config, policy, [one for one in sets if set(one.keys) - done[one.folder]])
     settings = config.model_dump(include={"concurrency", "threads", "resampling"})
     for shard in range(config.shards):
         part = [
-            wanted.to_dict() | {"keys": keys}
-            for wanted in sets
-            if (keys := sorted(set(wanted.keys[shard :: config.shards]) - done[wanted.folder]))
+            one.to_dict() | {"keys": keys}
+            for one in sets
+            if (keys := sorted(set(one.keys[shard :: config.shards]) - done[one.folder]))
         ]
         work = {"name": f"shard-{shard}-of-{config.shards}", "sets": part}
         if part:
@@ -89,26 +90,26 @@ def _require_gpus_apart(
     config: SamplingConfig, policy: PolicyResource, sets: Sequence[RolloutSet]
 ) -> None:
     """Refuse shards on this machine's GPUs that would each start a vLLM server there."""
-    served = any(policy.starts_server(wanted.policy) for wanted in sets)
+    served = any(policy.starts_server(one.policy) for one in sets)
     if config.shards > 1 and served and visible_gpus():
         raise Text2SqlError(
             f"{config.shards} shards would each start a vLLM server on the same GPUs: set shards "
-            "to 1 and concurrency higher; vllm's data_parallel_size spreads the one over all GPUs."
+            "to 1 and raise concurrency; vllm's data_parallel_size uses all GPUs for one server."
         )
 
 
-def _complete(root: Path, wanted: RolloutSet) -> set[str]:
-    """Return the questions whose rollouts are all there and valid."""
-    tally = tally_rollouts(root, wanted)
-    return {key for key in wanted.keys if tally.valid(key) >= wanted.samples}
+def _complete(root: Path, rollouts: RolloutSet) -> set[str]:
+    """Return the questions with all their rollouts valid."""
+    tally = tally_rollouts(root, rollouts)
+    return {key for key in rollouts.keys if tally.valid(key) >= rollouts.samples}
 
 
 LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
-"""A shard whose process or pod was lost, or whose server was away, goes on where it was."""
+"""A shard resumes if its process or pod is lost or its server is down."""
 
 
 @dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
-@told
+@fails_in_a_sentence
 def sample_shard(
     context: dg.OpExecutionContext,
     work: dict,
@@ -117,64 +118,57 @@ def sample_shard(
     sandbox: SandboxResource,
 ) -> dict:
     """Sample one shard's rollouts into its stores; return how many it drew for each set."""
-    end_with_parent()
+    end_step_with_run()
     with sandbox.open() as box:
-        return asyncio.run(_sample_all(context, work, root, policy, box))
+        return asyncio.run(_sample_all(context, work, root.path, policy, box))
 
 
 async def _sample_all(
     context: dg.OpExecutionContext,
     work: Mapping[str, Any],
-    root: ArtifactRoot,
+    root: Path,
     policy: PolicyResource,
     box: "Sandbox",
 ) -> dict[str, int]:
-    """Sample set after set; neighbours of the same policy share its weights or its server."""
+    """Sample set after set; consecutive sets of one policy share its weights or its server."""
     counts = {}
     sets = map(RolloutSet.from_dict, work["sets"])
-    for spec, same in groupby(sets, key=lambda wanted: wanted.policy):
+    for spec, same in groupby(sets, key=lambda one: one.policy):
         opened = policy.open(spec, work["threads"])
         try:
-            for wanted in same:
-                drawn = await _sample(context, wanted, work, root, policy, opened, box)
-                context.log.info(f"{counted(drawn, 'rollout')} of {spec}: {wanted.folder}")
-                counts[wanted.folder] = drawn
+            for one in same:
+                plan = RolloutPlan(
+                    opened,
+                    box,
+                    settings_of(policy, one.policy, one.mode),
+                    one.sampling,
+                    one.samples,
+                    load_golds(root, one.split),
+                    concurrency=work["concurrency"],
+                    retries=work["resampling"],
+                    run_id=context.run_id,
+                )
+                drawn = await _sample(context, one, plan, root, work["name"])
+                context.log.info(f"{counted(drawn, 'rollout')} of {spec}: {one.folder}")
+                counts[one.folder] = drawn
         finally:
             await opened.close()
     return counts
 
 
 async def _sample(
-    context: dg.OpExecutionContext,
-    wanted: RolloutSet,
-    work: Mapping[str, Any],
-    root: ArtifactRoot,
-    policy: PolicyResource,
-    opened: Policy,
-    box: "Sandbox",
+    context: dg.OpExecutionContext, rollouts: RolloutSet, plan: RolloutPlan, root: Path, shard: str
 ) -> int:
-    """Draw a set's rollouts; those that the infrastructure spoilt are asked again at once."""
-    keys = set(wanted.keys)
-    store = RolloutStore(root.folder("rollouts", wanted.folder) / f"{work['name']}.jsonl")
+    """Draw what a shard lacks of a set; return how many rollouts are new."""
+    store = RolloutStore(rollouts_folder(root, rollouts.folder) / f"{shard}.jsonl")
     pace = PaceKeeper(store.path, context.run_id, context.log.info)
-    questions = [q for q in load_questions(root.path, wanted.split) if q.key in keys]
-    golds = load_golds(root.path, wanted.split)
-    plan = RolloutPlan(
-        opened,
-        box,
-        settings_of(policy, wanted.policy, wanted.mode),
-        wanted.sampling,
-        wanted.samples,
-        golds,
-        concurrency=work["concurrency"],
-        retries=work["resampling"],
-        run_id=context.run_id,
-    )
+    keys = set(rollouts.keys)
+    questions = [q for q in load_questions(root, rollouts.split) if q.key in keys]
 
     def warn(drawn: Drawn, retries_left: int) -> None:
-        next_try = "they are asked again" if retries_left else "the next run asks them again"
+        retry = "retrying them now" if retries_left else "the next run retries them"
         lost = counted(drawn.lost, "rollout")
-        context.log.warning(f"{lost} failed, for example with: {drawn.error}; {next_try}.")
+        context.log.warning(f"{lost} failed, for example with: {drawn.error}; {retry}.")
 
     try:
         await plan.draw(questions, store, on_progress=pace, on_lost=warn)
@@ -184,11 +178,11 @@ async def _sample(
 
 
 def require_valid(tally: Tally, least: float = 0.5) -> None:
-    """Refuse to go on where the infrastructure spoilt too many rollouts to say anything."""
+    """Refuse to continue if too many rollouts failed to say anything."""
     if len(tally) - tally.invalid < least * max(1, len(tally)):
         raise Text2SqlError(
-            f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for instance with: "
-            f"{tally.error or 'nothing was sampled'}. Mend it and run again: "
+            f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for example with: "
+            f"{tally.error or 'nothing was sampled'}. Fix the cause and run it again: "
             "only what is missing is asked."
         )
 
@@ -196,11 +190,11 @@ def require_valid(tally: Tally, least: float = 0.5) -> None:
 def tallied(
     root: Path, sets: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, tuple[RolloutSet, Tally]]:
-    """Return sets of rollouts with what became of them; raise where one says nothing."""
+    """Return sets of rollouts with the counts of their outcomes; raise if one says nothing."""
     found = {}
     for name, row in sets.items():
-        wanted = RolloutSet.from_dict(row)
-        found[name] = (wanted, tally_rollouts(root, wanted))
+        rollouts = RolloutSet.from_dict(row)
+        found[name] = (rollouts, tally_rollouts(root, rollouts))
         require_valid(found[name][1])
     return found
 
@@ -211,26 +205,26 @@ def describe_rollouts(
     shards: Sequence[Any],
     estimate: str = "",
 ) -> dg.Output[None]:
-    """Return a graph asset's output: what there is now, and how much of it is new.
+    """Return a graph asset's output: which rollouts exist now, and how many are new.
 
-    ``estimate`` is what was said of the cost before.
+    ``estimate`` is the sentence about the cost from before sampling.
     """
-    new = sum(sum(counts.values()) for counts in shards)
     rows = [
         {
             "rollouts": name,
-            "questions": len(wanted.keys),
+            "questions": len(rollouts.keys),
             "there": len(tally),
             "right": tally.right,
             "invalid": tally.invalid,
-            "policy revision": wanted.policy_revision,
-            "folder": str(root / "rollouts" / wanted.folder),
+            "policy revision": rollouts.policy_revision,
+            "folder": str(rollouts_folder(root, rollouts.folder)),
         }
-        for name, (wanted, tally) in sets.items()
+        for name, (rollouts, tally) in sets.items()
     ]
     version = fingerprint(
-        sets=[[wanted.folder, tally.content, tally.invalid] for wanted, tally in sets.values()]
+        sets=[[one.folder, tally.content, tally.invalid] for one, tally in sets.values()]
     )
+    new = sum(sum(counts.values()) for counts in shards)
     metadata = {"rollouts": records(rows), "shards that sampled": len(shards), "new": new}
     if estimate:
         metadata["estimate before"] = estimate

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from assets.common.sources import rollout_version
 from resources.policy import PolicyResource
+from text2sql.common.artifacts import rollouts_folder
 from text2sql.policy.base import Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.cost import Estimate, estimate
@@ -55,20 +56,20 @@ def settings_of(
     return settings if mode is None else replace(settings, mode=mode)
 
 
-def tally_rollouts(root: Path, wanted: RolloutSet) -> Tally:
-    """Count what became of the set's rollouts; they are read one by one and not kept."""
-    tally, keys = Tally(), set(wanted.keys)
-    for path in wanted.files(root):
+def tally_rollouts(root: Path, rollouts: RolloutSet) -> Tally:
+    """Count the outcomes of a set; its rollouts are read one by one and not kept."""
+    tally, keys = Tally(), set(rollouts.keys)
+    for path in rollouts.files(root):
         for rollout in RolloutStore(path).scan():
-            if rollout.key in keys and rollout.sample < wanted.samples:
+            if rollout.key in keys and rollout.sample < rollouts.samples:
                 tally.take(rollout)
     return tally
 
 
-def estimate_cost(root: Path, wanted: RolloutSet) -> Estimate:
-    """Estimate what the missing rollouts cost, from what this policy's rollouts have cost."""
-    tally = tally_rollouts(root, wanted)
-    missing = len(wanted.keys) * wanted.samples - (len(tally) - tally.invalid)
-    mark = f"-{wanted.policy_revision}-"
-    folders = [folder for folder in sorted(root.glob("rollouts/*")) if mark in folder.name]
+def estimate_cost(root: Path, rollouts: RolloutSet) -> Estimate:
+    """Estimate the cost of the missing rollouts from the cost of this policy's earlier ones."""
+    tally = tally_rollouts(root, rollouts)
+    missing = len(rollouts.keys) * rollouts.samples - (len(tally) - tally.invalid)
+    mark = f"-{rollouts.policy_revision}-"
+    folders = [f for f in sorted(rollouts_folder(root).glob("*")) if mark in f.name]
     return estimate(missing, folders)

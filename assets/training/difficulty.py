@@ -1,21 +1,20 @@
-"""The difficulty filter: what the base policy solves sometimes is what it can learn from."""
+"""The difficulty filter: a policy learns from questions that it solves sometimes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 
 from assets.checks.expectations import merge
 from assets.checks.page import report_checks
 from assets.common.columns import MODEL_TEAM, columns_of
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import assets_of, require_training_run, training_run_of
 from assets.common.sources import version_for
-from assets.common.told import told
-from assets.common.versions import fingerprint
 from assets.data.own_dataset import own_current
-from assets.data.stored import load_golds, load_questions
-from assets.data.strength import require_strength, reward_strength
+from assets.data.strength import reward_strength
 from assets.rollouts.sampling import (
     describe_rollouts,
     plan_shards,
@@ -23,52 +22,42 @@ from assets.rollouts.sampling import (
     sample_shard,
 )
 from assets.rollouts.sets import estimate_cost, rollout_set, tally_rollouts
-from assets.training.config import GrpoConfig
-from assets.training.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
-from assets.training.difficulty_view import describe_prompts
+from assets.training.config import BaseRolloutsConfig, GrpoConfig, TrainingPromptsConfig
 from assets.training.prompt_checks import check_prompts, check_ratings
-from assets.training.prompt_files import (
-    GOLDS,
-    PROMPTS,
-    RATINGS,
-    prompts_folder,
-    read_about,
-    read_table,
-    write_prompts,
-)
-from assets.training.ready import require_ready
-from assets.training.run_check import read_forms, require_questions
+from assets.training.run_check import read_forms, require_questions, require_trainable
+from assets.training.view import describe_prompts
 from resources.forms import Form, config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
-from text2sql.cli.lineage.data import BIRD
-from text2sql.common.json_files import read_if_there, write_json
-from text2sql.common.provenance import code_state
+from text2sql.common.artifacts import base_rollouts_file, dataset_folder, prompts_folder
+from text2sql.common.json_files import read_if_there, read_rows, write_json
+from text2sql.common.provenance import code_state, fingerprint
+from text2sql.datasets.stored import load_golds, load_questions
+from text2sql.datasets.strength import require_strength
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
-from text2sql.training.difficulty import leave_out_weak, rate, select, usable
-from text2sql.training.start import find_start
-
-POINTER = "base_rollouts.json"
+from text2sql.training.difficulty import mark_weak, rate, select, usable
+from text2sql.training.prompts import GOLDS, PROMPTS, RATINGS, read_about, write_prompts
+from text2sql.training.runs import find_start
 
 
 @dg.op(
     ins={"gold_results": dg.In(dg.Nothing)},
     out={"shards": dg.DynamicOut(dict), "plan": dg.Out(dict)},
 )
-@told
+@fails_in_a_sentence
 def plan_base_rollouts(
     context: dg.OpExecutionContext,
     config: BaseRolloutsConfig,
     root: ArtifactRoot,
     policy: PolicyResource,
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
-    """Find out which rollouts are missing, say what they cost, and divide them into shards."""
+    """Find out which rollouts are missing, estimate their cost, and divide them into shards."""
     require_training_run(context)
-    forms = _require_trainable(context, root)
+    forms = _check_run(context, root)
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
     questions = questions[: config.max_questions or None]
@@ -92,33 +81,32 @@ def plan_base_rollouts(
     yield from plan_shards(root.path, [wanted], config, policy)
 
 
-def _require_trainable(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, Form]:
-    """Refuse a run whose later stages would be refused, before anything is sampled for them.
-
-    Returns the forms of those stages.
-    """
+def _check_run(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, Form]:
+    """Check the config of the later stages before anything is sampled; return their forms."""
     config = context.run.run_config
     forms = read_forms(config, {key.to_user_string() for key in assets_of(context)})
     if isinstance(grpo := forms.get("grpo_policy"), GrpoConfig):
-        require_ready(root.path, training_run_of(context) or "", config, grpo.trainer)
+        require_trainable(root.path, training_run_of(context) or "", config, grpo.trainer)
     return forms
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
-    """Say what was sampled, and point at it."""
+    """Store which rollouts were sampled, and describe them."""
     wanted = RolloutSet.from_dict(plan["set"])
     tally = tally_rollouts(root.path, wanted)
     require_valid(tally)
-    write_json(root.folder("rollouts") / POINTER, wanted.to_dict())
+    file = base_rollouts_file(root.path)
+    root.make(file.parent)
+    write_json(file, wanted.to_dict())
     return describe_rollouts(root.path, {"base": (wanted, tally)}, shards, plan["estimate"])
 
 
 @dg.graph_asset(
     group_name="difficulty",
-    description="Rollouts of the policy that training starts from, the base policy unless "
-    "start_from says otherwise, on the training questions.",
+    description="Rollouts of the policy that training starts from (start_from; by default the "
+    "base policy) on the training questions.",
     config=config_of_step("plan_base_rollouts", BaseRolloutsConfig),
     ins={"gold_results": dg.AssetIn(dagster_type=dg.Nothing)},
     owners=MODEL_TEAM,
@@ -140,7 +128,7 @@ def base_rollouts(gold_results: Any) -> Any:
     kinds={"jsonl"},
     metadata=columns_of(Question),
 )
-@told
+@fails_in_a_sentence
 def training_prompts(
     context: dg.AssetExecutionContext, config: TrainingPromptsConfig, root: ArtifactRoot
 ) -> dg.MaterializeResult:
@@ -156,9 +144,9 @@ def training_prompts(
     ratings = rate(asked, golds, tally_rollouts(root.path, wanted), config.bounds())
     if config.minimum_strength:
         strength = require_strength(root.path, "train")
-        ratings = leave_out_weak(ratings, strength, config.minimum_strength)
+        ratings = mark_weak(ratings, strength, config.minimum_strength)
     prompts = select(asked, ratings, config.seed)
-    folder = prompts_folder(root)
+    folder = root.make(prompts_folder(root.path))
     about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
     about |= {"dagster_run": context.run_id, "code": code_state()}
     write_prompts(folder, prompts, golds, ratings, about)
@@ -170,7 +158,7 @@ def training_prompts(
 
 
 def _pointer(root: ArtifactRoot) -> dict[str, Any]:
-    file = root.folder("rollouts") / POINTER
+    file = base_rollouts_file(root.path)
     pointer = read_if_there(file)
     if not pointer:
         raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
@@ -183,7 +171,7 @@ def _about(
     prompts: Sequence[Question],
     golds: Mapping[str, GoldResult],
 ) -> dict[str, Any]:
-    """Return what the prompts depend on, and a fingerprint of what they say, wherever they lie."""
+    """Return what the prompts depend on, and a fingerprint of their content."""
     content = [
         [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
     ]
@@ -201,17 +189,17 @@ def _about(
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)
-@told
+@fails_in_a_sentence
 def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
-    """There are enough prompts, each once, with a gold result, and solved neither never nor always.
+    """There are enough prompts, each once, with a gold result, solved sometimes but not always.
 
-    Warns of questions that could not be rated, since too few of their rollouts are valid.
+    Warns about questions that could not be rated because too few of their rollouts are valid.
     """
-    folder = prompts_folder(root)
+    folder = prompts_folder(root.path)
     about = read_about(folder)
-    ratings = read_table(folder / RATINGS, ["key", "solved", "valid", "kind"])
-    prompts = read_table(folder / PROMPTS, ["key", "db_id", "database", "question"])
-    golds = read_table(folder / GOLDS, ["key", "status", "row_count"])
+    ratings = _table(folder / RATINGS, ["key", "solved", "valid", "kind"])
+    prompts = _table(folder / PROMPTS, ["key", "db_id", "database", "question"])
+    golds = _table(folder / GOLDS, ["key", "status", "row_count"])
     prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
     frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
     most = about["most_solved"] or about["samples"]
@@ -221,6 +209,10 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
             check_ratings(ratings),
         ]
     )
-    dataset = root.folder(BIRD, about["dataset"])
+    dataset = dataset_folder(root.path, about["dataset"])
     (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
     return result
+
+
+def _table(path: Path, columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(read_rows(path), columns=columns)

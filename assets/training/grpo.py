@@ -7,28 +7,36 @@ from typing import Any
 import dagster as dg
 
 from assets.common.columns import MODEL_TEAM
+from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import require_run_name, training_runs
 from assets.common.passed import require_passed
 from assets.common.pools import GPU_POOL
-from assets.common.sources import version_for
-from assets.common.told import told
-from assets.training.config import GrpoConfig
+from assets.common.sources import training_version, version_for
+from assets.training.config import GrpoConfig, TrlConfig
 from assets.training.difficulty import training_prompts
-from assets.training.plan import PLAN, is_reusable, keep_prompts, plan_training
-from assets.training.trainers import make_program
 from assets.training.view import describe_training, observer
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.step_pods import training_pod
 from resources.trainer import TrainerResource
+from text2sql.agent.prompts import prompt_revision
+from text2sql.common.artifacts import (
+    training_plan_file,
+    training_record_file,
+    training_version_folder,
+)
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import read_record, sealed
-from text2sql.training.start import RECORD, TRAINING, find_start
-
-
-def training_folder(root: ArtifactRoot, run: str) -> Path:
-    """Return the folder of a training run; each version of it has a folder of its own below."""
-    return root.folder(TRAINING, run)
+from text2sql.datasets.stored import load_golds, load_questions
+from text2sql.training.backends import (
+    Program,
+    prime_rl_program,
+    require_adapter_server,
+    require_weights,
+    trl_program,
+    write_evaluation,
+)
+from text2sql.training.runs import StartPolicy, find_start, is_reusable, keep_prompts, plan_run
 
 
 @dg.asset(
@@ -41,7 +49,7 @@ def training_folder(root: ArtifactRoot, run: str) -> Path:
     op_tags=training_pod(),
     kinds={"pytorch"},
 )
-@told
+@fails_in_a_sentence
 def grpo_policy(
     context: dg.AssetExecutionContext,
     config: GrpoConfig,
@@ -51,30 +59,46 @@ def grpo_policy(
 ) -> dg.MaterializeResult:
     """A policy after GRPO on the training prompts, as a Hugging Face directory.
 
-    It starts from the base policy, the champion, or another run's policy (``start_from``).
-    The same prompts, start, config and code give the same version, which is trained once; a run
-    that was stopped goes on from its last complete checkpoint.
+    It starts from the base policy, the champion, or another run's policy (``start_from``). The
+    same prompts, start, settings and code are trained only once; a stopped run resumes from its
+    last complete checkpoint.
     """
     require_passed(context, "training_prompts", "prompts_can_teach")
     run = context.partition_key
     require_run_name(run)
     start = find_start(root.path, config.start_from)
     start.require_other(run)
-    planned = plan_training(config.trainer, start, policy, root)
+    planned = _plan(config, start, policy, root)
     _warn_of_other_filter(context, planned)
-    folder = training_folder(root, run) / planned["version"]
+    folder = training_version_folder(root.path, run, planned["version"])
     record = read_record(folder / "record.json")
-    reused = is_reusable(record, planned, config.trainer, policy)
+    fresh = not isinstance(config.trainer, TrlConfig) and config.trainer.fresh
+    reused = not fresh and is_reusable(record, planned, policy.revision)
     if not reused:
-        write_json(training_folder(root, run) / PLAN, sealed(planned))
-        keep_prompts(root, folder, planned)
+        root.make(folder)
+        write_json(training_plan_file(root.path, run), sealed(planned))
+        keep_prompts(root.path, folder, planned)
         record = _train(context, config, root, policy, trainer, planned, folder)
         write_json(folder / "record.json", record)
-    write_json(training_folder(root, run) / RECORD, record)
+    write_json(training_record_file(root.path, run), record)
     return dg.MaterializeResult(
         metadata=describe_training(folder, record, reused),
         data_version=dg.DataVersion(record["policy_revision"]),
     )
+
+
+def _plan(
+    config: GrpoConfig, start: StartPolicy, policy: PolicyResource, root: ArtifactRoot
+) -> dict[str, Any]:
+    base = policy.revision()
+    versions = {
+        "base": policy.base,
+        "base_revision": base,
+        "start_revision": policy.revision(start.policy) if start.policy else base,
+        "code_version": training_version(config.trainer.backend),
+        "prompt_revision": prompt_revision(policy.settings(start.policy)),
+    }
+    return plan_run(root.path, config.trainer.backend, config.trainer, start, versions)
 
 
 def _train(
@@ -86,11 +110,10 @@ def _train(
     planned: dict[str, Any],
     folder: Path,
 ) -> dict[str, Any]:
-    """Train as planned; return the sealed record of it."""
+    """Train as planned; return the sealed record."""
     started = time.monotonic()
-    start = planned["start"]["policy"]
-    program = make_program(config.trainer, policy, root, folder, start)
-    reported = trainer.run(context, program, folder, config.patience(), observer(context))
+    program = make_program(config, root, policy, planned["start"]["policy"], folder)
+    reported = trainer.run(context, program, folder, config.stall_limit(), observer(context))
     record = planned | {
         "training_run": context.partition_key,
         "reported": {name: str(value.value) for name, value in reported.items()},
@@ -102,11 +125,30 @@ def _train(
     return sealed(record)
 
 
+def make_program(
+    config: GrpoConfig, root: ArtifactRoot, policy: PolicyResource, start: str, folder: Path
+) -> Program:
+    """Write the trainer's configuration into ``folder``; return the program that reads it."""
+    settings = config.trainer
+    weights = require_weights(policy.directory(start), start)
+    if isinstance(settings, TrlConfig):
+        return trl_program(settings, weights, folder)
+    require_adapter_server(settings, policy.server)
+    evaluation = write_evaluation(
+        folder, load_questions(root.path, "dev"), load_golds(root.path, "dev")
+    )
+    agent = policy.settings(start)
+    return prime_rl_program(
+        settings.backend, settings, weights, folder, agent, evaluation, settings.fresh
+    )
+
+
 def _warn_of_other_filter(context: dg.AssetExecutionContext, planned: dict[str, Any]) -> None:
-    """Warn where the prompts were filtered with another policy than the one that is trained."""
+    """Warn if the prompts were filtered with another policy than the one that is trained."""
     filtered = planned["prompts_about"].get("policy_revision")
     if filtered and filtered != planned["start_revision"]:
         context.log.warning(
-            f"The prompts were filtered with the policy {filtered}, the run starts from "
-            f"{planned['start_revision']}: give base_rollouts the same start_from to filter anew."
+            f"The prompts were filtered with the policy {filtered}, but the run starts from "
+            f"{planned['start_revision']}: set the same start_from for base_rollouts and filter "
+            "again."
         )

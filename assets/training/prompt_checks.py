@@ -1,4 +1,4 @@
-"""Checks that the prompts which the difficulty filter keeps can teach a policy something."""
+"""Checks that a policy can learn from the prompts that the difficulty filter keeps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from assets.checks.expectations import Outcome, great_expectations, validate
-from assets.checks.suites import no_null
+from assets.checks.expectations import SuiteResult, great_expectations, no_null, validate
 from text2sql.common.counting import counted
 
 
-def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> Outcome:
+def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> SuiteResult:
     """Check the prompts: one row each, with rating, gold result and ``database_found``."""
     e = great_expectations().expectations
     expectations = [
@@ -47,7 +46,7 @@ def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int =
 
 
 def _counted(column: str, least: int, most: int | None, sentence: str) -> list[Any]:
-    """Expect a number within bounds; GX passes over nulls, so they are refused as well."""
+    """Expect a number within bounds, and no nulls: GX skips them."""
     e = great_expectations().expectations
     return [
         no_null(column, sentence),
@@ -61,8 +60,8 @@ def _counted(column: str, least: int, most: int | None, sentence: str) -> list[A
     ]
 
 
-def check_ratings(frame: pd.DataFrame) -> Outcome:
-    """Warn of questions that could not be rated: their rollouts failed for other reasons."""
+def check_ratings(frame: pd.DataFrame) -> SuiteResult:
+    """Warn about questions that could not be rated: too many of their rollouts are invalid."""
     sentence = "every question that was asked has enough valid rollouts"
     expectation = great_expectations().expectations.ExpectColumnValuesToNotBeInSet(
         column="kind", value_set=["unknown"], severity="warning", description=sentence

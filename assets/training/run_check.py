@@ -1,22 +1,31 @@
-"""A run config as a whole, before its first rollout: bounds, and what contradicts each other.
+"""A run config as a whole, before its first rollout: bounds, and values that contradict each other.
 
-Dagster looks at names and types when a run is launched, and at the bounds of a stage only when
-that stage starts, which for the evaluation is after the training.
+Dagster checks names and types when a run is launched, but the bounds of a stage only when that
+stage starts, which for the evaluation is after the training.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from assets.evaluation.config import DevRolloutsConfig, ScoresConfig
-from assets.training.config import GrpoConfig
-from assets.training.difficulty_config import BaseRolloutsConfig, TrainingPromptsConfig
-from assets.training.trainers import TrlConfig
-from resources.forms import Form, RefusedValue
+from assets.training.config import (
+    BaseRolloutsConfig,
+    GrpoConfig,
+    TrainerConfig,
+    TrainingPromptsConfig,
+    TrlConfig,
+)
+from resources.forms import Form, InvalidValue
+from resources.step_pods import EXECUTOR_VARIABLE
 from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
+from text2sql.training.difficulty import require_prompts
+from text2sql.training.prime_rl.preflight import require_installed
+from text2sql.training.runs import training_record
 
 FORMS: dict[str, type[Form]] = {
     "base_rollouts": BaseRolloutsConfig,
@@ -29,9 +38,9 @@ FORMS: dict[str, type[Form]] = {
 
 
 def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> dict[str, Form]:
-    """Return the forms of those ``assets`` that a run makes, as its config fills them in.
+    """Return the forms of those ``assets`` that a run makes, filled in from its config.
 
-    Raises Text2SqlError for a value that is out of bounds, and for two that contradict each other.
+    Raises Text2SqlError for a value out of bounds, and for two that contradict each other.
     """
     ops = _mapping(config.get("ops"))
     forms = {
@@ -39,25 +48,41 @@ def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> di
         for name, form in FORMS.items()
         if name in assets
     }
-    _check_filter(forms.get("base_rollouts"), forms.get("training_prompts"))
-    drawn = forms.get("base_rollouts")
-    if isinstance(drawn, BaseRolloutsConfig) and drawn.max_questions:
-        asks = counted(drawn.max_questions, "question")
-        asked = f"base_rollouts asks only {asks} (max_questions)"
-        _require_enough(forms, drawn.max_questions, asked)
+    drawn, kept = forms.get("base_rollouts"), forms.get("training_prompts")
+    bounds = kept.bounds() if isinstance(kept, TrainingPromptsConfig) else None
+    if isinstance(drawn, BaseRolloutsConfig):
+        if bounds:
+            bounds.check_samples(drawn.samples)
+        if drawn.max_questions:
+            asked = counted(drawn.max_questions, "question")
+            reason = f"base_rollouts samples only {asked} (max_questions)"
+            _require_enough(forms, drawn.max_questions, reason)
     return forms
 
 
 def require_questions(forms: Mapping[str, Form], count: int) -> None:
-    """Refuse a training that needs more prompts than there are questions to filter.
+    """Raise Text2SqlError if the training needs more prompts than there are questions to filter.
 
-    ``forms`` are those of the assets that the run makes. Raises Text2SqlError.
+    ``forms`` are those of the assets that the run makes.
     """
-    _require_enough(forms, count, f"only {counted(count, 'training question')} can be asked")
+    there_are = counted(count, "usable training question exists", "usable training questions exist")
+    _require_enough(forms, count, f"only {there_are}")
+
+
+def _require_enough(forms: Mapping[str, Form], count: int, reason: str) -> None:
+    kept, grpo = forms.get("training_prompts"), forms.get("grpo_policy")
+    if not isinstance(grpo, GrpoConfig):
+        return
+    if isinstance(kept, TrainingPromptsConfig):
+        needed = kept.minimum_prompts
+        require_prompts("training_prompts", "minimum_prompts", needed, count, reason)
+    trainer = grpo.trainer
+    setting = "groups_per_step" if isinstance(trainer, TrlConfig) else "prompts_per_step"
+    require_prompts("grpo_policy", setting, getattr(trainer, setting), count, reason)
 
 
 def _mapping(values: Any) -> Mapping[str, Any]:
-    """Return a part of a config; of what is no mapping, which Dagster refuses, nothing is read."""
+    """Return a part of a config, empty if it is not a mapping: Dagster rejects that itself."""
     return {str(n): value for n, value in values.items()} if isinstance(values, Mapping) else {}
 
 
@@ -65,59 +90,32 @@ def _filled(asset: str, form: type[Form], values: Mapping[str, Any]) -> Form:
     given = resolved(values)
     try:
         return form(**given)
-    except RefusedValue as error:
+    except InvalidValue as error:
         raise Text2SqlError(f"{asset}: {error}") from error
 
 
 def resolved(value: Any) -> Any:
-    """Return a value with what environment variables hold, ``{env: NAME}``, as Dagster does."""
+    """Return a value with its environment variables, ``{env: NAME}``, replaced as Dagster does."""
     if not isinstance(value, Mapping):
         return value
     if set(value) != {"env"} or not isinstance(name := value["env"], str):
         return {key: resolved(part) for key, part in value.items()}
     if name not in os.environ:
-        raise Text2SqlError(f"The run config names the environment variable {name}: it is not set.")
+        raise Text2SqlError(
+            f"The run config uses the environment variable {name}, which is not set."
+        )
     return os.environ[name]
 
 
-def _check_filter(drawn: Form | None, kept: Form | None) -> None:
-    """Refuse a filter that would keep nothing of what is drawn."""
-    if not isinstance(kept, TrainingPromptsConfig):
-        return
-    bounds = kept.bounds()  # contradictions of its own
-    if not isinstance(drawn, BaseRolloutsConfig):
-        return
-    if bounds.minimum_valid > drawn.samples:
-        raise Text2SqlError(
-            f"training_prompts asks for {counted(bounds.minimum_valid, 'valid rollout')} of a "
-            f"question (minimum_valid), and base_rollouts draws {drawn.samples} (samples): every "
-            "question would be unknown; set minimum_valid lower or samples higher."
-        )
-    if bounds.least >= drawn.samples:
-        raise Text2SqlError(
-            f"training_prompts keeps questions that are solved {counted(bounds.least, 'time')} and "
-            "more, but not always (least_solved), and base_rollouts draws "
-            f"{drawn.samples} (samples): there are none; set least_solved lower or samples higher."
-        )
+def require_trainable(
+    root: Path, run: str, config: Mapping[str, Any], trainer: TrainerConfig
+) -> None:
+    """Raise Text2SqlError if this machine lacks what training with prime-rl needs.
 
-
-def _require_enough(forms: Mapping[str, Form], count: int, asked: str) -> None:
-    for asset, setting, needed in _needed(forms):
-        if count < needed:
-            raise Text2SqlError(
-                f"{asset} needs {counted(needed, 'prompt')} ({setting}), and {asked}: set "
-                f"{setting} lower, or ask more."
-            )
-
-
-def _needed(forms: Mapping[str, Form]) -> Iterator[tuple[str, str, int]]:
-    """Yield the assets that need prompts, the setting that says so, and how many."""
-    kept, grpo = forms.get("training_prompts"), forms.get("grpo_policy")
-    if not isinstance(grpo, GrpoConfig):
-        return
-    if isinstance(kept, TrainingPromptsConfig):
-        yield "training_prompts", "minimum_prompts", kept.minimum_prompts
-    if isinstance(trainer := grpo.trainer, TrlConfig):
-        yield "grpo_policy", "groups_per_step", trainer.groups_per_step
-    else:
-        yield "grpo_policy", "prompts_per_step", trainer.prompts_per_step
+    Called before the filter, which may sample for hours. Checks nothing for a run that was trained
+    before, nor if training starts in a pod of the cluster.
+    """
+    settings = _mapping(_mapping(_mapping(config.get("resources")).get("trainer")).get("config"))
+    in_pod = "kubernetes" in (settings.get("where"), os.environ.get(EXECUTOR_VARIABLE))
+    if not (isinstance(trainer, TrlConfig) or in_pod or training_record(root, run)):
+        require_installed(trainer)

@@ -27,7 +27,7 @@ from pipelines.programs.screen import Screen
 from pipelines.runs.launch import run_job
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
-from text2sql.cli.output.stored_answers import as_list, as_object
+from text2sql.cli.output.reporting import answer_list, answer_object
 from text2sql.common.artifacts import day_page
 from text2sql.common.json_files import write_json
 from text2sql.errors import Text2SqlError
@@ -83,9 +83,9 @@ def _run(root: ArtifactRoot, day: str, request: Request) -> str:
 
 
 def _object(day: str, run: str, page: Path, found: list[StoredAnswer]) -> dict[str, Any]:
-    answers = [as_object(answer) for answer in found]
+    answers = [answer_object(answer) for answer in found]
     return {"day": day, "dagster_run": run, "page": str(page), "answers": answers}
 
 
 def _text(found: list[StoredAnswer], page: Path) -> str:
-    return f"\n{as_list(found)}\n\nWhich to trust, and why: {page}"
+    return f"\n{answer_list(found)}\n\nWhich to trust, and why: {page}"

@@ -21,8 +21,7 @@ from typing import Any
 import yaml
 
 from assets.common.partitions import require_run_name
-from assets.data.stored import load_current
-from assets.training.ready import require_ready
+from assets.training.run_check import require_trainable
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
 from pipelines.programs.screen import Screen
@@ -39,11 +38,12 @@ from pipelines.runs.variables import check_variables
 from resources.paths import ArtifactRoot
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.files import write_whole
+from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.scores import score_rows, text_table
 from text2sql.evaluation.stored import read_scores
-from text2sql.training.start import Start, find_start, read_training
+from text2sql.training.runs import StartPolicy, find_start, read_training
 
 JOB = "training"
 
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
         _say(about)
         if request.dry_run:
             print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
-        require_ready(root.path, request.name, config, trainer)
+        require_trainable(root.path, request.name, config, trainer)
         if not request.dry_run:
             about |= _run(root, request.name, config)
             _show(root, request.name)
@@ -90,7 +90,7 @@ def _say(about: dict[str, Any]) -> None:
         print(f"{label.replace('_', ' '):<14}{about[label]}", flush=True)
 
 
-def _told(start: Start) -> str:
+def _told(start: StartPolicy) -> str:
     run = f" (training run {start.training_run}, revision {start.revision})"
     return f"{start.name}{run if start.training_run else ''}"
 

@@ -10,15 +10,14 @@ from typing import Any
 
 import dagster as dg
 
-from assets.training.plan import PLAN
+from assets.training.config import BACKENDS, TrainerConfig, TrlConfig
 from assets.training.run_check import read_forms, resolved
-from assets.training.trainers import BACKENDS, TrainerConfig, TrlConfig, lasting
 from pipelines.runs.config_errors import refused_config
-from resources.forms import RefusedValue
+from resources.forms import InvalidValue
 from resources.run_config import part_of, read_run_config
-from text2sql.common.provenance import read_record
 from text2sql.errors import Text2SqlError
-from text2sql.training.start import FROM_BASE, TRAINING, Start, training_record
+from text2sql.training.backends import identity_settings
+from text2sql.training.runs import FROM_BASE, StartPolicy, run_state
 
 STARTING = ("base_rollouts", "grpo_policy")
 """The assets that have a policy to start from."""
@@ -96,7 +95,7 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     given = resolved(settings)
     try:
         return BACKENDS[backend](**given)
-    except RefusedValue as error:
+    except InvalidValue as error:
         raise Text2SqlError(f"{backend}: {error}") from error
 
 
@@ -116,15 +115,18 @@ def _validate(config: Mapping[str, Any]) -> None:
         ) from error
 
 
-def require_free(root: Path, run: str, trainer: TrainerConfig, start: Start) -> None:
+def require_free(root: Path, run: str, trainer: TrainerConfig, start: StartPolicy) -> None:
     """Refuse the name of a run that is there already with other settings or another start."""
-    before = read_record(root / TRAINING / run / PLAN) or training_record(root, run)
+    before = run_state(root, run)
     if not before:
         return
     if before.get("backend") not in BACKENDS:
         raise Text2SqlError(f"The training run {run} was trained elsewhere: choose another name.")
-    found = lasting(BACKENDS[before["backend"]](**before["settings"])) | _start(before["start"])
-    wanted = lasting(trainer) | _start({"from": start.name, "training_run": start.training_run})
+    earlier = BACKENDS[before["backend"]](**before["settings"])
+    found = identity_settings(before["backend"], earlier) | _start(before["start"])
+    wanted = identity_settings(trainer.backend, trainer) | _start(
+        {"from": start.name, "training_run": start.training_run}
+    )
     found |= {"trainer": before["backend"]}
     wanted |= {"trainer": trainer.backend}
     names = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]

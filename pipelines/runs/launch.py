@@ -21,8 +21,8 @@ from assets.common.partitions import PARTITION_TAG
 from pipelines.runs.config_errors import refused_config
 from pipelines.runs.orphans import OWNER_TAG, free_pools, owner
 from pipelines.runs.pool_waits import stage_of, waited_pool
-from resources.processes import GuardedProcess, last_lines
 from text2sql.common.checkout import CHECKOUT
+from text2sql.common.processes import GuardedProcess, last_lines
 from text2sql.errors import Text2SqlError
 
 LAUNCH_TAG = "text2sql/launch"

@@ -181,7 +181,7 @@ def test_without_verified_questions_it_is_skipped_and_nobody_is_asked(place):
 def test_a_first_champion_and_the_champion_itself_have_nothing_to_lose(place):
     place.candidate(a=COUNT)
     place.verified(a=COUNT)
-    assert "there is no champion yet" in place.test().sentence
+    assert "no champion to compare with yet" in place.test().sentence
     place.champion(a=COUNT)
     place.candidate("old", a=COUNT)
     assert "it has the champion's own weights" in place.test().sentence

@@ -12,12 +12,12 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import EXAMPLES, Outcome, merge
+from assets.checks.expectations import EXAMPLES, SuiteResult, merge
 from assets.checks.page import publish_checks
-from assets.checks.suites import check_gold_answers, check_tidiness
+from assets.checks.suites import check_gold_answers, check_gold_determined, check_tidiness
 from assets.checks.view import check_result
 from assets.data import bird
-from assets.data.gold import check_gold_determined, time_by_database, with_flags
+from assets.data.frames import time_by_database, with_flags
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.gold.flags import Flag, GoldFlag
@@ -105,7 +105,7 @@ def test_every_gold_check_shows_its_rows(tmp_path: Path) -> None:
     assert found["gold_runs"].metadata["page"].path == str(page)
     text = page.read_text()
     assert EVIL not in text
-    assert "2 rows sort as (1), such as (&#x27;ink&#x27;)" in text
+    assert "2 rows sort as (1), such as (&#39;ink&#39;)" in text
     assert {*found} == {part.get("id") for part in parts(text, "section")}
 
 
@@ -240,7 +240,7 @@ def test_an_expectation_that_fails_in_one_split_is_not_said_to_hold() -> None:
 
 
 def _publish(folder: Path, name: str) -> None:
-    publish_checks(folder, "bird_questions", {name: Outcome(1)})
+    publish_checks(folder, "bird_questions", {name: SuiteResult(1)})
 
 
 def test_pages_drawn_side_by_side_show_all_checks(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from assets.checks.expectations import EXAMPLES, Outcome, great_expectations, validate
+from assets.checks.expectations import EXAMPLES, SuiteResult, great_expectations, validate
 from assets.checks.suites import (
     check_databases,
     check_databases_resolve,
@@ -42,7 +42,7 @@ PROMPT |= {"row_count": 2, "database": "shop.sqlite", "database_found": True}
 RATING = {"key": "train/1", "solved": 3, "valid": 8, "kind": "kept"}
 
 
-def check_prompts(frame: pd.DataFrame) -> Outcome:
+def check_prompts(frame: pd.DataFrame) -> SuiteResult:
     return prompts_of(frame, minimum=1)
 
 
@@ -50,7 +50,7 @@ def rows(base: dict[str, Any], *changes: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame([base | {"key": f"dev/{n}"} | change for n, change in enumerate(changes)])
 
 
-def sentences(outcome: Outcome) -> set[str]:
+def sentences(outcome: SuiteResult) -> set[str]:
     return {failure.expectation for failure in outcome.failures}
 
 
@@ -188,7 +188,7 @@ def test_a_mean_share_that_is_asked_for_is_enough() -> None:
 
 def test_nothing_to_check_is_told() -> None:
     nothing = check_gold_runs(pd.DataFrame(columns=list(GOLD)))
-    assert check_result("name", nothing).description == "There was nothing to check."
+    assert check_result("name", nothing).description == "Nothing to check."
 
 
 def test_every_missing_database_is_among_the_examples() -> None:

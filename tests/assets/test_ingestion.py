@@ -15,12 +15,13 @@ import dagster as dg
 import pytest
 
 from assets.data import bird
-from assets.data import stored as data
 from assets.data.known_issues import known_issues
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from tests.datasets.file_server import Behaviour, FileServer
 from tests.support.dataset_files import make_database, question, team_row, write
+from text2sql.common.artifacts import latest_dataset_file
+from text2sql.datasets import stored as data
 
 ASSETS = [bird.bird_archive, bird.bird_questions, bird.bird_databases]
 
@@ -124,8 +125,8 @@ def test_a_rerun_reads_and_checks_nothing(tmp_path: Path) -> None:
     archive = published(tmp_path)
     first = ingest(tmp_path / "root", {"source": str(archive)})
     second = ingest(tmp_path / "root", {"source": str(archive)})
-    assert metadata(first, "bird_databases")["looked into now"] == 2
-    assert metadata(second, "bird_databases")["looked into now"] == 0
+    assert metadata(first, "bird_databases")["inspected now"] == 2
+    assert metadata(second, "bird_databases")["inspected now"] == 0
     assert metadata(first, "bird_archive")["files read"] == 1  # the archive, to know its name
     assert metadata(second, "bird_archive")["files read"] == 0
     tags = [
@@ -150,7 +151,7 @@ def test_only_what_changed_is_read_and_checked_again(tmp_path: Path) -> None:
     (folder / "dev_databases" / "clinic" / "clinic.sqlite").touch()
     second = ingest(tmp_path / "root", source)
     assert metadata(second, "bird_archive")["files read"] == 2  # touched, but the same
-    assert metadata(second, "bird_databases")["looked into now"] == 1
+    assert metadata(second, "bird_databases")["inspected now"] == 1
     assert metadata(second, "bird_databases")["rows"] == 13
     found = [metadata(result, "bird_archive")["fingerprint"] for result in (first, second)]
     assert found[0] != found[1]
@@ -171,7 +172,7 @@ def test_an_edited_description_makes_another_dataset(tmp_path: Path) -> None:
     assert found[1]["files read"] == 1
 
 
-def test_files_that_change_between_two_stages_are_told(tmp_path: Path) -> None:
+def test_files_that_change_between_two_stages_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     make_database(folder / "dev_databases" / "shop" / "shop.sqlite")
     file = write(folder / "dev.json", [question(1)])
@@ -179,7 +180,7 @@ def test_files_that_change_between_two_stages_are_told(tmp_path: Path) -> None:
     assert ingest(tmp_path / "root", archive).success
     write(file, [question(1), question(2)])
     alone = ingest(tmp_path / "root", archive, assets=[bird.bird_questions])
-    assert "have changed since bird_archive looked at them" in failure(alone)
+    assert "have changed since bird_archive read them" in failure(alone)
     assert ingest(tmp_path / "root", archive).success
     assert keys(tmp_path / "root") == ["dev/1", "dev/2"]
 
@@ -209,7 +210,7 @@ def test_train_and_dev_of_two_archives(tmp_path: Path) -> None:
     assert keys(tmp_path / "root", "train") == ["train/1", "train/2"]
     assert keys(tmp_path / "root", "dev") == ["dev/1", "dev/2"]
     # The same two databases, in two archives: looked into once.
-    assert metadata(result, "bird_databases")["looked into now"] == 2
+    assert metadata(result, "bird_databases")["inspected now"] == 2
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "url"])
@@ -301,16 +302,16 @@ def test_an_archives_rows_cannot_name_databases_outside_of_it(tmp_path: Path) ->
         ({"source": "{here}/good.zip", "sha256": "abc"}, "64 hexadecimal digits, not 'abc'"),
         ({"source": "{here}/good.zip", "sha256": "0" * 64}, "instead of 000"),
         ({"source": "{here}/good.zip", "splits": ["tests"]}, "Unknown split 'tests'"),
-        ({"source": "{here}/good.zip", "splits": []}, "no split"),
+        ({"source": "{here}/good.zip", "splits": []}, "No split to ingest"),
         (
             {"source": "{here}/good.zip", "dev": {"questions": "{here}/no.json"}},
             "no questions file",
         ),
         ({"source": "{here}/good.zip", "splits": ["train"]}, "No train questions"),
-        ({"source": "s3://bucket/dev.zip"}, "no http or https address"),
+        ({"source": "s3://bucket/dev.zip"}, "not an http or https address"),
     ],
 )
-def test_wrong_sources_are_told_in_a_sentence(
+def test_wrong_sources_are_reported_in_a_sentence(
     tmp_path: Path, config: dict[str, Any], words: str
 ) -> None:
     shutil.copy(published(tmp_path), tmp_path / "good.zip")
@@ -321,7 +322,7 @@ def test_wrong_sources_are_told_in_a_sentence(
     filled = json.loads(json.dumps(config).replace("{here}", str(tmp_path)))
     result = ingest(tmp_path / "root", filled)
     assert not result.success and words in failure(result), failure(result)
-    assert not (tmp_path / "root" / "bird" / data.ARCHIVE).exists()
+    assert not latest_dataset_file(tmp_path / "root").exists()
 
 
 def test_the_checksum_of_an_archive_is_checked(tmp_path: Path) -> None:

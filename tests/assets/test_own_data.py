@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from assets.data import stored as data
 from assets.data.config import BirdConfig
+from text2sql.datasets import stored as data
 
 REPO = Path(__file__).resolve().parents[2]
 DOCS = (REPO / "docs" / "data.md").read_text(encoding="utf-8")

@@ -12,11 +12,12 @@ import dagster as dg
 import pytest
 
 from assets.data import bird
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from tests.datasets.file_server import Behaviour, FileServer
-from text2sql.datasets.reading.bird import load_split, read_records
+from tests.support.splits import load_split
+from text2sql.datasets import stored as data
+from text2sql.datasets.reading.questions import read_records
 
 
 def ingest(root: Path, archive: dict[str, Any], missing: float = 0.0) -> Any:

@@ -47,7 +47,7 @@ def with_changed(source: str, folder: Path, patch: pytest.MonkeyPatch) -> dg.Def
     with (folder / source).open("a") as file:
         file.write("\nCHANGED = True\n")
     with patch.context() as there:
-        there.setattr("assets.common.versions.CHECKOUT", folder)
+        there.setattr("text2sql.common.provenance.CHECKOUT", folder)
         versions = {name: version_for(name) for name in SOURCES}
     return defs.map_asset_specs(
         func=lambda spec: spec.replace_attributes(code_version=versions[spec.key.to_user_string()])

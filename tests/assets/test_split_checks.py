@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from assets.checks.split_checks import check_databases_apart
+from assets.checks.suites import check_databases_apart
 from text2sql.datasets.reading.layout import find_split
 
 

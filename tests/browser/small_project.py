@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
-from assets.data.stored import load_questions
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
@@ -23,6 +22,7 @@ from tests.support.lifecycle_tools import SIZES
 from tests.support.scripted_server import ScriptedServer, Step, asked_in, replies_with
 from text2sql.common.json_files import write_json
 from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
+from text2sql.datasets.stored import load_questions
 from text2sql.reporting.tables.question_file import read_questions
 
 FIRST_RUN = "first"

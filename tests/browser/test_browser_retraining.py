@@ -22,7 +22,7 @@ from text2sql.evaluation.promotion.champion import champion_record
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-NOT_BETTER = re.compile("within the noise|No question is answered differently")
+NOT_BETTER = re.compile("within the noise|has the same outcome")
 TINY = {"steps": 2, "groups_per_step": 2, "group_size": 4, "save_every": 1}
 FEW = {"shards": 1, "minimum_prompts": 1, "max_questions": 16, "sampled_per_subset": 4}
 

@@ -24,7 +24,7 @@ from tests.browser.small_project import SmallProject
 from tests.support.prime_rl_place import FULL, Place
 from tests.support.waiting import wait_until
 from text2sql.policy.weights import directory_revision
-from text2sql.training.start import training_record
+from text2sql.training.runs import training_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -34,7 +34,7 @@ RUN = "on-gpus"
 
 def config_of(trainer: Place) -> str:
     """The launchpad's text for a short run."""
-    settings = trainer.settings(**{name: FULL[name] for name in FULL if name != "preset"})
+    settings = trainer.settings(**{name: FULL[name] for name in FULL if name != "backend"})
     training = {"trainer": {"prime_rl": settings}, "stall_seconds": 300}
     return yaml.safe_dump({"ops": {"grpo_policy": {"config": training}}})
 

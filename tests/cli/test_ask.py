@@ -513,4 +513,4 @@ def test_the_champion_answers(shop, tmp_path, monkeypatch):
     result = CliRunner().invoke(cli, ["ask", str(shop), "How many cities are there?", "--csv"])
     assert result.exit_code in (0, 4), result.stderr
     assert result.stderr.startswith(f"policy: the champion of {tmp_path / 'root'}, training run")
-    assert "warning: the promoted weights were others (0123456789abcdef)" in result.stderr
+    assert "warning: the weights differ from the promoted ones (0123456789abcdef)" in result.stderr

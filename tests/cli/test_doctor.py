@@ -20,7 +20,7 @@ from text2sql.cli.doctor.policy import check_policy
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.options import PYTHON_VARIABLE
-from text2sql.training.prime_rl.schema import MIRRORED
+from text2sql.training.prime_rl.toml import WRITTEN_FOR
 
 XML = "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>"
 
@@ -88,7 +88,7 @@ def test_an_answer_that_is_no_completion():
     with ScriptedServer([], models=("a", "b")) as server:
         assert "has no model 'c'; it has: a, b" in one(check_policy(server.url, "c")).found
     with ScriptedServer([], models=()) as server:
-        assert "no OpenAI-compatible server" in one(check_policy(server.url, None)).found
+        assert "not an OpenAI-compatible server" in one(check_policy(server.url, None)).found
 
 
 def test_a_policy_directory_is_looked_at_without_loading_it(tmp_path):
@@ -202,15 +202,16 @@ def test_prime_rl_its_commit_and_the_environment_in_it(tmp_path, monkeypatch):
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
     commit, environment = installed.check_prime_rl()
-    assert commit.state is State.WARN and MIRRORED[:8] in commit.found and MIRRORED in commit.fix
+    assert commit.state is State.WARN
+    assert WRITTEN_FOR[:8] in commit.found and WRITTEN_FOR in commit.fix
     assert environment.state is State.OK and environment.found.startswith("text2sql_env of")
-    (place.prime_rl / "COMMIT").write_text(MIRRORED)
+    (place.prime_rl / "COMMIT").write_text(WRITTEN_FOR)
     shutil.rmtree(place.prime_rl / ".git")
     (place.site / "text2sql_env.py").unlink()
     (place.site / "text2sql_env").mkdir()
     (place.site / "text2sql_env" / "__init__.py").write_text("raise ImportError('no verifiers')")
     commit, environment = installed.check_prime_rl()
-    assert commit.state is State.OK and MIRRORED[:8] in commit.found
+    assert commit.state is State.OK and WRITTEN_FOR[:8] in commit.found
     assert environment.state is State.FAIL and "(ImportError: no verifiers)" in environment.found
     assert "uv pip install --no-deps --reinstall" in environment.found
 

@@ -88,12 +88,16 @@ def test_an_unreachable_server_has_a_status_of_its_own(shop):
     ("words", "status", "sentence"),
     [
         (["sql", "nowhere.sqlite", "SELECT 1"], 1, "error: There is no database"),
-        (["sql", "postgresql://u@h/x", "SELECT 1"], 1, "error: A database is not named by a URL"),
+        (
+            ["sql", "postgresql://u@h/x", "SELECT 1"],
+            1,
+            "error: A database must be the path of a SQLite file",
+        ),
         (["bogus"], 2, "No such command 'bogus'"),
         (["anwsers", "list"], 2, "No such command 'anwsers'. Did you mean 'answers'?"),
         (["sql"], 2, "Missing argument"),
         (["ask", "shop.sqlite", " "], 2, "error: The question is empty"),
-        (["answers", "list"], 1, "error: there are no reporting tables at"),
+        (["answers", "list"], 1, "error: no reporting tables at"),
         (["reporting", "status", "--reporting", "postgresql://u@127.0.0.1:9/x"], 6, "error: "),
         (["compare", "a", "b"], 1, "error: "),
         (["report", "nobody"], 1, "error: "),
@@ -153,9 +157,9 @@ def test_an_output_that_cannot_be_written_is_an_error(shop, closed, words):
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    told = done.stderr.splitlines()
-    assert len(told) == ("2>&-" not in closed)
-    assert all(line.startswith("error: Cannot write the output: ") for line in told)
+    lines = done.stderr.splitlines()
+    assert len(lines) == ("2>&-" not in closed)
+    assert all(line.startswith("error: Cannot write the output: ") for line in lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")

@@ -173,7 +173,7 @@ def test_evaluate_says_where_the_databases_lie(tmp_path, database):
     )
     (tmp_path / "dev.json").write_text("[]")
     found = CliRunner().invoke(evaluate, [*files, "--predictions", str(tmp_path / "p.json")])
-    assert "dev.json holds no questions." in str(found.exception) and found.exit_code == 1
+    assert "dev.json has no questions." in str(found.exception) and found.exit_code == 1
 
 
 @pytest.mark.parametrize(

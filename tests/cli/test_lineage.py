@@ -97,10 +97,10 @@ def evaluated(
     folder = root / "evaluation" / run
     rows = [("base", 0.4), ("trained", value)]
     scores = [Score(policy, "greedy", part, "", share, 0.0, 1.0, 1000) for policy, share in rows]
-    told = {"dataset": dataset, "prompt_revision": "p" * 12, "dagster_run": f"scored-{run}"}
+    provenance = {"dataset": dataset, "prompt_revision": "p" * 12, "dagster_run": f"scored-{run}"}
     revisions = {"base": BASE_REVISION, "trained": revision}
     rates = {"base": 0.0, "trained": 0.0}
-    found = Scores(8, 1000, revisions, scores, [], {}, rates, {"base": 0, "trained": 0}, told)
+    found = Scores(8, 1000, revisions, scores, [], {}, rates, {"base": 0, "trained": 0}, provenance)
     write(folder / "scores.json", found.to_dict())
     write(folder / "outcomes.json", {"greedy": {}})
     write(folder / "rollouts.json", {})
@@ -222,14 +222,14 @@ def test_an_answer_is_traced_to_who_answered_and_from_which_data(root):
     assert problems == []
     assert names(links)[:3] == [("answer", "1"), ("champion", links[1]["name"]), WHOLE[0]]
     facts = links[0]["facts"]
-    assert facts["database now"] == "as it was" and facts["Dagster run"] == "asked-1"
+    assert facts["database now"] == "unchanged" and facts["Dagster run"] == "asked-1"
     assert links[1]["facts"]["reason"] == "we like it"
     assert "dataset" in {link["kind"] for link in links}
     (root / "corpus" / "shop.sqlite").write_bytes(b"other data")
     links, problems = chain("1", status=3)
     assert links[0]["facts"]["database now"] == "changed since"
     (problem,) = problems
-    assert "was changed since: its fingerprint is" in problem
+    assert "has changed: its fingerprint is now" in problem
 
 
 def test_a_figure_on_a_held_out_split_and_parts_that_read_alike(root):
@@ -253,7 +253,7 @@ def test_text_for_people(root):
     assert done.exit_code == 0
     assert "training run july\n" in done.output
     assert re.search(r"^  set: learning_rate +0\.0003$", done.output, re.MULTILINE)
-    assert "Not as it was recorded" not in done.output
+    assert "Not as recorded" not in done.output
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -324,23 +324,23 @@ def spoil_archive(root: Path) -> None:
         (break_prompts, "prompts are not those of the run"),
         (break_weights, "have the revision"),
         (make_circle, "would have been trained from itself"),
-        (write_nonsense, "What is recorded of july makes no sense"),
+        (write_nonsense, "The record of july is invalid"),
         (lose_weights, "The weights are gone from"),
-        (lose_start, "june is missing: nothing is known of this training run"),
+        (lose_start, "june is missing, so the chain of this training run ends here"),
         (lose_dataset, "dev.json"),
         (lose_evaluation, f"{NOTE} is missing"),
         (lose_scores, "evaluation/july/scores.json is missing"),
         (spoil_archive, "archive.json cannot be read as JSON"),
     ],
 )
-def test_what_is_missing_or_edited_is_named_and_the_rest_is_shown(root, spoil, named):
+def test_missing_and_edited_files_are_listed_after_the_rest(root, spoil, named):
     spoil(root)
     links, problems = chain("july", status=3)
     assert any(named in problem for problem in problems), problems
     kinds = {link["kind"] for link in links}
     assert {"evaluation", "training run"} <= kinds
     done = ask("july")
-    assert done.exit_code == 3 and "Not as it was recorded:" in done.output
+    assert done.exit_code == 3 and "Not as recorded:" in done.output
 
 
 def test_a_run_that_was_trained_again_keeps_the_chain_of_what_was_evaluated(root):
@@ -361,9 +361,9 @@ def refused(asked: str) -> str:
     return str(done.exception)
 
 
-def test_what_is_unknown_or_ambiguous_is_one_sentence_that_lists_what_there_is(root):
+def test_an_unknown_or_ambiguous_name_is_one_sentence_that_lists_the_choices(root):
     there = "july (63.3), june (50.0)"
-    assert there in refused("august") and "'august' is no answer" in refused("august")
+    assert there in refused("august") and "'august' is not an answer" in refused("august")
     assert there in refused("99.9")
     assert "no answer 12" in refused("12")
     assert refused("40.0").startswith("2 training runs reported 40.0 percent: say run:july (base")
@@ -374,7 +374,7 @@ def test_what_is_unknown_or_ambiguous_is_one_sentence_that_lists_what_there_is(r
 
 
 def test_the_documentation_shows_what_is_printed(root):
-    """What docs/lineage.md tells people to type works, and every link that it names is there."""
+    """The commands in docs/lineage.md work, and every link that it names is printed."""
     page = Path(__file__).resolve().parents[2] / "docs" / "lineage.md"
     (block,) = [one.text for one in blocks(page) if one.kind == "console"]
     printed = ""
@@ -392,7 +392,7 @@ def test_nothing_at_all(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     assert "accuracy: none; answers have" in refused("july")
-    assert "there are no reporting tables at" in refused("1")
+    assert "no reporting tables at" in refused("1")
 
 
 def test_a_seal_tells_of_edits_and_code_names_its_commit(tmp_path):

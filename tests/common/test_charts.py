@@ -80,6 +80,18 @@ def test_characters_that_no_document_may_hold_are_replaced():
     svg.encode()
 
 
+def test_text_is_never_taken_for_markup():
+    names = [
+        "#0072b2",
+        'x id="y" xlink:href',
+        "'DejaVu Sans'",
+        "<metadata>a</metadata>",
+        "<!-- -->",
+    ]
+    svg = bars(names, [Bars([1, 2, 3, 4, 5], list("abcde"))]).svg("t")
+    assert set(names) <= set(texts(svg))
+
+
 def test_a_picture_is_small_and_opaque():
     from PIL import Image
 

@@ -16,5 +16,5 @@ from text2sql.common.counting import counted
         (3, ("query was", "queries were"), "3 queries were"),
     ],
 )
-def test_one_thing_is_no_plural(number, words, text):
+def test_counted_uses_the_singular_only_for_one(number, words, text):
     assert counted(number, *words) == text

@@ -31,7 +31,7 @@ def mode(file: Path) -> int:
 
 @pytest.mark.parametrize(("content", "found"), [("ä\n", b"\xc3\xa4\n"), (b"\xff\r\n", b"\xff\r\n")])
 @pytest.mark.parametrize("durable", [False, True])
-def test_text_and_bytes_are_written_as_they_are_into_folders_that_are_made(
+def test_text_and_bytes_are_written_unchanged_and_missing_folders_are_made(
     tmp_path, content, found, durable
 ):
     file = tmp_path / "a" / "b" / "file.txt"
@@ -40,14 +40,14 @@ def test_text_and_bytes_are_written_as_they_are_into_folders_that_are_made(
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_what_the_disk_refuses_leaves_the_old_file_and_nothing_beside_it(tmp_path, durable):
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path, durable):
     file = write_whole(tmp_path / "file", "old")
     with no_room(), pytest.raises(Text2SqlError, match=rf"Cannot write {file}: File too large\."):
         write_whole(file, "new", durable=durable)
     assert file.read_text() == "old" and names(tmp_path) == ["file"]
 
 
-def test_what_fails_while_a_file_is_filled_leaves_the_old_one(tmp_path):
+def test_an_error_while_a_file_is_filled_leaves_the_old_one(tmp_path):
     file = write_whole(tmp_path / "file", "old")
     with pytest.raises(KeyboardInterrupt), whole_file(file) as part:
         part.write_text("half")
@@ -55,7 +55,7 @@ def test_what_fails_while_a_file_is_filled_leaves_the_old_one(tmp_path):
     assert file.read_text() == "old" and names(tmp_path) == ["file"]
 
 
-def test_two_writers_of_one_file_do_not_meet(tmp_path):
+def test_two_writers_of_one_file_do_not_collide(tmp_path):
     file = tmp_path / "file"
     with whole_file(file) as one, whole_file(file) as other:
         one.write_text("first")
@@ -78,7 +78,7 @@ def test_permissions_are_as_after_a_plain_write(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0o600, 0o400, 0o644])
-def test_what_is_written_is_never_open_to_more_people_than_the_file_was(tmp_path, kept):
+def test_a_replaced_file_is_never_readable_by_more_people(tmp_path, kept):
     file = write_whole(tmp_path / "secret", "old")
     file.chmod(kept)
     with whole_file(file) as part:
@@ -101,7 +101,7 @@ def test_the_longest_name_can_be_written(tmp_path):
 
 
 @pytest.mark.parametrize("write", [require_writable, lambda file: write_whole(file, "text")])
-def test_something_that_is_no_file_is_refused_and_stays(tmp_path, write):
+def test_a_path_that_is_not_a_file_is_refused_and_stays(tmp_path, write):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     taken = write_whole(tmp_path / "taken", "kept")
@@ -113,14 +113,14 @@ def test_something_that_is_no_file_is_refused_and_stays(tmp_path, write):
     assert taken.read_text() == "kept" and names(tmp_path) == ["pipe", "taken"]
 
 
-def test_whether_a_file_can_be_written_is_found_out_without_writing_it(tmp_path):
+def test_require_writable_writes_nothing(tmp_path):
     require_writable(tmp_path / "new")
     with pytest.raises(Text2SqlError, match="No such file or directory"):
         require_writable(tmp_path / "no" / "new")
     assert names(tmp_path) == []
 
 
-def test_a_folder_appears_whole_and_takes_the_place_of_the_old_one(tmp_path):
+def test_a_folder_is_replaced_atomically(tmp_path):
     folder = tmp_path / "folder"
     write_whole(folder / "old", "")
     write_whole(tmp_path / "folder.partial" / "left by a killed process", "")
@@ -157,7 +157,7 @@ def test_an_object_is_read_as_it_was_written(tmp_path):
         (b"", "cannot be read as JSON: Expecting value"),
     ],
 )
-def test_what_is_no_object_is_told_in_a_sentence_that_says_what_to_do(tmp_path, content, said):
+def test_content_that_is_not_an_object_is_an_error_with_advice(tmp_path, content, said):
     file = tmp_path / "a.json"
     file.write_bytes(content)
     with pytest.raises(Text2SqlError) as told:
@@ -167,7 +167,7 @@ def test_what_is_no_object_is_told_in_a_sentence_that_says_what_to_do(tmp_path, 
         parse_object(content, "line 3")
 
 
-def test_a_file_that_is_not_there_or_a_folder_is_told_so(tmp_path):
+def test_a_missing_file_and_a_folder_are_errors(tmp_path):
     gone = tmp_path / "gone.json"
     with pytest.raises(
         Text2SqlError, match=rf"^{gone} cannot be read: No such file or directory\.$"
@@ -177,7 +177,7 @@ def test_a_file_that_is_not_there_or_a_folder_is_told_so(tmp_path):
         read_object(tmp_path)
 
 
-def test_a_file_that_need_not_be_there_is_read_as_an_empty_object(tmp_path):
+def test_an_optional_file_reads_as_an_empty_object(tmp_path):
     taken = write_json(tmp_path / "taken", {"a": 1})
     assert read_if_there(taken) == {"a": 1}
     assert read_if_there(tmp_path / "gone") == read_if_there(taken / "below") == {}
@@ -189,7 +189,7 @@ def test_a_file_that_need_not_be_there_is_read_as_an_empty_object(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops privileges as Linux does")
-def test_a_file_in_a_folder_that_may_not_be_entered_is_not_taken_for_missing(tmp_path):
+def test_a_file_in_an_unreadable_folder_is_not_taken_for_missing(tmp_path):
     write_json(tmp_path / "closed" / "a.json", {})
     (tmp_path / "closed").chmod(0)
     code = (

@@ -42,7 +42,7 @@ def _hold(folder):
         lambda folder: note_use(folder, Use("test", "d", "r", "v", "p")),
     ],
 )
-def test_a_file_system_without_locks_is_named(lockless, tmp_path, work):
+def test_a_file_system_without_locks_is_an_error(lockless, tmp_path, work):
     (tmp_path / "checks").mkdir()
     with pytest.raises(Text2SqlError, match=r"cannot be locked \(Function not implemented\)"):
         work(tmp_path)

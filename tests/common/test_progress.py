@@ -33,12 +33,12 @@ def test_a_bar_on_a_terminal():
     assert "7/7" in shown
 
 
-def test_nothing_but_lines_elsewhere():
+def test_without_a_terminal_progress_is_lines():
     result = run(subprocess.PIPE)
     assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
 
 
-def test_lines_say_how_far_it_is_and_count_only_what_is_new():
+def test_the_rate_counts_only_new_rollouts():
     said = []
     report = ProgressLines("rollouts", said.append, every=0.0)
     report(1000, 4000)
@@ -48,7 +48,7 @@ def test_lines_say_how_far_it_is_and_count_only_what_is_new():
     assert said[1].endswith(" s to go")
 
 
-def test_between_two_lines_there_is_time():
+def test_lines_are_seconds_apart():
     said = []
     report = ProgressLines("rollouts", said.append)
     for done in range(100):

@@ -12,13 +12,15 @@ import dagster as dg
 import pytest
 
 from assets.data import bird
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
+from tests.support.splits import load_split
+from text2sql.datasets import stored as data
 from text2sql.datasets.fetching.archives import unpack
-from text2sql.datasets.gold.checks import inspect_database, run_golds
-from text2sql.datasets.reading.bird import Reason, load_split, read_records
+from text2sql.datasets.gold.run import run_golds
+from text2sql.datasets.reading.database_reports import inspect_database
 from text2sql.datasets.reading.layout import find_split
+from text2sql.datasets.reading.questions import Reason, read_records
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.sandbox import Limits, Sandbox
@@ -160,7 +162,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "dev.json").write_text("[]")
     with pytest.raises(Text2SqlError, match="dev_databases or dev_database or databases"):
         load_split(tmp_path, "dev")
-    with pytest.raises(Text2SqlError, match=r"dev\.json is a file; give the folder"):
+    with pytest.raises(Text2SqlError, match=r"dev\.json is a file; give its folder"):
         read_records(tmp_path / "dev.json", tmp_path / "dev.json", "dev")
 
 

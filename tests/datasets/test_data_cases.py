@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from assets.data.gold import gold_frame
+from assets.data.frames import gold_frame
 from tests.support.dataset_files import make_database, question, write
+from tests.support.splits import load_split
 from text2sql.agent.prompts import opening_messages
 from text2sql.agent.schema.tables import describe
 from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.fetching.sources import Source, Sources
-from text2sql.datasets.gold.checks import inspect_database, run_golds
-from text2sql.datasets.reading.bird import Reason, load_split
+from text2sql.datasets.gold.run import run_golds
+from text2sql.datasets.reading.database_reports import inspect_database
 from text2sql.datasets.reading.digests import Digests
+from text2sql.datasets.reading.questions import Reason
 from text2sql.evaluation.predictions.score import accuracy, score_predictions
 from text2sql.sandbox import Limits, Sandbox, Status
 
@@ -107,7 +109,7 @@ def test_gold_for_another_database_is_told(tmp_path: Path, sql: str, told: str) 
     with Sandbox(workers=1) as sandbox:
         frame = gold_frame(questions, run_golds(questions, sandbox, Limits()))
     (error,) = frame["error"]
-    assert error.endswith(f" (written for {told}? take the questions for SQLite)") == bool(told)
+    assert error.endswith(f" (written for {told}? use the questions for SQLite)") == bool(told)
     assert error.startswith(("no such", "near", "unrecognized"))
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from text2sql.datasets.gold.casts import affinity, unknown_casts
-from text2sql.datasets.gold.flags import Flag, GoldFlag, flag_golds
+from text2sql.datasets.gold.find import flag_golds
+from text2sql.datasets.gold.flags import Flag, GoldFlag
 from text2sql.datasets.gold.limits import Unreadable, cuts_of
+from text2sql.datasets.gold.sql import affinity, unknown_casts
 from text2sql.judge.verdicts import run_gold
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
@@ -258,7 +259,7 @@ def test_a_query_inside_is_looked_into(flags_of) -> None:
         "(SELECT id FROM few ORDER BY points DESC LIMIT 1)"
     )
     assert flag.flag is Flag.LIMIT_CUTS_TIE
-    assert flag.detail.startswith("in a query inside: 2 rows sort as (2.5)")
+    assert flag.detail.startswith("in an inner query: 2 rows sort as (2.5)")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_a_query_inside_is_looked_into(flags_of) -> None:
         (
             "SELECT name FROM player AS p WHERE id = (SELECT id FROM team WHERE team.id = p.team "
             "ORDER BY points LIMIT 1)",
-            "in a query inside: no such column",
+            "in an inner query: no such column",
         ),
         (
             'SELECT name FROM player AS p WHERE id = (SELECT id FROM team WHERE id = "born" '

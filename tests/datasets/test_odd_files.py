@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.dataset_files import make_database, question, team_row, write
+from tests.support.splits import Split, load_split
 from text2sql.agent.schema.descriptions import read_descriptions
 from text2sql.agent.schema.tables import describe
-from text2sql.datasets.reading.bird import Dataset, Reason, load_split
+from text2sql.datasets.reading.database_reports import DatabaseReports
 from text2sql.datasets.reading.digests import Digests, file_digest
-from text2sql.datasets.reading.reports import Reports
+from text2sql.datasets.reading.questions import Reason
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import DatasetIssues, Issue, issues_of
 from text2sql.evaluation.predictions.reading import read_predictions
@@ -26,7 +27,7 @@ BODY = "a,full name,the race \u2013 a long one,text,\n"
 READ = {"a": "full name; the race \u2013 a long one"}
 
 
-def read(folder: Path, content: Any, name: str = "dev.json") -> Dataset:
+def read(folder: Path, content: Any, name: str = "dev.json") -> Split:
     """Read a questions file of this content, beside the database ``shop``."""
     make_database(folder / "databases" / "shop" / "shop.sqlite")
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -77,7 +78,7 @@ def test_the_text_decides_and_not_the_name(tmp_path: Path, name: str, form: str)
         ([question(1, SQL=None, sql={"select": 1})], "'SQL' must be text, not an object"),
         ([question(1, evidence={"a": 1})], "'evidence' must be text, not an object"),
         ([question(1, evidence=["a", True])], "'evidence' must be text, not true or false"),
-        ([question(1, sql="SELECT 2")], "entry 0 .* has 'sql' twice, spelt otherwise"),
+        ([question(1, sql="SELECT 2")], "entry 0 .* has 'sql' in two spellings"),
         ([question(1), question(2, question_id="")], "entry 1 .* no 'question_id' .* other rows"),
         ([question(1), question(2, question_id=2.5)], "entry 1 .* whole number, not 2.5"),
         ([question(1, question_id=[1])], r"entry 0 .* whole number, not \[1\]"),
@@ -142,7 +143,7 @@ def test_a_folder_without_a_database_of_its_name_is_told(tmp_path: Path, name: s
     assert details[1:] == [f"db_id '{name}' has no database" for name in ("nowhere", "..")]
 
 
-def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+def test_a_broken_link_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "databases" / "shop"
     folder.mkdir(parents=True)
     (folder / "shop.sqlite").symlink_to("/nowhere/shop.sqlite")
@@ -151,7 +152,7 @@ def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
         load_split(tmp_path, "dev")
     make_database(tmp_path / "databases" / "clinic" / "clinic.sqlite")
     (problem,) = load_split(tmp_path, "dev").problems
-    assert "its folder has shop.sqlite (a link to nothing), not shop" in problem.detail
+    assert "its folder has shop.sqlite (a broken link), not shop" in problem.detail
 
 
 @pytest.mark.parametrize("link", ["databases", "databases/shop", "databases/shop/shop.sqlite"])
@@ -253,7 +254,9 @@ def test_descriptions_of_odd_names(tmp_path: Path) -> None:
     write_description(tmp_path, "._t.csv", b"\0\5\x16\7")
     write_description(tmp_path, b"caf\xe9.csv", HEADER.encode())
     with Sandbox(1) as sandbox:
-        (report,) = Reports(tmp_path / "reports", "1", Digests()).of({"shop": file}, sandbox)
+        (report,) = DatabaseReports(tmp_path / "reports", "1", Digests()).of(
+            {"shop": file}, sandbox
+        )
     assert report.unmatched == "caf?.csv"
 
 
@@ -261,10 +264,10 @@ def test_descriptions_of_odd_names(tmp_path: Path) -> None:
 def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str) -> None:
     file = make_database(tmp_path / "shop.sqlite")
     with Sandbox(1) as sandbox:
-        known = Reports(tmp_path / "reports", "1", Digests()).of({"shop": file}, sandbox)
+        known = DatabaseReports(tmp_path / "reports", "1", Digests()).of({"shop": file}, sandbox)
         (kept,) = (tmp_path / "reports").iterdir()
         kept.write_text(spoilt)
-        reports = Reports(tmp_path / "reports", "1", Digests())
+        reports = DatabaseReports(tmp_path / "reports", "1", Digests())
         assert reports.of({"shop": file}, sandbox) == known
     assert reports.inspected == [file]
 
@@ -372,7 +375,7 @@ def test_what_is_wrong_with_one_file_is_not_said_of_its_copy(tmp_path: Path) -> 
         b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(600)
     )
     with Sandbox(1) as sandbox:
-        sound, torn = Reports(tmp_path / "reports", "1", Digests()).of(files, sandbox)
+        sound, torn = DatabaseReports(tmp_path / "reports", "1", Digests()).of(files, sandbox)
     assert sound.state == "ok"
     assert torn.state.startswith("the database has an unfinished transaction")
 
@@ -380,7 +383,7 @@ def test_what_is_wrong_with_one_file_is_not_said_of_its_copy(tmp_path: Path) -> 
 def test_a_new_spreadsheet_beside_a_known_database_is_told(tmp_path: Path) -> None:
     file = make_database(tmp_path / "shop.sqlite")
     with Sandbox(1) as sandbox:
-        reports = Reports(tmp_path / "reports", "1", Digests())
+        reports = DatabaseReports(tmp_path / "reports", "1", Digests())
         assert reports.of({"shop": file}, sandbox)[0].unmatched == ""
         write_description(tmp_path, "t.xlsx", b"PK\3\4")
         (report,) = reports.of({"shop": file}, sandbox)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.splits import load_split
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools
 from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
@@ -25,7 +26,6 @@ from text2sql.datasets.pocket.questions import ask
 from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrate, demonstrations
 from text2sql.datasets.pocket.words import DEV, TRAIN, UNSEEN, plural
 from text2sql.datasets.pocket.world import make_database
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.reporting.model.question import find_database

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.dataset_files import make_database, question, team_row, write
-from text2sql.datasets.reading.bird import load_split
+from tests.support.splits import load_split
 from text2sql.errors import Text2SqlError
 
 

@@ -14,11 +14,13 @@ import dagster as dg
 import pytest
 
 from assets.data import bird
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
+from tests.support.splits import load_split
+from text2sql.common.artifacts import current_dataset_file
 from text2sql.common.files import file_digest
-from text2sql.datasets.reading.bird import file_key, load_split, read_records
+from text2sql.datasets import stored as data
+from text2sql.datasets.reading.questions import file_key, read_records
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.judge.verdicts import Verdict, execute_submission, verdict_of
 from text2sql.questions import Question
@@ -87,7 +89,7 @@ def test_missing_databases_stop_the_run_where_they_are_not_expected(
     result = ingest(mini_dev, tmp_path, 0.0)
     assert not result.success
     assert checks(result)["db_ids_resolve"].severity is dg.AssetCheckSeverity.ERROR
-    assert not (tmp_path / "bird" / data.CURRENT).exists()
+    assert not current_dataset_file(tmp_path).exists()
 
 
 def test_superhero_is_the_official_database(ingested: Any) -> None:

@@ -64,8 +64,8 @@ def links(file: Path) -> list[str]:
 def anchors(file: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub and MkDocs make them."""
     titles = re.findall(r"^#+ (.+)$", prose(file), re.MULTILINE)
-    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", title).strip().lower() for title in titles)
-    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", title)) for title in plain}
+    texts = (re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", title).strip().lower() for title in titles)
+    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", title)) for title in texts}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assets.common.partitions import assets_of, require_training_run
-from assets.data.own_dataset import own_archive
+from assets.data.own_dataset import own_dataset
 from benchmarks import lifecycle_script
 from tests.support.lifecycle_tools import commands
 from tests.support.waiting import wait_until
@@ -25,7 +25,7 @@ def test_the_script_has_what_stages_ask_of_their_run(tmp_path):
     require_training_run(context)
     assert assets_of(context) == set()
     with pytest.raises(Text2SqlError, match="archive"):  # it looks in the root, not in a run
-        own_archive(context, tmp_path)
+        own_dataset(context, tmp_path)
     files = sorted((REPO / "assets").rglob("*.py"))
     asked = {name for file in files for name in STAGES_ASK.findall(file.read_text())}
     assert asked - vars(context).keys() == {"variables"}  # what Great Expectations has

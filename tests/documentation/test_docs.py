@@ -1,4 +1,4 @@
-"""What the README and the tutorials tell people to type, typed, and its output compared."""
+"""Runs the shell blocks of the README and the tutorials, and compares their output."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def shell(step: Step) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda file: file.name)
-def test_what_is_told_to_be_typed_works(page, place):
+def test_shell_blocks_work(page, place):
     for block in shell_blocks(page):
         assert steps(block), f"{block.name} has no command: begin it with $"
         for step in () if block.needs else steps(block):
             done = shell(step)
-            told = f"{block.name}\n$ {step.command}\n{done.stdout}\n{done.stderr}"
-            assert done.returncode == 0, told
+            shown = f"{block.name}\n$ {step.command}\n{done.stdout}\n{done.stderr}"
+            assert done.returncode == 0, shown
             if step.output:
-                assert _CHECKER.check_output(step.output, done.stdout, _OPTIONS), told
+                assert _CHECKER.check_output(step.output, done.stdout, _OPTIONS), shown
 
 
 def test_the_blocks_that_are_not_run_are_counted():

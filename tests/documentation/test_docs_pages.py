@@ -1,4 +1,4 @@
-"""What the documentation says against what there is: links, files, tables, settings, the site."""
+"""Checks the documentation against the code: links, files, tables, settings, the site."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_links_and_anchors_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", pages(), ids=short)
-def test_files_that_are_named_are_there(page):
+def test_named_files_exist(page):
     """Paths in the text that begin with a folder of the repository."""
     folders = "assets|benchmarks|docs|documentation|examples|pipelines|resources|tests|text2sql"
     for name in re.findall(rf"`((?:{folders})/[\w/.-]+\.(?:py|md|toml|yaml|json))`", prose(page)):
@@ -68,7 +68,7 @@ def test_files_that_are_named_are_there(page):
 
 
 @pytest.mark.parametrize("page", pages(), ids=short)
-def test_make_targets_that_are_named_are_there(page):
+def test_named_make_targets_exist(page):
     targets = set(re.findall(r"^([a-z-]+):", (REPO / "Makefile").read_text(), re.MULTILINE))
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"(?:`|\$ )make ((?:[a-z-]+ ?)+)", text)
@@ -99,7 +99,7 @@ def exit_statuses(help_text: str) -> Iterator[int]:
             yield int(found[1])
 
 
-def test_the_page_of_exit_statuses_has_all_that_the_helps_have():
+def test_the_page_of_exit_statuses_has_those_of_every_help():
     listed: dict[int, str] = {}
     status = 0
     for line in (DOCS / "reference" / "exit-statuses.md").read_text().splitlines():
@@ -128,7 +128,7 @@ def test_every_command_that_prints_results_can_print_json():
         assert ("--json" in names) != lists, f"{own}: needs --json, or a place in the sets above"
 
 
-def test_every_option_says_what_it_is():
+def test_every_option_has_a_help():
     for path, context in command_contexts():
         for option in context.command.params:
             if option.param_type_name == "option" and not getattr(option, "help", ""):

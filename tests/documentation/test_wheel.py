@@ -60,10 +60,10 @@ def base_packages(name: str, seen: set[str]) -> set[str]:
     """Return what a distribution needs without extras, and what that needs."""
     for line in requires(name) or []:
         needed = Requirement(line)
-        plain = canonicalize_name(needed.name)
-        if plain not in seen and (not needed.marker or needed.marker.evaluate({"extra": ""})):
-            seen.add(plain)
-            base_packages(plain, seen)
+        package = canonicalize_name(needed.name)
+        if package not in seen and (not needed.marker or needed.marker.evaluate({"extra": ""})):
+            seen.add(package)
+            base_packages(package, seen)
     return seen
 
 
@@ -95,6 +95,7 @@ def test_the_wheel_has_what_it_needs_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {"text2sql/py.typed", "text2sql/datasets/pocket/policy/model.safetensors"} <= names
+    assert {"text2sql/common/templates/base.html"} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"text2sql", "text2sql_env"}
 

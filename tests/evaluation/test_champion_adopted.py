@@ -59,7 +59,7 @@ def test_of_a_server_with_several_models_one_is_chosen_and_kept(root: Path) -> N
         for resource in (PolicyResource(), PolicyResource(base="pocket", model="of the base")):
             assert resource.revision(place) == champion["revision"]
             assert resource.settings(place) == AgentSettings()
-        with pytest.raises(Text2SqlError, match="names a model itself: leave 'small' out"):
+        with pytest.raises(Text2SqlError, match="already names a model: leave 'small' out"):
             open_policy(place, "small")
         found = list(check_policy(place, None))
         assert "small, large" in found[0].found and found[1].found.startswith("large ")

@@ -15,7 +15,7 @@ from text2sql.questions import Question
 from text2sql.rollouts.draw import vote_of
 from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Status
-from text2sql.training.difficulty import Kind, rate_questions
+from text2sql.training.difficulty import Bounds, Kind, Tally, rate
 
 
 def question(number: int, subset: str = "", difficulty: str = "simple") -> Question:
@@ -278,7 +278,7 @@ def gold(number: int, status: Status = Status.OK, rows: int = 1) -> GoldResult:
 )
 def test_difficulty_counts_valid_rollouts_only(letters, kind):
     golds = {"dev/0": gold(0)}
-    (rating,) = rate_questions([question(0)], golds, group(0, letters), minimum_valid=6)
+    (rating,) = rate([question(0)], golds, Tally(group(0, letters)), Bounds(minimum_valid=6))
     assert rating.kind is kind
     assert (rating.solved, rating.valid) == (letters.count("m"), len(letters.replace("i", "")))
 
@@ -286,5 +286,5 @@ def test_difficulty_counts_valid_rollouts_only(letters, kind):
 @pytest.mark.parametrize("result", [gold(0, rows=0), gold(0, Status.ERROR), None])
 def test_unusable_gold_leaves_training(result):
     golds = {"dev/0": result} if result else {}
-    (rating,) = rate_questions([question(0)], golds, group(0, "mmmmwwww"), minimum_valid=6)
+    (rating,) = rate([question(0)], golds, Tally(group(0, "mmmmwwww")), Bounds(minimum_valid=6))
     assert rating.kind is Kind.UNUSABLE

@@ -170,8 +170,8 @@ def test_every_number_can_be_counted_from_lines(made, tmp_path):
     assert details["questions"][1][TRAINED]["solved"] == 2
 
 
-def test_half_a_character_from_a_model_spoils_no_file(made, tmp_path):
-    """A reply in JSON may hold half of a pair of surrogates, which UTF-8 has no form for."""
+def test_half_a_character_from_a_model_is_written_as_an_escape(made, tmp_path):
+    """A reply in JSON may hold half of a surrogate pair, which UTF-8 cannot encode."""
     _, details = made
     half = "SELECT '\ud83d'"
     details["questions"][2][TRAINED]["sql"] = half
@@ -181,7 +181,7 @@ def test_half_a_character_from_a_model_spoils_no_file(made, tmp_path):
     assert read_details(page.parent)["questions"][2][TRAINED]["sql"] == half
 
 
-def test_what_the_infrastructure_spoilt_is_no_failure_of_the_policy(made):
+def test_infrastructure_failures_do_not_count_against_the_policy(made):
     _, details = made
     details["questions"][3][TRAINED]["verdict"] = "infrastructure"
     page = render_report(details)
@@ -189,7 +189,7 @@ def test_what_the_infrastructure_spoilt_is_no_failure_of_the_policy(made):
     assert "Questions without a valid result: 1." in page
 
 
-def test_without_a_greedy_result_nothing_is_called_its_accuracy(made):
+def test_accuracy_is_unknown_without_a_greedy_result(made):
     _, details = made
     for score in details["scores"]["scores"]:
         if (score["policy"], score["setting"]) == (TRAINED, "greedy"):
@@ -204,7 +204,7 @@ def test_a_base_that_the_run_was_not_trained_from_is_named(made):
     others = {"trained_from": "r9", "base_prompt_revision": "p2"}
     scores = scores | {"provenance": scores["provenance"] | others}
     page = render_report(details | {"scores": scores})
-    assert "trained from another policy (revision r9) than the base that is shown (revi" in page
+    assert "trained from another policy (revision r9) than the base shown here (revi" in page
     assert "asked with other prompts (revision p2)" in page
 
 
@@ -238,7 +238,7 @@ def test_effort_and_tools(made):
     }
 
 
-def test_details_survive_their_file(made, tmp_path):
+def test_a_page_can_be_rendered_again_from_its_file(made, tmp_path):
     page, _ = made
     assert render_report(read_details(tmp_path / "july")) == page
     assert (tmp_path / "july" / PAGE).is_file()
@@ -259,7 +259,7 @@ def test_the_command_writes_the_page_again(made, tmp_path, monkeypatch, place):
     assert (folder / PAGE).read_text() == page
 
 
-def test_other_rules_stand_beside_the_official_one(made):
+def test_other_rules_are_shown_next_to_the_official_one(made):
     page, details = made
     assert "<td>Soft-F1</td>" in page and "evaluation_f1.py" in page and "<td>ordered" not in page
     assert "111.8 [0.0, 111.8] n=1" in page  # of R-VES
@@ -269,7 +269,7 @@ def test_other_rules_stand_beside_the_official_one(made):
     assert "<td>gold without rows</td>" in page
 
 
-def test_published_figures_stand_only_beside_the_same_questions(made):
+def test_published_figures_are_shown_only_for_the_same_questions(made):
     _, details = made
     page = render_report(details | {"same_as_published": True})
     assert "published trained" in page and "49.7" in page and "67.4" in page
@@ -281,7 +281,7 @@ def test_published_figures_stand_only_beside_the_same_questions(made):
     assert not is_bird_dev(asked[:500])
 
 
-def test_rollouts_of_another_dataset_end_the_asset(tmp_path):
+def test_rollouts_of_another_dataset_fail_the_asset(tmp_path):
     sampling = {"temperature": 0.0, "top_p": 1.0, "max_tokens": 10}
     row = {"policy": "p", "policy_revision": "1", "prompt_revision": "1", "split": "dev"}
     row |= {"dataset": "old", "sampling": sampling, "samples": 1, "keys": []}

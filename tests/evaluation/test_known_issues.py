@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from assets.data import bird, known_issues
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.reading.bird import read_records
+from text2sql.datasets import stored as data
+from text2sql.datasets.reading.questions import read_records
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import (
     Correction,
@@ -27,6 +27,7 @@ from text2sql.evaluation.predictions.score import score_many, score_predictions
 from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows
 from text2sql.evaluation.slices import Strengths
+from text2sql.evaluation.stored_issues import list_version, load_corrections
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
@@ -308,17 +309,17 @@ def test_asset_runs_the_list_and_a_run_without_it_forgets_it(dataset, listed, tm
     assert result.success
     (event,) = result.asset_materializations_for_node("known_issues")
     assert event.metadata["issues"].value == 3
-    found = known_issues.load_corrections(root, "dev")
+    found = load_corrections(root, "dev")
     assert {key: one.issue.kind for key, one in found.items()} == {
         "dev/0": "corrected",
         "dev/1": "second gold",
         "dev/2": "flagged",
     }
-    assert known_issues.list_version(root).startswith("issues.yaml ")
+    assert list_version(root).startswith("issues.yaml ")
     assert [q.sql for q in data.load_questions(root, "dev")] == [sql for _, sql in ROWS]
     assert ingest(dataset, root, "").success
-    assert known_issues.load_corrections(root, "dev") == {}
-    assert known_issues.list_version(root) == ""
+    assert load_corrections(root, "dev") == {}
+    assert list_version(root) == ""
 
 
 def test_asset_refuses_a_list_about_other_data(dataset, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from text2sql.cli.commands.evaluate import command
-from text2sql.datasets.reading.bird import Reason
+from text2sql.datasets.reading.questions import Reason
 from text2sql.errors import Text2SqlError
 
 GOLD = ["SELECT COUNT(*) FROM t", "SELECT s FROM t WHERE id = 1", "SELECT id FROM t", "SELECT 4"]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
+from resources.gate import PromotionGate
 from tests.evaluation.promotion_place import candidate, evaluate, trained
+from text2sql.cli.commands.champion import promote as promote_command
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
 from text2sql.evaluation.promotion.champion import read_incumbent
@@ -30,6 +34,23 @@ def look(root: Path, run: str, rules: GateRules = RULES):
     findings = run_checks(found, rival, rules)
     by_name = {finding.check: finding for finding in findings}
     return by_name, decide(found, rival, findings, rules)
+
+
+def test_form_options_and_docs_take_the_rules_from_one_definition():
+    options = {option.name: option for option in promote_command.params}
+    page = (Path(__file__).parents[2] / "docs" / "promotion.md").read_text()
+    for rule in fields(GateRules):
+        field = PromotionGate.model_fields[rule.name]
+        assert (field.default, field.description) == (rule.default, rule.metadata["description"])
+        if rule.name != "promote":
+            option = options[rule.name]
+            assert (option.default, option.help) == (rule.default, field.description)
+            assert f"`{rule.name}` {rule.default:g}" in page
+    assert PromotionGate(significance=0.2, promote="not_worse").rules() == GateRules(
+        significance=0.2, promote="not_worse"
+    )
+    with pytest.raises(ValidationError, match="less than 1"):
+        PromotionGate(significance=1)
 
 
 def test_the_first_champion_must_not_be_worse_than_the_base(tmp_path):

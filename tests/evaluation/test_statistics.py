@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from text2sql.evaluation.scores import Score
 from text2sql.evaluation.statistics import (
-    Proportion,
     mcnemar,
     mean_interval,
     p_equals,
@@ -98,5 +98,6 @@ def test_a_p_value_is_never_written_as_zero_or_on_the_wrong_side_of_its_bound():
     assert (p_text(0.04999996), p_text(0.05000004)) == ("0.04999996", "0.05000004")
 
 
-def test_a_proportion_prints_percent_interval_and_n():
-    assert str(Proportion(81, 263)) == "30.8 [25.5, 36.6] n=263"
+def test_a_score_prints_percent_interval_and_n():
+    score = Score("trained", "greedy", "all", "", 81 / 263, *wilson(81, 263), 263)
+    assert str(score) == "30.8 [25.5, 36.6] n=263"

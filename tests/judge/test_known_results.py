@@ -60,7 +60,7 @@ def comparable(results):
 KEPT = ["SELECT a FROM t", "SELECT nope", "DROP TABLE t", "-- nothing", "SELECT '\ud800'"]
 
 
-def test_what_was_run_is_known_in_the_next_run(sandbox, database, known, closed, tmp_path):
+def test_the_next_run_uses_stored_results(sandbox, database, known, closed, tmp_path):
     first = run(database, sandbox, known, *KEPT)
     assert [r.status for r in first] == ["ok", "error", "write", "no_statement", "error"]
     later = KnownResults(tmp_path / "cache")
@@ -76,7 +76,7 @@ def test_a_copy_of_the_database_is_the_same_database(sandbox, database, known, t
     assert comparable(run(copy, sandbox, known, "SELECT a FROM t")) == comparable(first)
 
 
-def test_a_changed_database_is_asked_again(sandbox, database, known, closed):
+def test_a_changed_database_is_queried_again(sandbox, database, known, closed):
     assert run(database, sandbox, known, "SELECT a FROM t")[0].row_count == 2
     state = database.stat()
     change(database, "UPDATE t SET a = 7 WHERE a = 2; INSERT INTO t VALUES (3)")
@@ -88,7 +88,7 @@ def test_a_changed_database_is_asked_again(sandbox, database, known, closed):
 
 
 @pytest.mark.parametrize("limits", [Limits(seconds=9), Limits(seconds=10, max_rows=1)])
-def test_other_limits_are_another_question(sandbox, database, known, closed, limits):
+def test_other_limits_have_their_own_results(sandbox, database, known, closed, limits):
     run(database, sandbox, known, "SELECT a FROM t")
     with pytest.raises(Text2SqlError, match="closed"):
         run(database, closed, known, "SELECT a FROM t", limits=limits)
@@ -105,13 +105,13 @@ def test_other_limits_are_another_question(sandbox, database, known, closed, lim
         ("SELECT date('now') FROM t", LIMITS),
     ],
 )
-def test_what_may_end_otherwise_is_never_kept(sandbox, database, known, closed, sql, limits):
+def test_results_that_may_change_are_never_stored(sandbox, database, known, closed, sql, limits):
     run(database, sandbox, known, sql, limits=limits)
     with pytest.raises(Text2SqlError, match="closed"):
         run(database, closed, known, sql, limits=limits)
 
 
-def test_a_database_in_use_or_with_a_clock_in_a_view_is_never_kept(sandbox, database, known):
+def test_a_database_in_use_or_with_a_clock_in_a_view_is_never_cached(sandbox, database, known):
     assert known.fingerprint(database, sandbox)
     (database.parent / "shop.sqlite-wal").write_bytes(b"")
     assert known.fingerprint(database, sandbox) == ""
@@ -121,7 +121,7 @@ def test_a_database_in_use_or_with_a_clock_in_a_view_is_never_kept(sandbox, data
     assert run(database, sandbox, known, "SELECT a FROM v")[0].row_count == 2
 
 
-def test_a_change_between_the_hash_and_the_query_is_not_taken_for_the_old_content(
+def test_a_change_between_hash_and_query_is_not_stored_under_the_old_content(
     sandbox, database, known, monkeypatch
 ):
     find, before = known.find, database.read_bytes()
@@ -137,20 +137,22 @@ def test_a_change_between_the_hash_and_the_query_is_not_taken_for_the_old_conten
     assert run(database, sandbox, known, "SELECT a FROM t")[0].row_count == 2
 
 
-def test_a_database_that_was_just_changed_is_never_kept(sandbox, database, known, monkeypatch):
+def test_results_of_a_database_that_just_changed_are_never_stored(
+    sandbox, database, known, monkeypatch
+):
     monkeypatch.setattr(known_results, "_CLOCK_TICK_NS", 3_600_000_000_000)
     assert known.fingerprint(database, sandbox) == ""
     assert run(database, sandbox, known, "SELECT a FROM t")[0].row_count == 2
 
 
-def test_another_build_of_sqlite_is_another_question(sandbox, database, known, closed, monkeypatch):
+def test_another_build_of_sqlite_has_its_own_results(sandbox, database, known, closed, monkeypatch):
     run(database, sandbox, known, "SELECT sqrt(a) FROM t")
     monkeypatch.setattr(known_results, "_sqlite", lambda: [sqlite3.sqlite_version, "OMIT_MATH"])
     with pytest.raises(Text2SqlError, match="closed"):
         run(database, closed, known, "SELECT sqrt(a) FROM t")
 
 
-def test_equal_texts_run_once_but_never_those_that_chance_decides(sandbox, database):
+def test_equal_texts_run_once_unless_chance_decides(sandbox, database):
     slow = ENDLESS.replace("FROM r)", "FROM r LIMIT 400000)")
     once = run(database, sandbox, None, slow)[0].seconds
     results = run(database, sandbox, None, *[slow] * 40, "SELECT a FROM t")
@@ -159,7 +161,7 @@ def test_equal_texts_run_once_but_never_those_that_chance_decides(sandbox, datab
     assert len({result.digest for result in random}) == 20
 
 
-def test_a_file_that_is_no_database_is_refused_in_words(tmp_path):
+def test_a_cache_file_that_is_not_a_database_is_an_error(tmp_path):
     (tmp_path / "results.sqlite").write_text("not a database, just some text " * 100)
     with pytest.raises(Text2SqlError, match=r"results\.sqlite.*Delete the file"):
         KnownResults(tmp_path)
@@ -167,7 +169,7 @@ def test_a_file_that_is_no_database_is_refused_in_words(tmp_path):
         KnownResults(tmp_path / "results.sqlite")
 
 
-def test_the_oldest_results_go_first(sandbox, database, known, closed, monkeypatch):
+def test_the_oldest_results_are_dropped_first(sandbox, database, known, closed, monkeypatch):
     monkeypatch.setattr(known_results, "_MOST", 3)
     run(database, sandbox, known, *[f"SELECT {n}" for n in range(3)])
     run(database, sandbox, known, "SELECT 3")
@@ -176,7 +178,7 @@ def test_the_oldest_results_go_first(sandbox, database, known, closed, monkeypat
         run(database, closed, known, "SELECT 0")
 
 
-def test_scores_are_the_same_when_everything_is_known(sandbox, database, known, closed):
+def test_scores_are_the_same_from_stored_results(sandbox, database, known, closed):
     sql = ["SELECT a FROM t", "SELECT 5", "DROP TABLE t", "SELECT nope", ""]
     gold = "SELECT a FROM t ORDER BY a DESC"
     questions = [Question(f"dev/{n}", "shop", database, "?", sql=gold) for n in range(5)]

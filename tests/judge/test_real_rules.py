@@ -2,7 +2,7 @@
 
 import json
 
-from text2sql.datasets.reading.bird import file_key, read_records
+from text2sql.datasets.reading.questions import file_key, read_records
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.judge.rules import Values, rule_values
 from text2sql.questions import Question

@@ -146,7 +146,7 @@ def part(right: int, count: int) -> dict:
     return {"execution_accuracy": right / count, "count": count, "interval": interval}
 
 
-def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
+def test_evaluate_shows_empty_gold_corrections_and_times(shop, tmp_path):
     empty = "SELECT a FROM t WHERE a > 9"
     golds = ["SELECT a FROM t", empty, "SELECT b FROM t"]
     issue = {"id": 2, "reason": "wrong column", "source": "us", "corrected": "SELECT a FROM t"}
@@ -174,7 +174,7 @@ def test_evaluate_shows_empty_gold_apart_corrections_and_time(shop, tmp_path):
     assert written["timed_runs"] == 1 and "R-VES of BIRD" in written["rules"]["r_ves"]["definition"]
 
 
-def test_questions_whose_gold_fails_are_shown_apart(shop, tmp_path):
+def test_questions_with_failing_gold_are_shown_separately(shop, tmp_path):
     golds = ["SELECT a FROM t", "SELECT b FROM `Order Details`"]
     shown, written = evaluate(shop, tmp_path, golds, golds)
     assert "execution accuracy 50.00% of 2" in shown

@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assets.data import bird, strength
-from assets.data import stored as data
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.datasets.gold.checks import run_golds
-from text2sql.datasets.reading.bird import load_split, read_records
+from tests.support.splits import load_split
+from text2sql.datasets import stored as data
+from text2sql.datasets.gold.run import run_golds
+from text2sql.datasets.reading.questions import read_records
+from text2sql.datasets.strength import load_strength, require_strength
 from text2sql.errors import Text2SqlError
 from text2sql.judge.strength.keys import read_keys
 from text2sql.judge.strength.measure import (
@@ -28,7 +30,7 @@ from text2sql.judge.strength.measure import (
 from text2sql.judge.verdicts import run_gold
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox, Status
-from text2sql.training.difficulty import Difficulty, Kind, leave_out_weak
+from text2sql.training.difficulty import Difficulty, Kind, mark_weak
 
 TABLES = """
 CREATE TABLE hero (id INTEGER PRIMARY KEY, name TEXT, height INT, born TEXT, side_id INT);
@@ -186,7 +188,7 @@ def test_joining_equalities_are_left_alone(keys):
     assert all("h.side_id = s.id" in miss.sql for miss in found.found)
 
 
-def test_text_in_double_quotes_is_no_column(keys):
+def test_text_in_double_quotes_is_not_a_column(keys):
     found = changes(keys, 'SELECT name FROM hero WHERE name = "Ann"', "comparison")
     assert found == {'name = "Ann" -> name <> "Ann"': ""}
 
@@ -200,12 +202,12 @@ def test_near_misses_are_distinct_and_differ(keys):
 @pytest.mark.parametrize(
     "sql", ["SELEC name", "SELECT 1; SELECT 2", "", "DELETE FROM hero", "SELECT (" * 50]
 )
-def test_what_sqlglot_cannot_read_is_named(keys, sql):
+def test_a_query_that_sqlglot_cannot_read_is_an_error(keys, sql):
     with pytest.raises(Text2SqlError, match="sqlglot"):
         near_misses(sql, keys)
 
 
-def test_survivors_are_told_and_scored(database, sandbox):
+def test_survivors_are_listed_and_scored(database, sandbox):
     (found,) = measure(database, sandbox, "SELECT name FROM hero WHERE height > 190")
     outcomes = {tried.change: tried.outcome for tried in found.tried}
     assert outcomes == {
@@ -409,7 +411,7 @@ def test_asset_measures_once_and_shows_the_weakest(dataset, tmp_path):
     assert [row["key"] for row in weakest] == ["dev/0", "dev/3"]
     (unscored,) = [record.data for record in shown["questions without a score"].records]
     assert (unscored["first"], unscored["questions"]) == ("dev/2", "1")
-    found = strength.load_strength(tmp_path, "dev")
+    found = load_strength(tmp_path, "dev")
     assert set(found) == {f"dev/{n}" for n in range(4)} and found["dev/2"] is None
     folder = data.dataset_folder(tmp_path, data.load_current(tmp_path))
     assert (folder / "strength.parquet").is_file() and (folder / "strength.png").is_file()
@@ -421,22 +423,22 @@ def test_asset_measures_once_and_shows_the_weakest(dataset, tmp_path):
     assert (folder / "dev" / "strength.jsonl").stat().st_mtime_ns != written
 
 
-def test_strength_is_required_only_where_it_is_asked_for(dataset, tmp_path):
+def test_strength_is_needed_only_for_a_minimum(dataset, tmp_path):
     root = ArtifactRoot(root=str(tmp_path))
     assets = [bird.bird_archive, bird.bird_questions, bird.bird_databases]
     ops = {"bird_archive": {"config": {"source": str(dataset), "splits": ["dev"]}}}
     resources = {"root": root, "sandbox": SandboxResource(workers=1)}
     assert dg.materialize(assets, resources=resources, run_config={"ops": ops}).success
-    assert strength.load_strength(tmp_path, "dev") == {}
+    assert load_strength(tmp_path, "dev") == {}
     with pytest.raises(Text2SqlError, match="materialize reward_strength first"):
-        strength.require_strength(tmp_path, "dev")
+        require_strength(tmp_path, "dev")
 
 
 def test_weak_and_unscored_questions_leave_training_only():
     kinds = (Kind.TRAINABLE, Kind.TRAINABLE, Kind.TRAINABLE, Kind.TOO_HARD)
     ratings = [Difficulty(f"train/{n}", 3, 8, kind) for n, kind in enumerate(kinds)]
     scores = {"train/0": 0.9, "train/1": 0.5, "train/2": None, "train/3": 0.1}
-    found = [rating.kind for rating in leave_out_weak(ratings, scores, 0.75)]
+    found = [rating.kind for rating in mark_weak(ratings, scores, 0.75)]
     assert found == [Kind.TRAINABLE, Kind.WEAK, Kind.WEAK, Kind.TOO_HARD]
 
 

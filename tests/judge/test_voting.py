@@ -16,7 +16,7 @@ def candidates(letters):
     ]
 
 
-def test_the_largest_group_wins_and_its_first_sql_speaks_for_it():
+def test_the_largest_group_wins_with_its_first_sql():
     result = vote(candidates("ABBAB"))
     assert (result.sql, result.index, result.digest) == ("SELECT 1", 1, "B")
     assert (result.votes, result.k, result.share) == (3, 5, 0.6)
@@ -46,7 +46,7 @@ def test_equal_indices_do_not_make_the_order_count():
     assert vote(twice) == vote(twice[::-1])
 
 
-def test_no_group_no_answer():
+def test_without_a_group_there_is_no_answer():
     for given_ in ([], candidates("-!-")):
         result = vote(given_)
         assert (result.sql, result.digest, result.index, result.votes) == ("", "", -1, 0)
@@ -63,7 +63,7 @@ def test_the_order_of_completion_has_no_influence(letters, chance: random.Random
 
 
 @given(st.text("ABC-!", max_size=40))
-def test_the_outcome_is_what_counting_says(letters):
+def test_the_vote_agrees_with_counting(letters):
     result = vote(candidates(letters))
     counts = {letter: letters.count(letter) for letter in set(letters) - set("-!")}
     assert result.groups == len(counts)

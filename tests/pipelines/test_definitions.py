@@ -10,9 +10,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.common.versions import code_version, file_version, fingerprint
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run, today
+from text2sql.common.provenance import code_version, file_version, fingerprint
 from text2sql.errors import Text2SqlError
 
 REPO = Path(__file__).resolve().parents[2]
@@ -157,7 +157,7 @@ def test_schedule_ticks_at_six_by_the_clock_before_and_after_a_change():
 
 def test_a_time_zone_that_is_none_is_named():
     done = in_zone("Mars/Phobos")
-    assert "TEXT2SQL_TIME_ZONE is 'Mars/Phobos', which is no time zone" in done.stderr
+    assert "TEXT2SQL_TIME_ZONE is 'Mars/Phobos', which is not a time zone" in done.stderr
 
 
 def test_lifecycle_without_a_training_run_stops_before_sampling(root):

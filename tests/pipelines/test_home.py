@@ -242,7 +242,7 @@ def test_a_program_tells_a_wrong_variable_in_a_sentence(root, program):
     done = subprocess.run(command, env=named, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: TEXT2SQL_TIME_ZONE is 'Mars', which is no time zone; use a name such as "
+        "error: TEXT2SQL_TIME_ZONE is 'Mars', which is not a time zone; use a name such as "
         "Europe/Berlin\n"
     )
 

@@ -16,7 +16,6 @@ import pytest
 import yaml
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
-from assets.data.stored import load_current, load_questions
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
 from resources.policy import PolicyResource
@@ -24,6 +23,7 @@ from tests.support.lifecycle_tools import SIZES, answering
 from tests.support.scripted_server import ScriptedServer
 from text2sql.common.json_files import write_json
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
+from text2sql.datasets.stored import load_current, load_questions
 
 RUN, DAY = "demo", "2026-03-02"
 ASIDE = ".aside"

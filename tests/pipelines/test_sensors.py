@@ -244,7 +244,7 @@ def test_a_decline_is_asked_about_and_told_once(root, instance, store, monkeypat
         assert first.cursor == f"r1 {now}"
         waits = tick("declining_answers", instance, first.cursor)
         assert waits.skip_message == (
-            "questions answered: 48% (12 of 25) in 7 days; at least 50% are asked for. "
+            "questions answered: 48% (12 of 25) in 7 days; the limit is 50%. "
             f"A training was asked for on {now} already."
         )
         assert len(chat.requests) == 1

@@ -8,10 +8,8 @@ import pytest
 import yaml
 
 from assets.rollouts.sampling import plan_shards
-from assets.training.difficulty_config import BaseRolloutsConfig
-from assets.training.grpo import GrpoConfig
-from assets.training.ready import require_ready
-from assets.training.run_check import read_forms, require_questions
+from assets.training.config import BaseRolloutsConfig, GrpoConfig
+from assets.training.run_check import read_forms, require_questions, require_trainable
 from pipelines.programs.train_config import Request, describe, trainer_of, training_config
 from resources.policy import PolicyResource
 from tests.support.prime_rl_place import Place
@@ -54,7 +52,7 @@ def refused(*, backend: str = "", **settings: str) -> str:
         (
             "prime_rl_slurm",
             {"time_limit": "soon"},
-            "prime_rl_slurm: time_limit is 'soon': The longest that the job may run: hours:",
+            "prime_rl_slurm: time_limit is 'soon': Time limit of the job: hours:",
         ),
         (
             "",
@@ -76,29 +74,29 @@ def refused(*, backend: str = "", **settings: str) -> str:
         (
             "",
             {"training_prompts__least_solved": "8"},
-            "training_prompts keeps questions that are solved 8 times and more, but not always "
-            "(least_solved), and base_rollouts draws 8 (samples): there are none;",
+            "training_prompts keeps questions solved at least 8 times (least_solved) but not every "
+            "time, and base_rollouts draws 8 (samples): no question can be kept;",
         ),
         (
             "",
             {"training_prompts__least_solved": "5", "training_prompts__most_solved": "3"},
-            "Questions solved 5 to 3 times: there are none;",
+            "most_solved (3) is below least_solved (5): no question can be kept;",
         ),
         (
             "",
             {"base_rollouts__samples": "4"},
-            "training_prompts asks for 6 valid rollouts of a question (minimum_valid), and "
+            "training_prompts needs 6 valid rollouts per question (minimum_valid), but "
             "base_rollouts draws 4 (samples)",
         ),
         (
             "prime_rl",
             {"base_rollouts__max_questions": "20"},
-            "grpo_policy needs 32 prompts (prompts_per_step), and base_rollouts asks only 20",
+            "grpo_policy needs 32 prompts (prompts_per_step), but base_rollouts samples only 20",
         ),
         (
             "",
             {"base_rollouts__max_questions": "9"},
-            "training_prompts needs 16 prompts (minimum_prompts), and base_rollouts asks only 9",
+            "training_prompts needs 16 prompts (minimum_prompts), but base_rollouts samples only 9",
         ),
         (
             "",
@@ -126,7 +124,7 @@ def test_a_value_may_stand_in_an_environment_variable_as_dagster_lets_it(tmp_pat
     with pytest.raises(Text2SqlError, match="base_rollouts draws 4"):
         read_forms(config)
     monkeypatch.delenv("SAMPLES")
-    with pytest.raises(Text2SqlError, match="environment variable SAMPLES: it is not set"):
+    with pytest.raises(Text2SqlError, match="environment variable SAMPLES, which is not set"):
         read_forms(config)
 
 
@@ -161,7 +159,7 @@ def test_a_filter_alone_may_look_at_few_questions():
 def test_a_training_needs_as_many_questions_as_prompts():
     given = {"ops": {"grpo_policy": {"config": {"trainer": {"prime_rl": {}}}}}}
     require_questions(read_forms(given), 32)
-    with pytest.raises(Text2SqlError, match=r"needs 32 prompts \(prompts_per_step\), and only 20 "):
+    with pytest.raises(Text2SqlError, match=r"needs 32 prompts \(prompts_per_step\), but only 20 "):
         require_questions(read_forms(given), 20)
     require_questions(read_forms(given, ["base_rollouts", "training_prompts"]), 1)
 
@@ -172,17 +170,17 @@ def test_every_setting_that_is_not_the_default_is_told():
 
 
 def test_a_large_model_may_take_longer_to_start():
-    def patience(backend: str, **given: float) -> float:
-        return GrpoConfig(trainer={backend: {}}, **given).patience()
+    def limit(backend: str, **given: float) -> float:
+        return GrpoConfig(trainer={backend: {}}, **given).stall_limit()
 
-    assert (patience("trl"), patience("prime_rl_lora")) == (900, 3600)
-    assert patience("prime_rl", stall_seconds=9) == 9
+    assert (limit("trl"), limit("prime_rl_lora")) == (900, 3600)
+    assert limit("prime_rl", stall_seconds=9) == 9
 
 
 def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
     def ready(backend: str, **resources) -> None:
         config = {"ops": {"grpo_policy": {"config": {"trainer": {backend: {}}}}}} | resources
-        require_ready(tmp_path, "july", config, trainer_of(config))
+        require_trainable(tmp_path, "july", config, trainer_of(config))
 
     monkeypatch.delenv("PRIME_RL_DIR", raising=False)
     ready("trl")
@@ -197,7 +195,7 @@ def test_what_a_training_lacks_is_said_before_the_filter(tmp_path, monkeypatch):
     with pytest.raises(Text2SqlError, match=r"import text2sql_env .*: in .*, run uv pip install"):
         ready("prime_rl_lora")
     ready("prime_rl_slurm")
-    with pytest.raises(Text2SqlError, match="8 GPUs are asked for and 2 can be seen"):
+    with pytest.raises(Text2SqlError, match="needs 8 GPUs, but 2 can be seen"):
         ready("prime_rl")
     with pytest.raises(Text2SqlError, match="give one of trl, prime_rl, prime_rl_lora"):
         ready("tpu")

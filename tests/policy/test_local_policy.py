@@ -298,7 +298,7 @@ def test_a_chat_template_that_cannot_write_a_conversation_is_named(tmp_path, fol
     shutil.copytree(folder, tmp_path / "model")
     (tmp_path / "model" / "chat_template.jinja").write_text("{{ raise_exception('No tools.') }}")
     policy = LocalPolicy(tmp_path / "model")
-    with pytest.raises(Text2SqlError, match=r"template of model .* \(No tools\.\): take"):
+    with pytest.raises(Text2SqlError, match=r"template of model .* \(No tools\.\): use"):
         policy.encode([{"role": "user", "content": "?"}], [])
     asyncio.run(policy.close())
 

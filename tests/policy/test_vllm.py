@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.policy.test_vllm_child import living
+from tests.support.splits import load_split
 from tests.support.tiny_policy import make_policy, teach
 from text2sql.agent.loop import run_episode
 from text2sql.agent.settings import AgentSettings, trained_settings
 from text2sql.common.guard import descendants
-from text2sql.datasets.gold.checks import run_golds
+from text2sql.datasets.gold.run import run_golds
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import Sampling
 from text2sql.policy.open import open_policy, policy_directory
@@ -31,7 +31,7 @@ from text2sql.rollouts.ask import AskStatus, ask
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Limits, Sandbox
-from text2sql.training.difficulty import Kind, rate_questions
+from text2sql.training.difficulty import Bounds, Kind, Tally, rate
 
 REPO = Path(__file__).resolve().parents[2]
 BUILT = REPO / ".venv-vllm-cpu"
@@ -125,7 +125,9 @@ def test_the_filter_finds_what_is_learnable_over_http(server, questions, sandbox
     golds, rollouts = draw(server.url, questions, sandbox, tmp_path, DRAWN, samples=4)
     assert len(rollouts) == 4 * len(questions)
     assert all(rollout.valid for rollout in rollouts)
-    kinds = [rating.kind for rating in rate_questions(questions, golds, rollouts, 4)]
+    kinds = [
+        rating.kind for rating in rate(questions, golds, Tally(rollouts), Bounds(minimum_valid=4))
+    ]
     assert {Kind.TRAINABLE, Kind.TOO_EASY, Kind.TOO_HARD} <= set(kinds)
     assert Kind.UNKNOWN not in kinds
 

@@ -152,7 +152,7 @@ def test_memory_that_others_hold_is_told_with_who_holds_it(tmp_path, gpus):
     options = VllmOptions(make_python(tmp_path, distribution="vllm"))
     with pytest.raises(Text2SqlError) as error:
         ready_python(options)
-    assert "GPU 0 (NVIDIA H200) has 39.1 of 140.4 GiB free and 126.4 GiB (90%)" in str(error.value)
+    assert "GPU 0 (NVIDIA H200) has 39.1 of 140.4 GiB free, but 126.4 GiB (90%)" in str(error.value)
     assert "VLLM::EngineCore (process 4711, 101.0 GiB)" in str(error.value)
     assert "/usr/bin/python3 (process 4712)" in str(error.value)
 
@@ -161,7 +161,7 @@ def test_only_the_gpus_that_will_be_used_are_looked_at(tmp_path, gpus, monkeypat
     python = make_python(tmp_path, distribution="vllm")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-bbb")
     assert ready_python(VllmOptions(python)).distribution == "vllm"
-    with pytest.raises(Text2SqlError, match="2 GPUs are asked for and 1 can be seen"):
+    with pytest.raises(Text2SqlError, match="2 GPUs requested, but only 1 visible"):
         ready_python(VllmOptions(python, extra_args=("--tensor-parallel-size=2",)))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
     with pytest.raises(Text2SqlError, match="GPU 0"):
@@ -196,10 +196,10 @@ esac
 
 def test_an_nvidia_smi_that_fails_is_told(tmp_path, gpus):
     gpus.write_text("#!/bin/sh\necho Driver/library version mismatch\nexit 18\n")
-    with pytest.raises(Text2SqlError, match="fails with status 18: Driver/library version"):
+    with pytest.raises(Text2SqlError, match="failed with status 18: Driver/library version"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
     gpus.write_text("#!/bin/sh\nprintf '\\377 broken'\nexit 9\n")
-    with pytest.raises(Text2SqlError, match="fails with status 9: \ufffd broken"):
+    with pytest.raises(Text2SqlError, match="failed with status 9: \ufffd broken"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
     gpus.write_text("#!/bin/sh\necho No devices were found\nexit 6\n")
     with pytest.raises(Text2SqlError, match="nvidia-smi lists no GPU"):

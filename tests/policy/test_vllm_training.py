@@ -16,9 +16,9 @@ from safetensors.torch import save_file
 from resources.policy import PolicyResource, VllmConfig
 from tests.policy.test_vllm import BUILT, INSTALLED, draw
 from tests.support.prime_rl_place import FULL, Place
+from tests.support.splits import load_split
 from text2sql.agent.settings import AgentSettings
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Sampling
 from text2sql.policy.local.loading import load_model

@@ -157,7 +157,7 @@ def test_a_view_of_latest_answers_that_somebody_dropped_is_made_again(reporting_
     status = CliRunner().invoke(cli, ["reporting", "status", "--reporting", reporting_url])
     assert (status.exit_code, "latest_answers is missing" in status.output) == (3, True)
     done = CliRunner().invoke(cli, ["reporting", "upgrade", "--reporting", reporting_url])
-    assert "latest_answers is made again" in done.output
+    assert "latest_answers was recreated" in done.output
     with Database(reporting_url) as database, database.writing() as connection:
         assert latest_columns(connection) == list(tables.LATEST_ANSWERS_COLUMNS)
         assert schema_status(database.engine).complete

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from pydantic import Field
 
-from assets.common.told import StageFailed, told
+from assets.common.failures import StageFailed, fails_in_a_sentence
 from pipelines.definitions import defs
 from resources.forms import Form, config_of_step
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -50,21 +50,21 @@ def test_every_field_of_every_form_has_words(form):
 
 
 @dg.asset
-@told
+@fails_in_a_sentence
 def lost() -> None:
     """An asset whose server is down."""
     raise InfrastructureError("No policy server answers at http://127.0.0.1:9.")
 
 
 @dg.asset
-@told
+@fails_in_a_sentence
 def mistaken() -> None:
     """An asset with a mistake in its code."""
     raise ZeroDivisionError("division by zero")
 
 
 @dg.op(out=dg.DynamicOut())
-@told
+@fails_in_a_sentence
 def shards():
     """A step that yields and then fails."""
     yield dg.DynamicOutput(1, "1")
@@ -78,7 +78,7 @@ def sharded():
 
 
 @dg.op
-@told
+@fails_in_a_sentence
 def planned(config: Example) -> None:
     """The first step of a graph asset."""
 
@@ -90,7 +90,7 @@ def in_steps():
 
 
 @dg.asset
-@told
+@fails_in_a_sentence
 def in_one(config: Example) -> None:
     """An asset of one step."""
 

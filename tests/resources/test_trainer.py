@@ -11,13 +11,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.training.view import observer, read_metrics
-from resources.processes import last_lines
-from resources.trainer import Program, TrainerResource
-from resources.watching import Progress
+from assets.training.view import observer
+from resources.trainer import TrainerResource, TrainingMonitor
 from tests.support.waiting import alive, wait_until
+from text2sql.common.processes import last_lines
 from text2sql.errors import Text2SqlError
-from text2sql.training.progress import MetricsFile, MetricsTail
+from text2sql.training.backends import Program
+from text2sql.training.metrics import MetricsFile, MetricsTail, read_metrics
 
 REPO = Path(__file__).resolve().parents[2]
 WORKING = """
@@ -58,7 +58,8 @@ STEP = """
 import sys
 from pathlib import Path
 import dagster as dg
-from resources.trainer import Program, TrainerResource
+from resources.trainer import TrainerResource
+from text2sql.training.backends import Program
 
 FOLDER = Path(__file__).parent
 
@@ -142,7 +143,7 @@ def test_missing_program_is_one_failure(tmp_path):
 
 
 def test_a_killed_child_is_told_as_one(tmp_path):
-    with pytest.raises(Text2SqlError, match=r"status 137 \(killed: somebody did, or the kernel"):
+    with pytest.raises(Text2SqlError, match=r"status 137 \(killed, by somebody or by the kernel"):
         train(tmp_path, "import os; os.kill(os.getpid(), 9)")
 
 
@@ -252,13 +253,16 @@ def test_a_run_that_goes_on_after_a_torn_line_is_described(tmp_path):
     file = MetricsFile(path)
     file.append({"step": 2, "loss": 1.5})
     file.close()
-    assert read_metrics(tmp_path) == [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
+    assert read_metrics(tmp_path / "metrics.jsonl") == [
+        {"step": 1, "loss": 2.5},
+        {"step": 2, "loss": 1.5},
+    ]
 
 
 def test_a_line_without_a_step_is_left_out_of_what_is_described(tmp_path):
     lines = '{"step": 1, "reward": 0.5}\n{"reward": 1}\n{"step": null}\n{"step": 1, "loss": 2}\n'
     (tmp_path / "metrics.jsonl").write_text(lines)
-    assert read_metrics(tmp_path) == [{"step": 1, "reward": 0.5, "loss": 2}]
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "reward": 0.5, "loss": 2}]
 
 
 def test_files_may_go_while_they_are_looked_at(tmp_path):
@@ -271,12 +275,12 @@ def test_files_may_go_while_they_are_looked_at(tmp_path):
                 (tmp_path / name).write_text("the queue is long")
                 (tmp_path / name).unlink()
 
-    progress = Progress(tmp_path, 60.0, lambda metrics: None, said.append)
+    monitor = TrainingMonitor(tmp_path, 60.0, lambda metrics: None, said.append)
     program = threading.Thread(target=come_and_go)
     program.start()
     try:
         for _ in range(3000):
-            progress.look()
+            monitor.poll()
     finally:
         ended.set()
         program.join()

@@ -12,8 +12,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from resources.cluster import TEMPLATE, KubernetesConfig, explained
-from resources.trainer import Program, TrainerResource
+from resources.trainer import POD_TEMPLATE, KubernetesConfig, Program, TrainerResource
 from tests.resources.pod_api import PodApi
 from tests.support.golden_files import is_golden
 from tests.support.prime_rl_place import REPO, Place
@@ -23,7 +22,7 @@ from text2sql.training.prime_rl.settings import read_settings
 
 pytest.importorskip("dagster_k8s", reason="needs the extra kubernetes")
 
-from resources.pods import Pod, pod_parts
+from resources.pods import Pod, explained, pod_parts
 
 MANIFESTS = sorted((REPO / "deploy" / "kubernetes" / "training").glob("*.yaml"))
 COMMAND = ("/here/python", "-m", "text2sql.training.prime_rl.launch", "/artifacts/run/config.json")
@@ -32,7 +31,8 @@ import sys
 from pathlib import Path
 
 import dagster as dg
-from resources.trainer import Program, TrainerResource
+from resources.trainer import TrainerResource
+from text2sql.training.backends import Program
 
 FOLDER = Path(sys.argv[1])
 
@@ -84,8 +84,8 @@ def test_the_pod_is_the_golden_one():
 
 def test_a_pod_has_the_gpus_and_the_time_that_its_run_needs():
     spec = pod_parts(pod())[1]
-    template = yaml.safe_load(TEMPLATE.read_text())["spec"]
-    settings = read_settings("8gpu", {})
+    template = yaml.safe_load(POD_TEMPLATE.read_text())["spec"]
+    settings = read_settings("prime_rl", {})
     asked = str(settings.train_gpus + settings.inference_gpus)
     assert spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == asked
     assert spec["terminationGracePeriodSeconds"] == 130
@@ -95,8 +95,8 @@ def test_a_pod_has_the_gpus_and_the_time_that_its_run_needs():
 
 
 BROKEN = [
-    ("kind: Pod\nspec:\n  contain: []\n", "is no manifest of a pod"),
-    ("kind: [", "is no manifest of a pod"),
+    ("kind: Pod\nspec:\n  contain: []\n", "is not a manifest of a pod"),
+    ("kind: [", "is not a manifest of a pod"),
     ("spec:\n  containers: [{name: a}, {name: b}]\n", "exactly one container"),
     ("spec:\n  containers: [{name: a}]\n", "is not below any volumeMount of"),
 ]
@@ -125,7 +125,7 @@ def api(place):
 
 def trainer_of(place: Place, api: PodApi) -> TrainerResource:
     """A trainer that starts pods there; the template mounts the place's folder."""
-    manifest = yaml.safe_load(TEMPLATE.read_text())
+    manifest = yaml.safe_load(POD_TEMPLATE.read_text())
     manifest["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] = str(place.folder)
     template = place.folder / "pod.yaml"
     template.write_text(yaml.safe_dump(manifest))
@@ -205,7 +205,7 @@ def test_a_pod_that_somebody_removes_ends_the_step(place, api):
     place.behave(step_seconds=0.3)
     removing = threading.Timer(0.0, lambda: api.delete(api.names()[0]))
     said = failure_of(train(place, api, on_metrics=lambda _: once(removing), steps=100))
-    assert "Somebody removed the training pod; run it again to go on." in said
+    assert "Somebody removed the training pod; run it again to resume." in said
     assert place.is_clear()
 
 
@@ -248,14 +248,14 @@ def test_a_cancelled_step_ends_its_pod_and_a_killed_one_leaves_it_to_the_next(pl
 def test_a_cluster_that_is_not_there_is_named(place, api):
     api.away = True
     said = failure_of(train(place, api))
-    assert "refuses (503 Service Unavailable): the API is being updated" in said
+    assert "rejects the request (503 Service Unavailable): the API is being updated" in said
     (place.folder / "kubeconfig").write_text("{}")
     with pytest.raises(Text2SqlError, match="No Kubernetes cluster is known"), explained():
         KubernetesConfig(kubeconfig=str(place.folder / "kubeconfig")).load()
 
 
 def test_what_submits_a_job_itself_needs_no_pod(place, api):
-    program = Program(place.command(preset="slurm"), 20, submits=True)
+    program = Program(place.command(backend="prime_rl_slurm"), 20, submits=True)
 
     @dg.asset
     def trained(context: dg.AssetExecutionContext, trainer: TrainerResource):

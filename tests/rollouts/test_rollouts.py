@@ -28,7 +28,7 @@ from text2sql.judge.verdicts import run_gold
 from text2sql.policy import Sampling
 from text2sql.policy.served.server import Retry, ServerPolicy
 from text2sql.rollouts.draw import RolloutPlan, vote_of
-from text2sql.rollouts.store import MemoryStore, RolloutStore
+from text2sql.rollouts.store import RolloutStore
 
 GOLD = "SELECT count(*) FROM city"
 HOT = Sampling(temperature=1.0)
@@ -49,7 +49,7 @@ def draw(tmp_path, sandbox, questions):
     def run(script, samples=1, with_golds=True, asked=None, sampling=HOT, **options):
         asked = questions if asked is None else asked
         golds = {q.key: run_gold(q, sandbox) for q in asked} if with_golds else None
-        store = options.pop("store", None) or RolloutStore(tmp_path / "r.jsonl")
+        store = RolloutStore(tmp_path / "r.jsonl") if options.pop("durable", True) else None
         settings = options.pop("settings", AgentSettings())
         revision = options.pop("revision", None)
         progress = options.pop("on_progress", None)
@@ -170,7 +170,7 @@ def test_lost_rollouts_are_retried_within_the_call_and_nothing_else_is(draw):
             return fails(400, "odd")
         return submits(GOLD)
 
-    found, requests = draw(script, retries=1, store=MemoryStore())
+    found, requests = draw(script, retries=1, durable=False)
     assert ([r.verdict for r in found], requests) == (["match"] * 4, 6)
 
 

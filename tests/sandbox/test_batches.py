@@ -40,7 +40,7 @@ def expected(count):
 KEEP = Limits(seconds=20, keep_rows=5)
 
 
-def test_what_may_take_long_is_begun_first_and_few_wait_behind_it():
+def test_slow_texts_start_first_and_few_wait_behind_them():
     plain = [f"SELECT {n}" for n in range(300)]
     joined = [f"SELECT {n} FROM a JOIN b JOIN c JOIN d" for n in range(5)]
     nested = ["SELECT * FROM t WHERE a = (SELECT 1)"] * 3
@@ -103,7 +103,7 @@ def test_five_killed_workers_spoil_at_most_two_results(databases):
                 assert number in spoilt or result.rows == row
 
 
-def test_a_database_that_cannot_be_read_is_refused_whatever_the_others_give(databases, tmp_path):
+def test_one_unreadable_database_fails_the_whole_call(databases, tmp_path):
     damaged = tmp_path / "damaged.sqlite"
     damaged.write_bytes(b"SQLite format 3\x00" + b"x" * 5000)
     with Sandbox(2) as sandbox:
@@ -112,7 +112,7 @@ def test_a_database_that_cannot_be_read_is_refused_whatever_the_others_give(data
         assert sandbox.execute(databases[3], "SELECT a FROM t", KEEP).rows == ((3,),)
 
 
-def test_texts_that_are_too_long_are_refused_unread(databases):
+def test_too_long_texts_are_refused_unread(databases):
     with Sandbox(1) as sandbox:
         long, short = sandbox.execute_many(
             [(databases[1], "SELECT 1 -- " + "x" * 100_000), (databases[1], "SELECT a FROM t")],
@@ -122,7 +122,7 @@ def test_texts_that_are_too_long_are_refused_unread(databases):
     assert short.rows == ((1,),)
 
 
-def test_work_does_again_exactly_what_was_lost():
+def test_exactly_the_lost_texts_run_again():
     work = Work([("db", f"SELECT {n}") for n in range(8)], workers=1)
     batch = work.take()
     assert batch == [0, 1, 2, 3]
@@ -147,7 +147,7 @@ def test_work_does_again_exactly_what_was_lost():
         (WRITING, Status.WRITE, "refused: DROP"),
     ],
 )
-def test_what_a_crash_says_depends_on_what_was_done(stage, status, words):
+def test_the_result_of_a_crash_depends_on_its_stage(stage, status, words):
     work = Work([("db", "DROP TABLE t")], workers=1)
     for _ in range(2):
         work.settle(work.take(), BatchOutcome([], 0, died=True, crashed=True, stage=stage), 1.0)

@@ -136,7 +136,7 @@ FORMS = [
 ]
 
 
-def test_writes_of_other_dialects_are_writes_and_sentences_are_none(sandbox, target):
+def test_writes_in_other_dialects_are_writes_and_sentences_are_not(sandbox, target):
     folder, before = target
     texts = [(folder / "db" / "main.sqlite", aim(sql, folder)) for sql, _ in FORMS]
     found = [result.status for result in sandbox.execute_many(texts, Limits(seconds=20))]
@@ -152,11 +152,11 @@ def test_writes_of_other_dialects_are_writes_and_sentences_are_none(sandbox, tar
         *("SELECT (DELETE)", "WITH d AS (DELETE) SELECT 1", "SELECT a FROM t INTO z WHERE 1"),
     ],
 )
-def test_what_is_broken_off_or_misspelt_is_an_error_in_any_dialect(sandbox, database, sql):
+def test_incomplete_and_misspelt_statements_are_errors_in_any_dialect(sandbox, database, sql):
     assert sandbox.execute(database, sql).status is Status.ERROR
 
 
-def test_a_write_says_what_it_would_do(sandbox, database):
+def test_a_refused_write_names_its_verb(sandbox, database):
     sql = "WITH d AS (DELETE FROM t RETURNING *) SELECT * FROM d"
     assert sandbox.execute(database, sql).error.startswith("refused: DELETE would change")
     assert "SELECT INTO would" in sandbox.execute(database, "SELECT * INTO z FROM t").error
@@ -256,7 +256,7 @@ FRAGMENT = st.sampled_from([fragment for group in FRAGMENTS for fragment in grou
 
 @settings(max_examples=3000, deadline=None)
 @given(st.lists(FRAGMENT, max_size=12), st.sampled_from(["", " "]))
-def test_what_is_classified_as_reading_changes_nothing_where_it_could(parts, glue):
+def test_statements_classified_as_reads_change_nothing_on_a_writable_connection(parts, glue):
     text = glue.join(parts)
     if any(statement.writes for statement in classify(text)):
         return
@@ -273,7 +273,7 @@ def test_what_is_classified_as_reading_changes_nothing_where_it_could(parts, glu
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
-def test_limits_must_bound(seconds):
+def test_invalid_limits_are_refused(seconds):
     with pytest.raises(Text2SqlError):
         Limits(seconds=seconds)
 
@@ -335,12 +335,12 @@ def test_rows_columns_and_counts(sandbox, database):
     assert result.digest and result.multiset_digest and result.ordered_digest
 
 
-def test_equal_column_names_both_survive(sandbox, database):
+def test_equal_column_names_are_kept(sandbox, database):
     result = sandbox.execute(database, "SELECT 1 AS k, 2 AS k", Limits(keep_rows=1))
     assert (result.columns, result.rows) == (("k", "k"), ((1, 2),))
 
 
-def test_names_of_columns_cannot_fill_the_memory(sandbox, database):
+def test_column_names_cannot_fill_the_memory(sandbox, database):
     wide = f'WITH w("{"c" * 45_000}") AS (SELECT 1) SELECT {"w.*, " * 1899}w.* FROM w'
     columns = sandbox.execute(database, wide).columns
     assert len(columns) == 1900 and sum(map(len, columns)) <= 100_000
@@ -366,9 +366,7 @@ def test_more_bytes_than_allowed(sandbox, database):
     assert sandbox.execute(database, sql, Limits(max_bytes=7000)).status is Status.OK
 
 
-def test_what_is_sent_back_is_bounded_and_large_cells_of_real_databases_are_not_cut(
-    sandbox, database
-):
+def test_returned_rows_are_limited_and_large_real_cells_are_whole(sandbox, database):
     limits = Limits(keep_rows=50, max_bytes=20_000_000, cut=True)
     wide = "SELECT " + ", ".join(["hex(zeroblob(4900000))"] * 10)
     result = sandbox.execute(database, wide, limits)
@@ -394,7 +392,7 @@ def test_memory_limit(sandbox, database):
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
 
 
-def test_what_other_queries_left_in_memory_is_no_fault_of_a_query(tmp_path):
+def test_memory_used_by_earlier_queries_does_not_fail_a_query(tmp_path):
     long = "x" * 900_000
     tables = (f"CREATE TABLE f{n} (a DEFAULT '{long}');" for n in range(25))
     large = build(tmp_path / "large.sqlite", "".join(tables))
@@ -440,7 +438,7 @@ def test_column_name_that_is_not_utf8(sandbox, tmp_path):
         ("SELECT '\"quoted\"' FROM t", []),
     ],
 )
-def test_misspelt_quoted_columns_are_told(sandbox, database, sql, misspelt):
+def test_misspelt_quoted_columns_give_a_warning(sandbox, database, sql, misspelt):
     result = sandbox.execute(database, sql)
     assert result.status is Status.OK
     assert [w.split('"')[1] for w in result.warnings] == misspelt
@@ -458,14 +456,14 @@ def test_misspelt_quoted_columns_are_told(sandbox, database, sql, misspelt):
         ("SELECT 'other', count('x') FROM t", []),
     ],
 )
-def test_columns_in_single_quotes_are_told(sandbox, database, sql, columns):
+def test_columns_in_single_quotes_give_a_warning(sandbox, database, sql, columns):
     result = sandbox.execute(database, sql)
     assert [w.split("'")[1] for w in result.warnings] == columns
     assert sandbox.execute(database, sql, strict_text=True).warnings == ()
 
 
 @pytest.mark.parametrize(("left", "told"), [(60, 1), (20, 0)])
-def test_a_late_result_is_not_lost_to_a_look_at_its_names(database, left, told):
+def test_checking_quotes_does_not_make_a_result_late(database, left, told):
     sql = 'SELECT "nope" FROM t'
     job = Job(str(database), sql, False, *vars(Limits(seconds=60)).values())
     with contextlib.closing(Database(str(database))) as opened:
@@ -505,7 +503,7 @@ def test_relative_path_and_symlink(sandbox, tmp_path, database, monkeypatch):
     assert rows(sandbox, link, "SELECT count(*) FROM t") == [(3,)]
 
 
-def test_a_link_that_is_moved_while_it_is_opened(tmp_path, database, monkeypatch):
+def test_a_link_that_moves_while_it_is_opened(tmp_path, database, monkeypatch):
     link, other = tmp_path / "link.sqlite", build(tmp_path / "other.sqlite")
     link.symlink_to(database)
     resolve = os.path.realpath
@@ -541,7 +539,7 @@ def test_a_link_that_is_moved_while_it_is_opened(tmp_path, database, monkeypatch
         (b"SQLite format 3\x00" + b"x" * 5000, "not a SQLite database"),
     ],
 )
-def test_files_that_are_no_database(sandbox, tmp_path, content, words):
+def test_files_that_are_not_databases(sandbox, tmp_path, content, words):
     path = tmp_path / "bad.sqlite"
     path.write_bytes(content)
     with pytest.raises(Text2SqlError, match=words):
@@ -552,7 +550,7 @@ def test_files_that_are_no_database(sandbox, tmp_path, content, words):
 @pytest.mark.parametrize(
     ("place", "words"), [(44, "unsupported file format"), (18, "not a SQLite")]
 )
-def test_a_database_of_the_future_is_no_mistake_of_a_query(sandbox, database, place, words):
+def test_a_newer_file_format_is_not_a_query_error(sandbox, database, place, words):
     content = bytearray(database.read_bytes())
     content[place : place + 4] = b"\x00\x00\x00\x09" if place == 44 else b"\x09" * 4
     database.write_bytes(content)
@@ -561,7 +559,7 @@ def test_a_database_of_the_future_is_no_mistake_of_a_query(sandbox, database, pl
 
 
 @pytest.mark.parametrize("view", ["SELECT group_concat(a ORDRE BY a) FROM t", "SELECT 1_0_x"])
-def test_a_schema_of_the_future_is_told(sandbox, tmp_path, view):
+def test_a_newer_schema_is_named_in_the_error(sandbox, tmp_path, view):
     script = f"""
     CREATE TABLE t (a); CREATE VIEW v AS SELECT 1; PRAGMA writable_schema = 1;
     UPDATE sqlite_master SET sql = 'CREATE VIEW v AS {view}' WHERE name = 'v'
@@ -571,10 +569,10 @@ def test_a_schema_of_the_future_is_told(sandbox, tmp_path, view):
         sandbox.execute(database, "SELECT a FROM t")
 
 
-def test_a_path_from_a_folder_that_is_gone(sandbox, tmp_path, monkeypatch):
+def test_a_relative_path_in_a_deleted_folder(sandbox, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
-    with pytest.raises(Text2SqlError, match="folder that this program runs in is gone"):
+    with pytest.raises(Text2SqlError, match="the current folder no longer exists"):
         sandbox.execute(Path("shop.sqlite"), "SELECT 1")
     tmp_path.mkdir()
 
@@ -595,7 +593,7 @@ def test_missing_folder_fifo_and_unreadable(sandbox, tmp_path):
 
 @pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "device"])
-def test_what_is_no_file_beside_a_database_is_told_at_once(sandbox, database, end, kind):
+def test_a_pipe_or_folder_beside_a_database_fails_at_once(sandbox, database, end, kind):
     path = database.with_name(database.name + end)
     with socket.socket(socket.AF_UNIX) as listener:
         {
@@ -608,7 +606,7 @@ def test_what_is_no_file_beside_a_database_is_told_at_once(sandbox, database, en
             sandbox.execute(database, "SELECT count(*) FROM t", Limits(20))
 
 
-def test_a_pipe_beside_a_database_that_others_use_is_told_at_once(sandbox, tmp_path, owner):
+def test_a_pipe_beside_a_database_in_use_fails_at_once(sandbox, tmp_path, owner):
     database = build(tmp_path / "d.sqlite")
     owner(database, "BEGIN IMMEDIATE")
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
@@ -683,7 +681,7 @@ def test_wal_database_with_a_live_owner(sandbox, tmp_path, owner):
     assert contents(tmp_path) == before
 
 
-def test_a_log_that_goes_while_its_database_is_opened(tmp_path, monkeypatch):
+def test_a_log_that_disappears_while_its_database_is_opened(tmp_path, monkeypatch):
     """A program that closes its database last removes it between the look and the opening."""
     database = build(tmp_path / "wal.sqlite", "PRAGMA journal_mode=wal;" + TABLES)
     looks, look = [], Database._is_in_use
@@ -714,7 +712,7 @@ def test_wal_left_by_a_killed_owner(sandbox, tmp_path, owner):
     assert contents(copy) == before
 
 
-def test_hot_journal_never_gives_uncommitted_rows(sandbox, tmp_path, owner):
+def test_hot_journal_never_shows_uncommitted_rows(sandbox, tmp_path, owner):
     script = "CREATE TABLE t (a, b); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "
     script += "FROM r LIMIT 20000) INSERT INTO t SELECT n, printf('x%0100d', n) FROM r;"
     database = build(tmp_path / "h.sqlite", script)
@@ -736,14 +734,14 @@ def test_locked_database_is_infrastructure(sandbox, tmp_path, owner):
 
 
 @pytest.mark.parametrize("seconds", [0.2, 1, 20])
-def test_a_lock_is_no_fault_of_a_query_however_short_its_time(sandbox, tmp_path, owner, seconds):
+def test_a_lock_is_never_a_query_error(sandbox, tmp_path, owner, seconds):
     database = build(tmp_path / "l.sqlite")
     owner(database, "BEGIN EXCLUSIVE")
     result = sandbox.execute(database, "SELECT 1 FROM t", Limits(seconds))
     assert result.status is Status.INFRASTRUCTURE and "locked" in result.error
 
 
-def test_a_database_that_takes_long_to_open_is_no_fault_of_a_query(sandbox, tmp_path):
+def test_a_slowly_opening_database_is_not_a_query_error(sandbox, tmp_path):
     database = build(tmp_path / "w.sqlite")
     (tmp_path / "w.sqlite-wal").write_bytes(b"no log" * 1000)
     (tmp_path / "w.sqlite-shm").write_bytes(bytes(32768))  # SQLite tries again for ten seconds
@@ -755,7 +753,7 @@ def test_a_database_that_takes_long_to_open_is_no_fault_of_a_query(sandbox, tmp_
 
 
 @pytest.mark.parametrize("mode", ["memory", "off"])
-def test_an_open_transaction_without_a_journal_never_gives_its_rows(sandbox, tmp_path, owner, mode):
+def test_an_open_transaction_without_a_journal_never_shows_its_rows(sandbox, tmp_path, owner, mode):
     script = "CREATE TABLE t (a, b); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "
     script += "FROM r LIMIT 20000) INSERT INTO t SELECT 1, printf('x%0100d', n) FROM r;"
     database = build(tmp_path / "m.sqlite", script)
@@ -813,7 +811,7 @@ SLOW = "SELECT sum(length(x.b) + x.a) FROM t x, (SELECT 1 FROM t LIMIT 8) y"
         (lambda path: os.mkfifo(f"{path}-journal"), "-journal is a pipe"),
     ],
 )
-def test_what_happens_to_a_file_while_it_is_read_is_never_the_querys_fault(
+def test_a_file_that_changes_while_it_is_read_is_never_a_query_error(
     sandbox, tmp_path, change, words
 ):
     script = "CREATE TABLE t (a, b); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 "
@@ -889,7 +887,7 @@ def test_unusual_schemas(sandbox, tmp_path, script, sql, expected):
 
 
 @pytest.mark.parametrize("sql", [ENDLESS, UNINTERRUPTIBLE])
-def test_deadline_holds_and_others_go_on(sandbox, database, sql):
+def test_the_deadline_is_enforced_and_other_queries_continue(sandbox, database, sql):
     with ThreadPoolExecutor(2) as threads:
         late = threads.submit(sandbox.execute, database, sql, Limits(seconds=0.4))
         while not late.done():
@@ -915,7 +913,7 @@ def test_the_death_of_an_idle_worker_is_not_counted_against_the_next_query(datab
         idle.process.kill()
         idle.process.wait()
         result = threads.submit(own.execute, database, ENDLESS, Limits(seconds=2))
-        while not (busy := [w for w in own._alive - {idle} if w._progress.read()[0] >= 0]):
+        while not (busy := [w for w in own._alive - {idle} if w._state.read()[0] >= 0]):
             time.sleep(0.01)
         busy[0].process.kill()
         assert result.result().status is Status.TIMEOUT
@@ -950,7 +948,7 @@ def test_a_query_during_which_workers_die_twice(database, ending, status):
         killed = set()
         while not result.done():
             for worker in list(own._alive):
-                number, _, stage = worker._progress.read()
+                number, _, stage = worker._state.read()
                 if worker.process.pid not in killed and number >= 0 and stage == RUNNING:
                     killed.add(worker.process.pid)
                     worker.process.send_signal(ending)
@@ -958,7 +956,7 @@ def test_a_query_during_which_workers_die_twice(database, ending, status):
         assert rows(own, database, "SELECT 1") == [(1,)]
 
 
-def test_an_interrupt_does_not_wait_for_what_is_left(database):
+def test_an_interrupt_does_not_wait_for_the_rest(database):
     with Sandbox(2) as own:
         main = threading.main_thread().ident
         threading.Timer(1, signal.pthread_kill, (main, signal.SIGINT)).start()
@@ -996,7 +994,7 @@ def test_the_event_loop_stays_free(sandbox, database):
     assert ticks > 3 and late.status is Status.TIMEOUT
 
 
-def test_a_cancelled_query_gives_its_worker_back(database):
+def test_a_cancelled_query_frees_its_worker(database):
     async def cancel_one():
         with Sandbox(1) as own:
             late = asyncio.create_task(own.aexecute(database, ENDLESS, Limits(seconds=600)))
@@ -1008,7 +1006,7 @@ def test_a_cancelled_query_gives_its_worker_back(database):
     assert asyncio.run(cancel_one()).status is Status.OK
 
 
-def test_queries_that_wait_while_a_sandbox_closes_are_told(database):
+def test_queries_waiting_while_a_sandbox_closes_fail(database):
     async def close_amid():
         own = Sandbox(1)
         asked = [asyncio.create_task(own.aexecute(database, ENDLESS)) for _ in range(3)]
@@ -1020,7 +1018,7 @@ def test_queries_that_wait_while_a_sandbox_closes_are_told(database):
     assert ["closed" in str(error) for error in asyncio.run(close_amid())] == [True] * 3
 
 
-def test_a_worker_that_takes_nothing_does_not_hold_the_parent():
+def test_a_worker_that_reads_nothing_does_not_block_the_parent():
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(TimeoutError):
         Channel(ours).send("x" * 10_000_000, monotonic() + 0.1)
@@ -1088,7 +1086,7 @@ def is_running(process):
     return state != "Z"
 
 
-def test_a_forked_child_is_told(database):
+def test_a_forked_child_cannot_use_the_sandbox(database):
     with Sandbox(1) as own:
         assert rows(own, database, "SELECT 1") == [(1,)]
         child = os.fork()
@@ -1147,7 +1145,7 @@ with Sandbox(1) as sandbox:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory with a name is Linux's")
-def test_a_worker_needs_no_temporary_files_and_one_that_cannot_start_is_told(database):
+def test_a_worker_needs_no_temporary_files_and_failing_to_start_is_an_error(database):
     command = [sys.executable, "-c", FEW_FILES, str(database)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "ok\n"
@@ -1155,7 +1153,7 @@ def test_a_worker_needs_no_temporary_files_and_one_that_cannot_start_is_told(dat
     assert "InfrastructureError: A worker process cannot start: Too many open files. " in last
 
 
-def test_no_more_threads_is_no_fault_of_a_query(database, monkeypatch):
+def test_running_out_of_threads_is_not_a_query_error(database, monkeypatch):
     def refused(thread):
         raise RuntimeError("can't start new thread")
 

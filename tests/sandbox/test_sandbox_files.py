@@ -82,7 +82,7 @@ STATES = [
 @pytest.mark.parametrize(
     ("mode", "files", "expected"), [pytest.param(*rest, id=name) for name, *rest in STATES]
 )
-def test_whatever_lies_beside_a_database_stays_as_it_is(sandbox, tmp_path, mode, files, expected):
+def test_files_beside_a_database_stay_unchanged(sandbox, tmp_path, mode, files, expected):
     database = build(tmp_path, mode)
     for end, content in files.items():
         path = Path(f"{database}{end}")
@@ -119,7 +119,7 @@ def test_a_log_that_a_killed_program_left_keeps_its_owner(sandbox, tmp_path):
     [("-wal", 0o000), ("-shm", 0o000), ("-journal", 0o000), ("-wal", 0o444)],
     ids=["log", "index", "journal", "nothing"],
 )
-def test_a_folder_without_write_right_reads_or_names_what_may_not_be_read(tmp_path, end, hidden):
+def test_a_read_only_folder_is_read_or_names_the_unreadable_file(tmp_path, end, hidden):
     database = build(tmp_path, "delete")
     killed = subprocess.run([sys.executable, "-c", KILLED, str(database)])
     assert killed.returncode == -signal.SIGKILL

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from assets.data.stored import load_current, load_questions
 from tests.support.scripted_server import ScriptedServer, asked_in, replies_with
+from text2sql.datasets.stored import load_current, load_questions
 
 SIZES = {"train": 16, "new_databases": 8, "unseen_words": 4, "general": 0}
 CORPUS = {"bird_archive": {"config": {"sizes": SIZES}}}

@@ -1,8 +1,8 @@
-"""prime-rl's configuration of the presets, for paths that are the same everywhere."""
+"""prime-rl's configuration of the backends, for paths that are the same everywhere."""
 
 from pathlib import Path
 
-from text2sql.training.prime_rl.files import RunFiles
+from text2sql.training.prime_rl.plan import RunFiles
 from text2sql.training.prime_rl.settings import read_settings
 from text2sql.training.prime_rl.toml import rl_config
 
@@ -19,6 +19,6 @@ FILES = RunFiles(
 )
 
 
-def config_of(preset, **changes):
-    """The configuration of a preset."""
-    return rl_config(read_settings(preset, changes), FILES)
+def config_of(backend, **changes):
+    """The configuration of a backend."""
+    return rl_config(read_settings(backend, changes), FILES)

@@ -18,8 +18,8 @@ REPO = Path(__file__).resolve().parents[2]
 STAND_IN = REPO / "tests" / "stand_ins" / "prime_rl.py"
 SLURM = REPO / "tests" / "stand_ins" / "slurm.py"
 NAMES = ("rl", "inference", "env-server", "orchestrator", "torchrun")
-FULL = {"preset": "8gpu", "train_gpus": 1, "inference_gpus": 1, "rollouts_in_flight": 16}
-"""Settings of the preset that trains all weights, for the two GPUs that are shown."""
+FULL = {"backend": "prime_rl", "train_gpus": 1, "inference_gpus": 1, "rollouts_in_flight": 16}
+"""Settings of the backend that trains all weights, for the two GPUs that are shown."""
 SLURM_PROGRAMS = ("sbatch", "squeue", "sacct", "scancel")
 GPU = "{index}, GPU-{index}, NVIDIA H200, 143771, {free}"
 
@@ -113,10 +113,10 @@ class Place:
         }
         return small | ports | changes
 
-    def command(self, preset="2gpu-lora", fresh=False, **changes) -> list[str]:
+    def command(self, backend="prime_rl_lora", fresh=False, **changes) -> list[str]:
         """The command line of a launcher with these settings."""
         plan = {
-            "preset": preset,
+            "backend": backend,
             "settings": self.settings(**changes),
             "agent": AgentSettings().to_dict(),
             "policy_dir": str(policy_directory("pocket")),

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from assets.data.stored import load_questions
 from assets.training.prompt_checks import check_prompts, check_ratings
 from pipelines.definitions import defs
 from tests.pipelines.test_lifecycle import metadata_of, run_assets
 from tests.support.lifecycle_tools import CORPUS, answering
 from tests.support.scripted_server import ScriptedServer, fails, submits
+from text2sql.datasets.stored import load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question

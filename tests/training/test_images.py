@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.support.prime_rl_place import Place
-from text2sql.training.prime_rl.installed import package, prime_rl_commit
-from text2sql.training.prime_rl.schema import MIRRORED
+from text2sql.training.prime_rl.checkout import package, prime_rl_commit
+from text2sql.training.prime_rl.toml import WRITTEN_FOR
 
 REPO = Path(__file__).resolve().parents[2]
 KUBERNETES = REPO / "deploy" / "kubernetes"
@@ -64,8 +64,8 @@ def test_what_is_built_on_is_pinned_and_the_user_is_the_pods(file):
 
 
 def test_the_training_image_pins_what_the_code_and_the_docs_name():
-    assert f"PRIME_RL_COMMIT={MIRRORED}" in given(TRAINING, "ARG")
-    assert MIRRORED in (REPO / "docs" / "training.md").read_text()
+    assert f"PRIME_RL_COMMIT={WRITTEN_FOR}" in given(TRAINING, "ARG")
+    assert WRITTEN_FOR in (REPO / "docs" / "training.md").read_text()
     extras = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
     wanted = set(re.findall(r"dagster-pipes==[\d.]+", " ".join(given(TRAINING, "RUN"))))
     assert wanted <= set(extras["optional-dependencies"]["pipelines"]) and len(wanted) == 1
@@ -95,7 +95,7 @@ def test_an_image_of_other_code_than_the_steps_refuses_to_train(tmp_path):
     plan = json.loads(Path(command[-1]).read_text())
     Path(command[-1]).write_text(json.dumps(plan | {"code": "0123456789abcdef"}))
     done = subprocess.run(command, env=place.environment, capture_output=True, text=True, cwd=REPO)
-    assert done.returncode == 1 and "build the training image anew" in done.stderr
+    assert done.returncode == 1 and "rebuild the training image" in done.stderr
     assert not place.run_dir.exists()
 
 
@@ -104,5 +104,5 @@ def test_an_image_tells_its_commit_by_a_file(tmp_path):
     assert len(prime_rl_commit(place.prime_rl)) == 40
     shutil.rmtree(place.prime_rl / ".git")
     assert prime_rl_commit(place.prime_rl) == "unknown"
-    (place.prime_rl / "COMMIT").write_text(f"{MIRRORED}\n")
-    assert prime_rl_commit(place.prime_rl) == MIRRORED
+    (place.prime_rl / "COMMIT").write_text(f"{WRITTEN_FOR}\n")
+    assert prime_rl_commit(place.prime_rl) == WRITTEN_FOR

@@ -121,7 +121,7 @@ def test_the_policy_answers_general_questions_through_the_real_agent(tmp_path: P
 
 
 def load_general(corpus: Path):
-    from text2sql.datasets.reading.bird import load_split
+    from tests.support.splits import load_split
 
     return [q for q in load_split(corpus, "dev").questions if q.subset == "general"]
 

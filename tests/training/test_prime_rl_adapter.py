@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from assets.data.stored import load_questions
-from assets.training.trainers import PrimeRlConfig, PrimeRlSlurmConfig, make_program
-from resources.paths import ArtifactRoot
-from resources.policy import PolicyResource
+from assets.training.config import PrimeRlConfig, PrimeRlSlurmConfig
 from tests.policy.fake_vllm import make_python
 from tests.training.test_prime_rl_dagster import failure_of, place, run_assets
+from text2sql.datasets.stored import load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.policy.open import policy_directory
 from text2sql.policy.weights import read_adapter
-from text2sql.training.start import training_record
+from text2sql.training.backends import require_adapter_server, require_weights
+from text2sql.training.runs import training_record
 
 __all__ = ["place"]
 
@@ -71,14 +70,13 @@ def test_an_adapter_is_trained_served_beside_its_base_judged_and_promoted(place,
     assert not place.processes()
     more = {"config": SAMPLED | {"samples": 3}}
     here = failure_of(run_assets(["dev_rollouts"], dev_rollouts=more))
-    assert "is an adapter, which vLLM serves beside its base model: set the policy's" in here
+    assert "is an adapter, which only vLLM can serve: in Dagster set the policy's" in here
     with pytest.raises(Text2SqlError, match="training starts from all weights of a model: start"):
-        make_program(
-            PrimeRlConfig(), PolicyResource(**vllm), ArtifactRoot(), root, str(adapter.directory)
-        )
+        require_weights(adapter.directory, "first")
 
 
 @pytest.mark.parametrize("config", [PrimeRlConfig(lora_rank=8), PrimeRlSlurmConfig(lora_rank=8)])
-def test_every_trainer_asks_for_vllm_before_it_trains_an_adapter(config, tmp_path):
+def test_every_trainer_needs_vllm_before_it_trains_an_adapter(config):
+    require_adapter_server(config, "vllm")
     with pytest.raises(Text2SqlError, match=r"through vLLM.*lora_rank 0"):
-        make_program(config, PolicyResource(), ArtifactRoot(), tmp_path)
+        require_adapter_server(config, "in_process")

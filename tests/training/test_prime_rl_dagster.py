@@ -1,4 +1,4 @@
-"""prime-rl as Dagster's trainer, with stand-ins: watched, crashed, continued, stalled."""
+"""prime-rl as Dagster's trainer, with stand-ins: followed, crashed, resumed, stalled."""
 
 import json
 import os
@@ -10,16 +10,18 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.data.stored import load_golds, load_questions
-from assets.training.trainers import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig, chosen, lasting
+from assets.training.config import PrimeRlConfig, PrimeRlLoraConfig, TrlConfig
 from pipelines.definitions import defs
 from pipelines.partitions import add_training_run
-from resources.forms import RefusedValue
-from resources.trainer import _ended
+from resources.forms import InvalidValue
+from resources.trainer import ended
 from tests.support.lifecycle_tools import CORPUS
 from tests.support.prime_rl_place import FULL, Place
+from tests.support.waiting import wait_until
 from text2sql.common.json_files import write_rows
 from text2sql.common.processes import descendants
+from text2sql.datasets.stored import load_golds, load_questions
+from text2sql.training.backends import identity_settings, result_settings
 
 SHOWN: list = []
 """What the last run showed while it ran."""
@@ -65,7 +67,7 @@ def run_assets(names: list[str], policy: dict | None = None, **ops):
 
 def train(place: Place, stall_seconds: float = 60.0, **changes):
     """Train with prime-rl's stand-ins."""
-    settings = place.settings(**{name: FULL[name] for name in FULL if name != "preset"})
+    settings = place.settings(**{name: FULL[name] for name in FULL if name != "backend"})
     config = {"trainer": {"prime_rl": settings | changes}, "stall_seconds": stall_seconds}
     return run_assets(["grpo_policy"], grpo_policy={"config": config})
 
@@ -93,15 +95,17 @@ def observed() -> dict[int, dict]:
     return found
 
 
-def test_what_the_training_lacks_ends_a_run_before_the_filter_samples(place, monkeypatch):
+def test_missing_gpus_or_prime_rl_fail_a_run_before_the_filter_samples(place, monkeypatch):
     stages = ["base_rollouts", "training_prompts", "grpo_policy"]
     trained = {"grpo_policy": {"config": {"trainer": {"prime_rl": {}}}}}
     result = run_assets(stages, **trained)
-    assert "8 GPUs are asked for and 2 can be seen" in failure_of(result)
+    assert "The run needs 8 GPUs, but 2 can be seen" in failure_of(result)
     monkeypatch.delenv("PRIME_RL_DIR")
     assert "PRIME_RL_DIR is not set" in failure_of(run_assets(stages, **trained))
     kept = {"training_prompts": {"config": {"least_solved": 9}}}
-    assert "there are none; set least_solved lower" in failure_of(run_assets(stages[:2], **kept))
+    assert "no question can be kept; set least_solved lower" in failure_of(
+        run_assets(stages[:2], **kept)
+    )
     assert not (place.folder / "root" / "rollouts").exists()
 
 
@@ -142,23 +146,25 @@ def test_a_stalled_run_is_ended_and_kept(place):
     assert not place.processes() and not place.busy_ports()
 
 
-def test_what_may_change_while_a_run_goes_on():
+def test_which_settings_may_change_when_a_run_is_resumed():
+    def lasting(config):
+        return identity_settings(config.backend, config)
+
     first = PrimeRlConfig()
     assert lasting(first) == lasting(PrimeRlConfig(steps=300, learning_rate=2e-6, fresh=True))
     assert lasting(first) != lasting(PrimeRlConfig(group_size=4))
     assert lasting(first) != lasting(PrimeRlLoraConfig())
     assert lasting(TrlConfig()) != lasting(TrlConfig(steps=61))
-    assert "fresh" not in chosen(first) and "backend" not in chosen(first)
-    with pytest.raises(RefusedValue, match="train_gpus and inference_gpus are 13 together"):
+    assert not {"fresh", "backend"} & set(result_settings(first))
+    with pytest.raises(InvalidValue, match="train_gpus and inference_gpus are 13 together"):
         PrimeRlConfig(train_gpus=9)
 
 
-def test_who_is_left_is_named():
+def test_surviving_processes_are_named():
     parent = subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True)
-    while not descendants(parent.pid):
-        time.sleep(0.05)
+    assert wait_until(lambda: [one.name() for one in descendants(parent.pid)] == ["sleep"])
     said = []
-    with _ended(Unending(parent.pid), said.append):
+    with ended(Unending(parent.pid), said.append):
         pass
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()

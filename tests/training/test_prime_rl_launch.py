@@ -9,7 +9,7 @@ from tests.support.prime_rl_place import FULL, Place
 from text2sql.policy.local.loading import load_model
 from text2sql.policy.open import policy_directory
 from text2sql.policy.weights import directory_revision
-from text2sql.training.prime_rl.installed import package
+from text2sql.training.prime_rl.checkout import package
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ CRASHES = [
     ("torchrun", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", 1, 11, "memory"),
     ("orchestrator", "ModuleNotFoundError: No module named 'text2sql_env'", 1, 12, "imported"),
     ("torchrun", "torch.distributed.DistBackendError: NCCL error in: Socket", 1, 13, "NCCL"),
-    ("orchestrator", "2 validation errors for OrchestratorConfig", 1, 10, "refused"),
+    ("orchestrator", "2 validation errors for OrchestratorConfig", 1, 10, "rejects"),
     ("orchestrator", "", -9, 15, "killed"),
     ("torchrun", "RuntimeError: something else", 1, 1, "ended with status 1"),
 ]

@@ -10,16 +10,16 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import open_policy, policy_directory
 from text2sql.policy.weights import directory_revision, read_adapter, tensors
-from text2sql.training.prime_rl import progress
+from text2sql.training.prime_rl import metrics as metrics_module
 from text2sql.training.prime_rl.assemble import assemble, verify_weights
-from text2sql.training.prime_rl.failures import failure
-from text2sql.training.prime_rl.progress import MergedMetrics, alarm_of, shown
-from text2sql.training.prime_rl.resume import (
+from text2sql.training.prime_rl.checkpoints import (
     complete_checkpoint,
     prune_broadcasts,
     stable_weights,
     start_arguments,
 )
+from text2sql.training.prime_rl.failures import failure
+from text2sql.training.prime_rl.metrics import MergedMetrics, alarm_of, shown
 
 TRAINER, ORCHESTRATOR = "metrics.trainer.jsonl", "metrics.orchestrator.jsonl"
 REWARD = "train/agg/effective/agent/reward/mean"
@@ -61,7 +61,7 @@ def test_ten_thousand_steps_are_followed_with_flat_memory(tmp_path):
 
 
 def test_rows_of_a_step_become_one_line_and_the_trainers_time_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(metrics_module, "SETTLE_SECONDS", 0.0)
     metrics = MergedMetrics(tmp_path, tmp_path / "metrics.jsonl", 10)
     write_rows(tmp_path / ORCHESTRATOR, [{"step": 4, REWARD: 0.5, "time/step": 99.0}])
     write_rows(tmp_path / TRAINER, [{"step": 4, "loss/mean": 0.1}, {"step": 4, "time/step": 60.0}])
@@ -135,7 +135,7 @@ def test_the_highest_checkpoint_with_both_halves_counts(tmp_path):
     assert complete_checkpoint(tmp_path) == 100
     assert start_arguments(tmp_path, 200, fresh=False) == ["--resume.step", "100"]
     assert start_arguments(tmp_path, 200, fresh=True) == ["--clean"]
-    with pytest.raises(Text2SqlError, match="trained to step 100 and 90 steps are asked for"):
+    with pytest.raises(Text2SqlError, match="trained to step 100, but 90 steps are asked for"):
         start_arguments(tmp_path, 90, fresh=False)
 
 
@@ -212,7 +212,7 @@ def test_an_adapter_is_no_model_by_itself(tmp_path):
         (target / name).write_text(change(text))
         assert directory_revision(target) != revision
         (target / name).write_text(text)
-    with pytest.raises(Text2SqlError, match="is an adapter, which vLLM serves beside its base"):
+    with pytest.raises(Text2SqlError, match="is an adapter, which only vLLM can serve"):
         open_policy(str(target))
     (target / "training.json").write_text("{}")
     with pytest.raises(Text2SqlError, match="is an adapter without its base model"):

@@ -9,7 +9,7 @@ import pytest
 from tests.support.prime_rl_place import FULL, Place
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import policy_directory
-from text2sql.training.prime_rl import installed
+from text2sql.training.prime_rl import checkout
 from text2sql.training.prime_rl.plan import LaunchPlan
 from text2sql.training.prime_rl.preflight import disk_bytes, preflight
 from text2sql.training.prime_rl.settings import read_settings
@@ -26,11 +26,11 @@ def check(place: Place, monkeypatch, **changes) -> list[str]:
     """Do the preflight in this process; return what it found."""
     for name in ("PRIME_RL_DIR", "PATH"):
         monkeypatch.setenv(name, place.environment[name])
-    preset = changes.pop("preset", "2gpu-lora")
+    backend = changes.pop("backend", "prime_rl_lora")
     model = changes.pop("model", str(policy_directory("pocket")))
-    plan = LaunchPlan(preset, {}, {}, model, str(place.prompts), str(place.golds),
+    plan = LaunchPlan(backend, {}, {}, model, str(place.prompts), str(place.golds),
                       str(place.output))  # fmt: skip
-    settings = read_settings(preset, place.settings(**changes))
+    settings = read_settings(backend, place.settings(**changes))
     said = []
     preflight(settings, plan.files(), rl_config(settings, plan.files()), said.append)
     return said
@@ -38,11 +38,15 @@ def check(place: Place, monkeypatch, **changes) -> list[str]:
 
 def test_preflight_says_what_it_found(place, monkeypatch):
     said = " ".join(check(place, monkeypatch))
-    assert "4 prompts" in said and "NVIDIA H200" in said and "not 559b4477" in said
+    assert (
+        "4 prompts" in said
+        and "NVIDIA H200" in said
+        and "but the settings are for 559b4477" in said
+    )
 
 
 def test_too_few_gpus_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(Text2SqlError, match="2 GPUs are asked for and 1 can be seen: set train_"):
+    with pytest.raises(Text2SqlError, match="needs 2 GPUs, but 1 can be seen: set train_"):
         check(Place(tmp_path, gpus=1), monkeypatch)
 
 
@@ -73,8 +77,8 @@ def test_an_environment_that_is_not_installed(place, monkeypatch):
 
 
 def test_an_environment_with_other_code_is_refused(place, monkeypatch):
-    here = installed.package() | {"code": "0123456789abcdef"}
-    monkeypatch.setattr(installed, "package", lambda: here)
+    here = checkout.package() | {"code": "0123456789abcdef"}
+    monkeypatch.setattr(checkout, "package", lambda: here)
     with pytest.raises(
         Text2SqlError, match=r"other code of text2sql .*this project \(0123456789ab"
     ):
@@ -82,7 +86,7 @@ def test_an_environment_with_other_code_is_refused(place, monkeypatch):
 
 
 def test_a_model_that_is_not_here(place, monkeypatch):
-    with pytest.raises(Text2SqlError, match=r"fetch it first, with hf download Qwen/Qwen3\.5-9B"):
+    with pytest.raises(Text2SqlError, match=r"download it with hf download Qwen/Qwen3\.5-9B"):
         check(place, monkeypatch, model="Qwen/Qwen3.5-9B")
 
 
@@ -94,12 +98,12 @@ def test_what_prime_rl_refuses(place, monkeypatch):
 
 def test_no_prime_rl(place, monkeypatch):
     place.prime_rl.rename(place.folder / "elsewhere")
-    with pytest.raises(Text2SqlError, match=r"there is no .venv/bin/rl"):
+    with pytest.raises(Text2SqlError, match=r"has no .venv/bin/rl"):
         check(place, monkeypatch)
 
 
 def test_the_disk_that_a_9b_model_needs_is_below_what_is_planned():
-    needed = disk_bytes(read_settings("8gpu", {}), 18_000_000_000)
+    needed = disk_bytes(read_settings("prime_rl", {}), 18_000_000_000)
     assert 350e9 < needed < 600e9
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.prime_rl_place import Place
+from text2sql.training.prime_rl.checkpoints import complete_checkpoint, incomplete_checkpoints
 from text2sql.training.prime_rl.failures import failure
-from text2sql.training.prime_rl.resume import complete_checkpoint, torn_checkpoints
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_half_a_checkpoint_is_none(place):
     assert (place.run_dir / "checkpoints" / "step_4" / "trainer" / ".metadata").exists()
     place.behave()
     said = place.launch().stdout
-    assert f"{place.run_dir / 'checkpoints' / 'step_4'} is not complete: it is left out." in said
+    assert f"{place.run_dir / 'checkpoints' / 'step_4'} is incomplete and is skipped." in said
     assert "prime-rl starts with --clean." in said
 
 
@@ -45,7 +45,7 @@ def test_a_checkpoint_with_a_file_that_a_disk_lost_is_none(tmp_path, name, conte
     assert complete_checkpoint(tmp_path) == 4
     (tmp_path / "checkpoints" / "step_4" / name).write_bytes(content)
     assert complete_checkpoint(tmp_path) == 2
-    assert torn_checkpoints(tmp_path, 2) == [tmp_path / "checkpoints" / "step_4"]
+    assert incomplete_checkpoints(tmp_path, 2) == [tmp_path / "checkpoints" / "step_4"]
 
 
 def test_a_checkpoint_that_prime_rl_cannot_read_is_named(tmp_path):
@@ -58,9 +58,9 @@ def test_a_checkpoint_that_prime_rl_cannot_read_is_named(tmp_path):
 def test_a_finished_run_is_continued_or_started_afresh_only_on_request(place):
     assert place.launch().returncode == 0
     again = place.launch()
-    assert again.returncode == 1 and "was trained to step 6 already" in again.stderr
+    assert again.returncode == 1 and "is already trained to step 6" in again.stderr
     less = place.launch(steps=4)
-    assert less.returncode == 1 and "trained to step 6 and 4 steps are asked for" in less.stderr
+    assert less.returncode == 1 and "trained to step 6, but 4 steps are asked for" in less.stderr
     afresh = place.launch(fresh=True, steps=3)
     assert "prime-rl starts with --clean." in afresh.stdout
     assert set(place.steps()) == {1, 2, 3}

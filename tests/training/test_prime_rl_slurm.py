@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from resources.watching import Progress
+from resources.trainer import TrainingMonitor
 from tests.support.prime_rl_place import REPO, SLURM, Place
 from tests.support.waiting import wait_until
 from text2sql.common.processes import GuardedProcess
@@ -16,7 +16,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.training.prime_rl import slurm
 from text2sql.training.prime_rl.failures import failure
 
-SMALL = {"preset": "slurm", "poll_seconds": 0.2, "failure_wait_seconds": 0}
+SMALL = {"backend": "prime_rl_slurm", "poll_seconds": 0.2, "failure_wait_seconds": 0}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_job_is_submitted_followed_and_its_policy_assembled(place):
         full.unlink()
         assert run.wait(120) == 0
     said = (place.output / "train.log").read_text()
-    assert "Slurm job 101 waits for machines: Resources." in said
+    assert "Slurm job 101 is waiting for machines: Resources." in said
     assert "Slurm job 101 ended as COMPLETED (exit code 0:0)." in said
     assert sorted(place.steps()) == [1, 2, 3, 4, 5, 6]
     assert (place.output / "policy" / "config.json").exists()
@@ -59,7 +59,7 @@ def test_a_time_limit_is_told_and_the_run_goes_on_with_a_longer_one(place):
     place.behave(step_seconds=0.3)
     place.install_slurm(end=[4, "TIMEOUT"])
     ended = place.launch(**SMALL, steps=40)
-    assert ended.returncode == 16 and "set time_limit higher" in ended.stderr
+    assert ended.returncode == 16 and "set a higher time_limit" in ended.stderr
     place.behave()
     place.install_slurm(purge=True)
     done = place.launch(**SMALL, steps=40, time_limit="48:00:00")
@@ -91,7 +91,7 @@ def test_a_killed_launcher_takes_its_job_along_and_a_killed_watcher_leaves_it_to
         assert place.is_clear()
     with guarded(place, steps=100) as run:
         assert wait_until(lambda: len(place.busy_ports()) == 3)
-        os.kill(one(place, "prime_rl.slurm_job"), signal.SIGKILL)
+        os.kill(one(place, "prime_rl.slurm"), signal.SIGKILL)
         assert run.wait(60) == 15  # killed
         assert place.busy_ports() and (place.output / "slurm_job").read_text() == "102\n"
     place.behave()
@@ -118,7 +118,7 @@ ENDS = [
     ("Slurm job 7 ended as NODE_FAIL (exit code 1:0).", 17),
     ("Slurm job 7 ended as PREEMPTED (exit code 0:15).", 17),
     ("Slurm job 7 ended as OUT_OF_MEMORY (exit code 0:125).", 15),
-    ("error: sbatch refuses the job rl.sbatch: invalid partition specified: clutser.", 10),
+    ("error: sbatch rejects the job rl.sbatch: invalid partition specified: clutser.", 10),
     ("Slurm job 7 ended as FAILED (exit code 1:0).", 1),
 ]
 
@@ -142,14 +142,14 @@ def test_states_of_a_job(place, monkeypatch):
     script = place.folder / "rl.sbatch"
     script.write_text("exit 3\n")
     job = slurm.submit(script)
-    assert wait_until(lambda: not slurm.look(job).alive)
-    assert slurm.look(job) == slurm.JobState("FAILED", code="3:0")
+    assert wait_until(lambda: not slurm.job_state(job).alive)
+    assert slurm.job_state(job) == slurm.JobState("FAILED", code="3:0")
     place.install_slurm(purge=True, no_accounting=True)
-    assert slurm.look(job) == slurm.GONE
+    assert slurm.job_state(job) == slurm.UNKNOWN
     (place.folder / "slurm" / "deaf").touch()
-    assert slurm.look(job) is None
+    assert slurm.job_state(job) is None
     place.install_slurm(refuse="Batch job submission failed: Invalid account")
-    with pytest.raises(Text2SqlError, match=r"refuses the job .*Invalid account"):
+    with pytest.raises(Text2SqlError, match=r"rejects the job .*Invalid account"):
         slurm.submit(script)
 
 
@@ -162,22 +162,22 @@ def test_without_slurm_the_missing_program_is_named(place, monkeypatch):
 
 def test_a_queue_and_a_word_in_the_log_are_no_stall(tmp_path):
     said: list[str] = []
-    progress = Progress(tmp_path, 0.0, lambda metrics: None, said.append)
-    progress.look()
-    assert "made no progress for 0 s" in progress.stalled()
+    monitor = TrainingMonitor(tmp_path, 0.0, lambda metrics: None, said.append)
+    monitor.poll()
+    assert "made no progress for 0 s" in monitor.stalled()
     (tmp_path / "waiting").write_text("Slurm job 7 waits for machines: Resources.")
-    patient = Progress(tmp_path, 60.0, lambda metrics: None, said.append)
+    patient = TrainingMonitor(tmp_path, 60.0, lambda metrics: None, said.append)
     assert not (tmp_path / "waiting").exists()  # an earlier attempt's
     (tmp_path / "waiting").write_text("Slurm job 7 waits for machines: Resources.")
     for _ in range(2):
-        patient.look()
+        patient.poll()
     (tmp_path / "waiting").unlink()
     patient.stall_seconds = 0.0
     assert patient.stalled()
     patient.stall_seconds = 0.5
     time.sleep(0.6)
     (tmp_path / "train.log").write_text("GPUs: 0 NVIDIA H200.")
-    patient.look()
+    patient.poll()
     assert said == ["Slurm job 7 waits for machines: Resources."] and not patient.stalled()
 
 

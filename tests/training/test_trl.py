@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,21 +18,21 @@ pytest.importorskip("trl")
 import torch
 from safetensors.torch import load_file
 
+from tests.support.splits import load_split
 from tests.support.tiny_policy import make_policy
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.processes import GuardedProcess
 from text2sql.datasets.pocket.corpus import CorpusSizes, generate
-from text2sql.datasets.reading.bird import load_split
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
 from text2sql.policy.base import PolicyInfo
 from text2sql.policy.local.policy import LocalPolicy, ModelPolicy
 from text2sql.policy.weights import directory_revision
 from text2sql.sandbox import Sandbox
-from text2sql.training.progress import MetricsFile
-from text2sql.training.trl.checkpoints import last_checkpoint, mark_complete
-from text2sql.training.trl.config import GrpoRun, read_prompts, read_run
-from text2sql.training.trl.environment import Environment, Recorder
+from text2sql.training.metrics import MetricsFile
+from text2sql.training.trl.config import GrpoRun, read_run, read_run_prompts
+from text2sql.training.trl.output import last_checkpoint, mark_complete
+from text2sql.training.trl.rollouts import Recorder, RolloutDrawer
 from text2sql.training.trl.train import _Steps, main, require_finite, train
 
 SETTINGS = {"max_turns": 3, "max_tokens": 12, "output_chars": 500, "output_rows": 2}
@@ -120,7 +119,7 @@ def test_a_stopped_run_goes_on_from_its_last_complete_checkpoint(
     run.policy.rmdir()
     (run.checkpoints / "checkpoint-9").mkdir()
     after_one = load_file(run.checkpoints / "checkpoint-1" / "model.safetensors")
-    train(replace(run, steps=2))
+    train(run.model_copy(update={"steps": 2}))
     assert [line["step"] for line in metrics(run)] == [1, 2]
     assert not (run.checkpoints / "checkpoint-9").exists()
     assert same(weights(run.policy), weights(trained.policy))
@@ -144,15 +143,13 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_counts(
-    trained, material, tmp_path, name
-):
+def test_a_damaged_checkpoint_is_skipped_and_reported(trained, material, tmp_path, name):
     run = make_run(material, tmp_path)
     shutil.copytree(trained.checkpoints, run.checkpoints)
     newest, said = run.checkpoints / "checkpoint-2", []
     DAMAGES[name](newest / name)
     assert last_checkpoint(run, said.append) == str(run.checkpoints / "checkpoint-1")
-    aside = f"({name}): it is left out, and kept as damaged-checkpoint-2."
+    aside = f"({name}): it is skipped and kept as damaged-checkpoint-2."
     assert said == [f"{newest} is damaged {aside}"]
     assert sorted(path.name for path in run.checkpoints.glob("*-*")) == [
         *("checkpoint-1", "damaged-checkpoint-2")
@@ -166,7 +163,7 @@ def test_a_checkpoint_whose_mark_is_damaged_is_none(material, tmp_path, text):
     (run.checkpoints / "checkpoint-2" / "COMPLETE").write_text(text)
     assert last_checkpoint(run, said.append) is None
     assert "COMPLETE" in said[0]
-    assert said[1:] == ["No checkpoint is left: training begins again with the base policy."]
+    assert said[1:] == ["No checkpoint is left: training starts over from the base policy."]
 
 
 def test_what_lies_beside_checkpoints_stays(material, tmp_path):
@@ -187,7 +184,7 @@ def test_what_lies_beside_checkpoints_stays(material, tmp_path):
 def test_a_step_without_a_finite_number_ends_the_training(name, value):
     require_finite({"loss": 0.1, "grad_norm": 2.0}, 3)
     require_finite({"loss": 0.1}, 3)
-    with pytest.raises(Text2SqlError, match=r"of step 3 is (?:nan|inf), no finite number"):
+    with pytest.raises(Text2SqlError, match=r"of step 3 is (?:nan|inf), not a finite number"):
         require_finite({"loss": 0.1, "grad_norm": 2.0} | {name: value}, 3)
 
 
@@ -214,10 +211,10 @@ def test_leaving_out_what_has_no_gradient_changes_nothing(material, tmp_path, mo
 @pytest.fixture
 def environment(material, tmp_path):
     run = make_run(material, tmp_path)
-    questions, golds = read_prompts(run)
+    questions, golds = read_run_prompts(run)
     with Sandbox(1) as sandbox:
         settings = AgentSettings.for_policy(run.policy_dir)
-        yield Environment(questions, golds, sandbox, settings, seed=3), questions
+        yield RolloutDrawer(questions, golds, sandbox, settings, seed=3), questions
 
 
 @pytest.fixture(scope="module")
@@ -284,12 +281,12 @@ def test_a_later_turn_continues_the_drawn_tokens_though_they_spell_differently(b
 
 
 def test_a_step_whose_rollouts_fail_is_no_step(material, base, tmp_path):
-    questions, golds = read_prompts(make_run(material, tmp_path))
+    questions, golds = read_run_prompts(make_run(material, tmp_path))
     policy = ModelPolicy(base.model, base.tokenizer, PolicyInfo("x", "1"))
     asyncio.run(policy.close())
     settings = AgentSettings.for_policy(material["policy_dir"])
     with Sandbox(1) as sandbox:
-        source = Environment(questions, golds, sandbox, settings, seed=1)
+        source = RolloutDrawer(questions, golds, sandbox, settings, seed=1)
         forward = base.model.forward
         base.model.forward = None
         try:
@@ -302,12 +299,12 @@ def test_a_step_whose_rollouts_fail_is_no_step(material, base, tmp_path):
 def test_the_control_deals_the_same_rewards_to_other_rollouts(material, tmp_path):
     rewards = [1.0, None, 0.1, *[0.0] * 13]
     control = _Steps(make_run(material, tmp_path, shuffle_rewards=True), None, None)
-    dealt = control._dealt(list(rewards), 1)
+    dealt = control._rewards(list(rewards), 1)
     assert dealt != rewards
     assert sorted(map(str, dealt)) == sorted(map(str, rewards))
-    assert control._dealt(list(rewards), 1) == dealt
+    assert control._rewards(list(rewards), 1) == dealt
     plain = _Steps(make_run(material, tmp_path), None, None)
-    assert plain._dealt(list(rewards), 1) == rewards
+    assert plain._rewards(list(rewards), 1) == rewards
 
 
 def write_config(folder, material, **changes):

@@ -1,4 +1,4 @@
-"""Programs that other programs start say how they are called, where somebody asks them."""
+"""Programs that other programs start print their usage."""
 
 import subprocess
 import sys
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from text2sql.training.prime_rl import launch, slurm_job
-from text2sql.training.usage import misuse
+from text2sql.training.child import check_usage
+from text2sql.training.prime_rl import launch, slurm
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -25,16 +25,16 @@ REPO = Path(__file__).resolve().parents[2]
         (["a", "1"], ("OUTPUT_DIR", "POLL_SECONDS", "[ARGUMENT...]"), None),
     ],
 )
-def test_usage_is_told_where_it_is_asked_for_or_arguments_do_not_fit(
+def test_usage_is_printed_on_request_and_for_arguments_that_do_not_fit(
     arguments, names, status, capsys
 ):
-    assert misuse(arguments, "some.module", *names) == status
-    told = capsys.readouterr()
+    assert check_usage(arguments, "some.module", *names) == status
+    printed = capsys.readouterr()
     usage = f"usage: python -m some.module {' '.join(names)}\n"
-    assert (told.out, told.err) == {0: (usage, ""), 2: ("", usage), None: ("", "")}[status]
+    assert (printed.out, printed.err) == {0: (usage, ""), 2: ("", usage), None: ("", "")}[status]
 
 
-@pytest.mark.parametrize("program", [launch, slurm_job])
+@pytest.mark.parametrize("program", [launch, slurm])
 def test_training_programs_take_no_option_for_a_file(program, capsys):
     assert program.main(["--help"]) == 0
     assert capsys.readouterr().out.startswith(f"usage: python -m {program.__name__} ")
@@ -42,8 +42,8 @@ def test_training_programs_take_no_option_for_a_file(program, capsys):
     assert capsys.readouterr().err.startswith("usage: ")
 
 
-def test_guards_and_pods_first_process_say_how_they_are_called():
-    for called in (["text2sql/common/guard.py"], ["-m", "text2sql.training.in_pod"]):
+def test_the_guard_and_the_pod_entrypoint_print_their_usage():
+    for called in (["text2sql/common/guard.py"], ["-m", "text2sql.training.pod_entrypoint"]):
         command = [sys.executable, *called, "only one"]
         done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
         assert done.returncode and done.stdout == ""

@@ -1,1 +1,1 @@
-"""One rollout: the chat loop, its tools and its prompts."""
+"""One rollout: the chat loop between a policy and the tools, with prompts and schema."""

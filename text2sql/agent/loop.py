@@ -1,4 +1,4 @@
-"""One rollout: the chat loop between a policy and the tools. There is no other loop."""
+"""One rollout: the chat loop between a policy and the tools, the only one there is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ StopReason = Literal[
 OnMessage = Callable[[Message], None]
 """Called with each message of a rollout as it joins the conversation, the opening ones first.
 
-A reply's calls have their arguments as the model wrote them, broken ones too.
+A reply's calls have their arguments as the model wrote them, even broken ones.
 """
 
 _COMPACTED_CHARS = 300
@@ -67,7 +67,7 @@ async def run_episode(
     """Let a policy answer one question; ``on_message`` follows the conversation.
 
     A policy or sandbox that fails ends the rollout as ``infrastructure``. Raises Text2SqlError
-    for what the user must mend first: no such database, a refused key.
+    for what the user must fix first: no such database, a refused key.
     """
     started = time.monotonic()
     run = _Run(question, policy, sandbox, settings, sampling, on_message)
@@ -120,7 +120,7 @@ class _Run:
                 nudged = True
                 self._add({"role": "user", "content": NUDGE})
                 continue
-            await self._carry_out(reply)
+            await self._execute(reply)
             if self.tools.submitted is not None:
                 return "submit"
         return "turn_limit"
@@ -135,12 +135,12 @@ class _Run:
         reply = await self._reply()
         if reply.truncated:
             return "truncated"
-        if text := _handed_in(reply):
+        if text := _submission(reply):
             self.tools.submit(text)
         return "submit" if text else "no_action"
 
-    async def _carry_out(self, reply: Reply) -> None:
-        """Answer every call in order; not all are carried out (see ``Tools.call``)."""
+    async def _execute(self, reply: Reply) -> None:
+        """Answer every call in order; not all are executed (see ``Tools.call``)."""
         for place, call in enumerate(reply.tool_calls):
             text = await self.tools.call(call.name, call.arguments, place)
             self._add({"role": "tool", "tool_call_id": call.id, "content": text})
@@ -150,7 +150,7 @@ class _Run:
         self.tell(message)
 
     async def _reply_that_fits(self) -> Reply:
-        """Ask for a reply; where the conversation is too long, shorten old results once."""
+        """Ask for a reply; if the conversation is too long, shorten old results once."""
         try:
             return await self._reply()
         except ContextOverflow:
@@ -187,10 +187,10 @@ class _Run:
         )
 
 
-def _handed_in(reply: Reply) -> str:
-    """Return the query of a single-turn reply: that of a call of submit, or that of its text.
+def _submission(reply: Reply) -> str:
+    """Return the query of a single-turn reply: from a call of submit, or from its text.
 
-    A policy that was trained with tools may write the call although it was shown none.
+    A policy that was trained with tools may call them although it was shown none.
     """
     for call in reply.tool_calls:
         if call.name == "submit":
@@ -202,7 +202,7 @@ def _handed_in(reply: Reply) -> str:
 def _as_written(reply: Reply) -> Message:
     """Return the message with the arguments as the model wrote them.
 
-    In the history arguments that are no JSON object are ``{}``, since servers refuse others.
+    In the history, arguments that are not a JSON object are ``{}``, since servers refuse them.
     """
     calls = [
         {"id": call.id, "type": "function",
@@ -213,9 +213,9 @@ def _as_written(reply: Reply) -> Message:
 
 
 def _compact(messages: list[Message]) -> list[Message] | None:
-    """Cut the tool results short, the last one only where it is the only long one.
+    """Shorten long tool results, the last one only if it is the only long one.
 
-    Returns None where none is long.
+    Returns None if none is long.
     """
     long = [
         index

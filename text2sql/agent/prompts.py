@@ -1,4 +1,4 @@
-"""What the model is told: instructions, the question, and the one nudge."""
+"""What the model reads: instructions, the question, and the one nudge."""
 
 from __future__ import annotations
 
@@ -65,15 +65,14 @@ def opening_messages(
 
 
 def schema_budget(settings: AgentSettings) -> Budget:
-    """How much schema a single-turn prompt holds: twice what one tool result may show."""
+    """How much schema a single-turn prompt shows: twice what one tool result may."""
     return Budget(2 * settings.output_chars, settings.output_rows, settings.cell_chars)
 
 
 def sql_in(text: str) -> str:
-    """Return the query in a reply: the last fenced block that has one, else the text from a
-    statement on.
+    """Return the query in a reply: the last fenced one, else the text from a statement on.
 
-    Thinking that the server left in is skipped. Empty when there is none.
+    Thinking that the server left in is skipped. Empty without a query.
     """
     answer = spoken(text).partition("<|im_end|>")[0]
     fenced = [(tag.lower(), body.strip()) for tag, body in _FENCE.findall(answer)]
@@ -87,7 +86,7 @@ def sql_in(text: str) -> str:
 
 
 def _has_query(tag: str, body: str) -> bool:
-    """Whether a block begins with a statement, or has one in it where it is said to be SQL."""
+    """Whether a block begins with a statement, or contains one if it is tagged as SQL."""
     looks = _STATEMENT.search if tag in _SQL_TAGS else _STATEMENT.match
     return looks(body) is not None
 

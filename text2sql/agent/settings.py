@@ -1,4 +1,4 @@
-"""How an agent works: turns, budgets, mode. Part of what a policy was trained with."""
+"""How an agent works: turns, budgets, mode. A policy is trained with its settings."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class AgentSettings:
     def for_policy(cls, directory: Path | str | None) -> AgentSettings:
         """Read the settings a policy was trained with from its ``agent_config.json``.
 
-        The defaults hold where there is no directory or no such file. Raises Text2SqlError
-        where the file is not a JSON object of settings.
+        Without a directory or such a file they are the defaults. Raises Text2SqlError if the file
+        is not a JSON object of settings.
         """
         path = Path(directory) / CONFIG_NAME if directory else None
         if path is None or not path.exists():
@@ -79,7 +79,7 @@ _LEAST: dict[str, float] = {
 
 
 def _require_number(name: str, value: Any, least: float) -> None:
-    """Refuse what is no finite number, no whole one where ``least`` is, or too small."""
+    """Refuse what is not a finite number, not whole if ``least`` is, or too small."""
     whole = isinstance(least, int)
     fine = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not fine or not least <= value < math.inf:
@@ -97,8 +97,10 @@ def _read(path: Path, names: set[str]) -> dict[str, Any]:
 def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
     """Return the agent settings that a policy was trained with, else the defaults.
 
-    They lie beside its weights. Raises what ``weights_folder`` raises.
+    They are stored with its weights. Raises what ``weights_folder`` raises.
     """
-    from text2sql.policy.open import weights_folder  # brings aiohttp, which most never need
+    from text2sql.policy.open import (
+        weights_folder,  # imports HTTP clients, which most callers never need
+    )
 
     return AgentSettings.for_policy(weights_folder(spec, model))

@@ -1,4 +1,4 @@
-"""How the four tools are called: their schemas, and what a call's arguments say."""
+"""How the four tools are called: their schemas, and checks of a call's arguments."""
 
 from __future__ import annotations
 
@@ -61,13 +61,14 @@ _PARAMETERS = {
 
 
 class Mistake(Exception):
-    """The call cannot be carried out as written; the text tells the model why."""
+    """The call cannot be executed as written; the text tells the model why."""
 
 
 def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with their texts as strings and nulls left out.
+    """Return the arguments with texts as strings, without nulls.
 
-    Raises Mistake for an unknown tool, no JSON object, or an argument that is missing or no text.
+    Raises Mistake for an unknown tool, anything but a JSON object, and a missing or invalid
+    argument.
     """
     if name not in TOOL_NAMES:
         raise Mistake(f"unknown tool {short(name)}; available: {', '.join(TOOL_NAMES)}")
@@ -88,7 +89,7 @@ def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def ignored(name: str, arguments: str | dict[str, Any]) -> str:
-    """Say which arguments of a call say something that its tool does not take; else empty."""
+    """Name the arguments that the tool does not take; empty without any."""
     parameters = _PARAMETERS[name]["properties"]
     values = _as_object(name, arguments)
     unknown = [short(key) for key, value in values.items() if key not in parameters and value]
@@ -99,7 +100,7 @@ def ignored(name: str, arguments: str | dict[str, Any]) -> str:
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
     values: Any = arguments
     try:
-        if isinstance(arguments, str):  # line breaks that were not escaped are read too
+        if isinstance(arguments, str):  # strict=False reads unescaped line breaks
             values = json.loads(arguments or "{}", strict=False)
     except (ValueError, RecursionError):
         values = None
@@ -136,7 +137,7 @@ def row_limit(value: Any, settings: AgentSettings) -> int:
 
 
 def is_null(value: Any) -> bool:
-    """Whether a model wrote the word for nothing where it meant nothing."""
+    """Whether a model wrote the word null or none for no value."""
     return isinstance(value, str) and value.strip().lower() in ("null", "none")
 
 

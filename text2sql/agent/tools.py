@@ -1,4 +1,4 @@
-"""The four tools of the agent: what they do and what they answer."""
+"""The agent's four tools: what they do and what they answer."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ __all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools", "query_limits"]
 _COUNTED_ROWS = 100_000
 _READ_BYTES = 20_000_000
 _DETAIL_ROWS = 20
-_DETAIL_SECONDS = 5.0  # a view's first rows may take as long as all of it
+_DETAIL_SECONDS = 5.0  # the first rows of a view may take as long as all of them
 _MESSAGE_CHARS = 500
-_CUT = 30  # characters of the note that says what was cut
+_CUT = 30  # characters of the note about what was cut
 MOST_CALLS = 16
-"""Calls but submit that one turn carries out: a model that repeats itself writes a hundred."""
+"""Calls other than submit that one turn executes: a model that repeats itself writes hundreds."""
 
 
 @dataclass(frozen=True)
 class ToolRecord:
     """One call: what was asked, how many characters came back, how long it took, how it ended.
 
-    ``status`` is ``ok``, ``error`` (the call was wrong), ``ignored`` (after submit, or beyond the
-    most calls of a turn), or the sandbox's status of the query.
+    ``status`` is ``ok``, ``error`` (an invalid call), ``ignored`` (after submit, or beyond the
+    limit of a turn), or the sandbox's status of the query.
     """
 
     name: str
@@ -55,7 +55,7 @@ class ToolRecord:
 
 
 class Tools:
-    """The tools of one rollout: they carry out its calls, in order, and keep its state.
+    """The tools of one rollout: they execute its calls, in order, and keep its state.
 
     ``submitted`` is the submission as the model wrote it and ``sql`` its query (``submit``), both
     None until there is one; ``write_attempts`` counts the statements in run_sql that would have
@@ -72,27 +72,27 @@ class Tools:
         self._settings = settings
 
     async def call(self, name: str, arguments: str | dict[str, Any], place: int = 0) -> str:
-        """Carry out one call and return the text for the model, mistakes included.
+        """Execute one call and return the text for the model, even for its mistakes.
 
-        ``place`` is its place in the turn, from 0. What comes after submit, or behind the first
-        ``MOST_CALLS`` of a turn, is answered and logged but not carried out; a submit always is.
-        Raises InfrastructureError where the sandbox failed, never for a model's mistake.
+        ``place`` is its place in the turn, from 0. Calls after submit, or after the first
+        ``MOST_CALLS`` of a turn, are answered and logged but not executed; a submit always is.
+        Raises InfrastructureError if the sandbox failed, never for a model's mistake.
         """
         started = time.monotonic()
-        status, text = self._passed_over(name, place) or await self._carry_out(name, arguments)
+        status, text = self._ignored(name, place) or await self._execute(name, arguments)
         output = self._within_budget(text)
         seconds = time.monotonic() - started
         self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
         return output
 
-    def _passed_over(self, name: str, place: int) -> tuple[str, str] | None:
+    def _ignored(self, name: str, place: int) -> tuple[str, str] | None:
         if self.submitted is not None:
             return "ignored", "ignored: the answer was already submitted"
         if place >= MOST_CALLS and name != "submit":
             return "ignored", f"ignored: a turn has at most {MOST_CALLS} calls; call it again"
         return None
 
-    async def _carry_out(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
+    async def _execute(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
         try:
             values = checked(name, arguments)
             if name == "inspect_schema":
@@ -109,11 +109,11 @@ class Tools:
         return "ok", "submitted"
 
     def submit(self, text: str) -> None:
-        """Take a submission: nobody after this cleans it again."""
+        """Take a submission and clean it, once and for all."""
         self.submitted, self.sql = text, clean_sql(text)
 
     def _within_budget(self, text: str) -> str:
-        """Cut what a name of thousands of characters has made too long."""
+        """Cut text that names of thousands of characters have made too long."""
         most = self._settings.output_chars
         return text if len(text) <= most else f"{text[: most - _CUT]}... [{len(text):,} chars]"
 

@@ -10,7 +10,7 @@ import click
 
 import text2sql
 from text2sql.cli.ending import log_to_terminal, quiet_on_closed_pipe, run
-from text2sql.cli.options.groups import NamingGroup
+from text2sql.cli.options.usage import NamingGroup
 
 COMMANDS = {
     "ask": "Answer one question on a SQLite database.",

@@ -30,10 +30,105 @@ def artifact_root() -> Path:
 # Data
 
 
+def downloads_folder(root: Path) -> Path:
+    """Return the folder of downloaded files, one subfolder an address."""
+    return root / "downloads"
+
+
+def archives_folder(root: Path) -> Path:
+    """Return the folder of unpacked archives, one subfolder a content."""
+    return root / "archives"
+
+
+def corpus_folder(root: Path, version: str) -> Path:
+    """Return the folder of a generated pocket corpus."""
+    return root / "corpus" / version
+
+
+def known_results_folder(root: Path, version: str) -> Path:
+    """Return the folder of the query results that a version of the judge has cached."""
+    return root / "known_results" / version
+
+
+def datasets_folder(root: Path) -> Path:
+    """Return the folder of the ingested datasets."""
+    return root / "bird"
+
+
+def latest_dataset_file(root: Path) -> Path:
+    """Return the record of the dataset that was ingested last, whether or not its checks passed."""
+    return datasets_folder(root) / "archive.json"
+
+
+def current_dataset_file(root: Path) -> Path:
+    """Return the record of the dataset that passed its checks last."""
+    return datasets_folder(root) / "current.json"
+
+
+def file_digests(root: Path) -> Path:
+    """Return the cache of the datasets' file digests: unchanged files are not read again."""
+    return datasets_folder(root) / "digests.json"
+
+
+def database_reports_folder(root: Path) -> Path:
+    """Return the folder of the reports on databases, one a content."""
+    return datasets_folder(root) / "reports"
+
+
+def dataset_folder(root: Path, fingerprint: str) -> Path:
+    """Return the folder of what is made from one dataset."""
+    return datasets_folder(root) / fingerprint
+
+
+def dataset_file(root: Path, fingerprint: str) -> Path:
+    """Return the record of one dataset: where it came from, and where its splits lie."""
+    return dataset_folder(root, fingerprint) / "archive.json"
+
+
+def split_folder(root: Path, fingerprint: str, split: str) -> Path:
+    """Return the folder of what is made from one split of a dataset."""
+    return dataset_folder(root, fingerprint) / split
+
+
 # Rollouts
 
 
+def rollouts_folder(root: Path, name: str = "") -> Path:
+    """Return the folder of one set of rollouts, a store for each shard in it, or of all sets."""
+    return root / "rollouts" / name
+
+
+def base_rollouts_file(root: Path) -> Path:
+    """Return the record of the base policy's rollouts that the difficulty filter reads."""
+    return rollouts_folder(root) / "base_rollouts.json"
+
+
 # Training
+
+
+def prompts_folder(root: Path) -> Path:
+    """Return the folder of the training prompts: questions, gold results and ratings."""
+    return root / "prompts"
+
+
+def training_folder(root: Path, run: str = "") -> Path:
+    """Return the folder of a training run, or of all of them."""
+    return root / "training" / run
+
+
+def training_record_file(root: Path, run: str) -> Path:
+    """Return the record of a training run, which exists once its policy is trained."""
+    return training_folder(root, run) / "training.json"
+
+
+def training_plan_file(root: Path, run: str) -> Path:
+    """Return the plan of a training run, which exists once it has started."""
+    return training_folder(root, run) / "plan.json"
+
+
+def training_version_folder(root: Path, run: str, version: str) -> Path:
+    """Return the folder that a training run with these settings and data writes into."""
+    return training_folder(root, run) / version
 
 
 # Evaluation
@@ -80,6 +175,11 @@ def champion_lock(root: Path) -> Path:
 def back_test_file(root: Path, run: str) -> Path:
     """Return the result of a training run's back-test."""
     return evaluation_folder(root, run) / "back_test.json"
+
+
+def back_test_rollouts(root: Path, revision: str) -> Path:
+    """Return the folder of a policy's rollouts in back-tests."""
+    return rollouts_folder(root, "back_tests") / revision
 
 
 # Reporting

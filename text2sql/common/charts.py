@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 FIRST, SECOND = "#b45f06", "#0072b2"
 """Colours of the base and the trained policy; the second one where there is nothing to compare."""
 _INK, _GRID, _MUTED = "#1f2329", "#d0d7df", "#8c959f"
-_VARIABLES = {FIRST: "--first", SECOND: "--second", _INK: "--ink", _GRID: "--grid", _MUTED: "--dim"}
-CHART_STYLE = """
-:root { --first: #b45f06; --second: #0072b2; --ink: CanvasText; --grid: #8885; --dim: #8c959f }
-@media (prefers-color-scheme: dark) { :root { --first: #e69f00; --second: #56b4e9 } }
-svg { max-width: 100%; height: auto; margin: .5rem 0; display: block; fill: var(--ink) }
-"""
-"""What a page with charts needs in its style: matplotlib's colours become these variables."""
+_VARIABLES = {
+    FIRST: "--first",
+    SECOND: "--second",
+    _INK: "--ink",
+    _GRID: "--grid",
+    _MUTED: "--dim",
+}
+"""matplotlib's colours and the variables of ``base.html`` that they become in a page."""
 
 _FONT = 12
 _SERIES_PER_ROW = {1: 24, 2: 34}
@@ -70,7 +71,7 @@ class Chart:
     """What the chart shows, for those who do not see it."""
 
     def svg(self, title: str, description: str = "") -> Markup:
-        """Return an ``svg`` element for a page whose style has ``CHART_STYLE``."""
+        """Return an ``svg`` element for a page, that is a template which extends ``base.html``."""
         out = io.StringIO()
         about = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         with _drawn(self) as figure:
@@ -143,13 +144,9 @@ def bars(
             colours = [_MUTED if i in group.muted else group.colour for i in range(len(names))]
             axes.barh(places, group.values, thick * 0.94, color=colours)
             for place, value, text in zip(places, group.values, group.texts, strict=True):
-                axes.annotate(
-                    _clean(text), (max(0.0, value), place), (5, 0), textcoords="offset points",
-                    va="center_baseline", annotation_clip=False,
-                )  # fmt: skip
+                _write(axes, text, (max(0.0, value), place))
         axes.axvline(0, color=_MUTED, linewidth=1)
-        axes.set_yticks(range(len(names)), [_clean(name) for name in names])
-        axes.set_ylim(len(names) - 0.5, -0.5)
+        _name_rows(axes, names)
         axes.set_xticks([])
         axes.set_xlabel(x_label)
 
@@ -183,12 +180,8 @@ def intervals(names: Sequence[str], groups: Sequence[Intervals]) -> Chart:
                     axes.plot((low, high), (row + shift,) * 2, color=group.colour, linewidth=2)
                     mark = _MARKERS.get(group.colour, "D")
                     axes.plot(value, row + shift, mark, color=group.colour, clip_on=False)
-                    axes.annotate(
-                        f"{value:.1f}", (high, row + shift), (6, 0), textcoords="offset points",
-                        va="center_baseline", annotation_clip=False,
-                    )  # fmt: skip
-        axes.set_yticks(range(len(names)), [_clean(name) for name in names])
-        axes.set_ylim(len(names) - 0.5, -0.5)
+                    _write(axes, f"{value:.1f}", (high, row + shift))
+        _name_rows(axes, names)
         axes.set_xticks(range(0, 101, 20))
         axes.set_xlim(0, 100)
         axes.grid(axis="x")
@@ -200,6 +193,19 @@ def intervals(names: Sequence[str], groups: Sequence[Intervals]) -> Chart:
         for row, name in enumerate(names)
     ]
     return Chart(430, max(1, len(names)) * 42, draw, "; ".join(rows))
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [_clean(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _write(axes: Axes, text: str, place: tuple[float, float], **more: Any) -> None:
+    """Write a text to the right of a place, also where it leaves the plane."""
+    axes.annotate(
+        _clean(text), place, (6, 0), textcoords="offset points", va="center_baseline",
+        annotation_clip=False, **more,
+    )  # fmt: skip
 
 
 def _legend(axes: Axes, colours: Mapping[str, str]) -> None:
@@ -262,11 +268,8 @@ def lines(
                 clip_on=False,
             )  # fmt: skip
         for y, line in _spread(drawn, (top - bottom) * _LEAST_GAP / height, bottom):
-            axes.annotate(
-                _clean(line.label), (1, y), (6, 0), xycoords=axes.get_yaxis_transform(),
-                textcoords="offset points", va="center_baseline", color=line.colour,
-                annotation_clip=False,
-            )  # fmt: skip
+            beside = {"xycoords": axes.get_yaxis_transform(), "color": line.colour}
+            _write(axes, line.label, (1, y), **beside)
         if len(x) > 1:
             axes.set_xlim(min(x), max(x))
         axes.set_xticks(list(x_ticks), [_clean(text) for text in x_ticks.values()])
@@ -328,11 +331,16 @@ def _inline(whole: str, title: str, description: str) -> Markup:
     found = _ROOT.search(whole)
     assert found is not None
     width, height, body = found.groups()
-    body = _DROPPED.sub("", body).replace("xlink:href", "href")
+    body = _DROPPED.sub("", body)
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
-    body = _ID.sub(lambda one: one[0] if one[1] in used else "", body)
-    body = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", body)
-    body = _COLOUR.sub(lambda one: f"var({_VARIABLES[one[0]]})", body)
+
+    def restyled(tag: re.Match[str]) -> str:
+        text = tag[0].replace("xlink:href", "href")
+        text = _ID.sub(lambda one: one[0] if one[1] in used else "", text)
+        text = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", text)
+        return _COLOUR.sub(lambda one: f"var({_VARIABLES[one[0]]})", text)
+
+    body = re.sub("<[^>]+>", restyled, body)  # not what is written between the tags
     size = f'width="{float(width):.0f}" height="{float(height):.0f}" viewBox="0 0 {width} {height}"'
     about = Markup("<title>{}</title><desc>{}</desc>").format(_clean(title), _clean(description))
     return Markup(f'<svg role="img" {size}>{about}{body}</svg>')

@@ -1,10 +1,10 @@
 """Run one command so that nothing of it outlives the process that asked for it.
 
 ``python guard.py HEARTBEAT_FD GRACE_SECONDS COMMAND...`` starts the command and waits. When the
-command ends, when a signal asks for it, or when the other end of the heartbeat pipe closes
-(whoever held it is gone, however it died), every process that the command started is ended:
-SIGTERM first, SIGKILL after the grace period, children in sessions of their own included.
-Only the standard library, so that it starts in a few milliseconds.
+command ends, when a signal stops the guard, or when the other end of the heartbeat pipe closes
+(its owner is gone, however it died), every process that the command started is ended: SIGTERM
+first, SIGKILL after the grace period, including children in sessions of their own. It imports only
+the standard library, so that it starts in a few milliseconds; so it reads /proc instead of psutil.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ stop_requested = False
 
 
 def prctl(option: int, value: int) -> None:
-    """Set a Linux process attribute; other systems have no such call and rely on the pipe."""
+    """Set a Linux process attribute; other systems have none and rely on the pipe."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
@@ -37,7 +37,7 @@ def descendants(root: int) -> list[int]:
     """Return the living processes below ``root``, read from /proc where there is one."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it ended meanwhile
+        with contextlib.suppress(OSError):  # it has just ended
             state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
             if state not in "ZX":
                 parents[int(entry.name)] = int(parent)
@@ -57,7 +57,7 @@ def reap() -> None:
 
 
 def signal_all(number: int) -> list[int]:
-    """Send a signal to everything below this process; return who is still there."""
+    """Send a signal to everything below this process; return what was alive."""
     alive = descendants(os.getpid())
     for pid in alive:
         with contextlib.suppress(ProcessLookupError):
@@ -66,7 +66,7 @@ def signal_all(number: int) -> list[int]:
 
 
 def sweep(grace: float) -> None:
-    """End everything below this process: politely first, then for certain."""
+    """End everything below this process: SIGTERM first, SIGKILL after the grace period."""
     deadline = time.monotonic() + grace
     alive = signal_all(signal.SIGTERM)
     while alive and time.monotonic() < deadline:
@@ -79,7 +79,7 @@ def sweep(grace: float) -> None:
 
 
 def request_stop(_number: int, _frame: object) -> None:
-    """Note that a signal asked for the end."""
+    """Note that a signal arrived."""
     global stop_requested
     stop_requested = True
 

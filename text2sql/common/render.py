@@ -1,4 +1,4 @@
-"""What the agent reads: query results and tables as compact text within a budget."""
+"""Query results and tables as text: compact for the agent, aligned for people."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ _KEYWORD_TEXT = (
     "table then to transaction union unique update using values when where"
 )
 _KEYWORDS = frozenset(_KEYWORD_TEXT.split())
-# Text that chat templates and tool parsers give a meaning to. A cell must never carry one.
+# Markers that chat templates and tool parsers interpret. No cell may contain one.
 _CONTROL = re.compile(r"<(?=[|\uff5c]|/?(?:tool_|function|parameter|think))")
 _LONGEST_MARKER = 16
 _LINE_BREAKS = {"\r": "\\r", "\n": "\\n", "\x00": "\\0"}
-# Control characters, which could also steer a terminal, marks that turn the direction of what
-# follows, and halves of surrogate pairs, which no encoder takes, are shown as escapes; a tab may
-# stay.
+# Shown as escapes: control characters, which could steer a terminal; marks that change the
+# direction of text; and lone surrogates, which no encoder accepts. A tab may stay.
 _ESCAPES = str.maketrans(
     {chr(code): f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
     | {chr(code): f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
@@ -44,7 +43,7 @@ class Budget:
 
 
 def render_cell(value: Any, limit: int) -> str:
-    """Show one value on one line: NULL, numbers in full, long text cut and its length told."""
+    """Show one value on one line: NULL, numbers in full, long text cut with its length."""
     if value is None:
         return "NULL"
     if isinstance(value, bytes):
@@ -89,8 +88,8 @@ def render_rows(
 ) -> str:
     """Show a result: a header, rows while the budget lasts (at least one), and the count.
 
-    ``total`` is the number of rows the query returned, of which ``rows`` may be the first;
-    with ``complete`` False the query was stopped after that many.
+    ``total`` is the number of rows that the query returned; ``rows`` may be only the first of them.
+    With ``complete`` False the query was stopped after ``total`` rows.
     """
     lines = [_line([neutral(name) for name in columns], budget)]
     used = len(lines[0])

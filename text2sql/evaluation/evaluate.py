@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import evaluation_folder, held_out_folder
+from text2sql.common.artifacts import (
+    evaluation_folder,
+    held_out_folder,
+    training_record_file,
+)
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, fingerprint, sealed
@@ -78,6 +83,56 @@ class SplitData:
     issues_version: str
     empty: set[str]
     failing: set[str]
+
+
+def first_of_subsets(questions: Sequence[Question], each: int) -> list[Question]:
+    """Return the first ``each`` questions of every subset, in order; all if it is 0."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for question in questions:
+        seen[question.subset] += 1
+        if not each or seen[question.subset] <= each:
+            chosen.append(question)
+    return chosen
+
+
+def champion_set(
+    root: Path,
+    sets: Mapping[str, RolloutSet],
+    ask: Callable[[str], tuple[str, str]],
+    warn: Callable[[str], None],
+) -> dict[str, RolloutSet]:
+    """Return the greedy rollouts that the champion should have in addition to ``sets``.
+
+    Empty if it was evaluated on these questions with these prompts, or is one of the two policies.
+    ``ask`` returns the revision and the prompts' revision of a policy. A champion that cannot be
+    asked or compared is left out with a warning: the gate then says that it cannot compare.
+    """
+    champion, trained = champion_record(root), sets[f"{TRAINED} greedy"]
+    asked = (champion.get("dataset"), champion.get("prompt_revision"))
+    others = {one.policy_revision for one in sets.values()}
+    if not champion or champion["revision"] in others:
+        return {}
+    if asked == (trained.dataset, trained.prompt_revision):
+        return {}
+    spec = champion["policy"]
+    try:
+        revision, prompts = ask(spec)
+        if revision != champion["revision"]:
+            raise Text2SqlError(
+                f"its revision is {revision}, but {champion['revision']} was promoted."
+            )
+        if prompts != trained.prompt_revision:
+            raise Text2SqlError(
+                f"its prompts are {prompts} and theirs {trained.prompt_revision}, because it was "
+                "made for other agent settings (agent_config.json beside its weights, else the "
+                "defaults)."
+            )
+    except Text2SqlError as error:
+        warn(f"The champion {spec} is not asked as well: {error}")
+        return {}
+    found = replace(trained, policy=spec, policy_revision=revision, prompt_revision=prompts)
+    return {f"{CHAMPION} greedy": found}
 
 
 def read_sets(root: Path, folder: Path, dataset: str) -> dict[str, RolloutSet]:
@@ -215,7 +270,7 @@ def _provenance(
         found["known_issues"] = issues_version
     # A base that the run was not trained from, or that got other prompts, is no fair comparison.
     base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
-    record = read_if_there(root / "training" / what.run / "training.json")
+    record = read_if_there(training_record_file(root, what.run))
     start = str(record.get("base_revision", base.policy_revision))
     if start != base.policy_revision:
         found["trained_from"] = start

@@ -1,8 +1,8 @@
 """Known issues of a dataset's gold queries: a list that people keep beside the data, never in it.
 
-The official accuracy does not look at the list. The corrected one stands beside it: a corrected
-gold query takes the place of the first, a second one is accepted beside it, and a question that
-is only flagged is left out. ``docs/known-issues.md`` has the format.
+The official accuracy ignores the list. For the corrected accuracy a corrected gold query replaces
+the original, a second one is accepted as well, and a question that is only flagged is left out.
+``docs/known-issues.md`` has the format.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SHA256 = re.compile(r"[0-9a-f]{12,64}\Z")
 
 @dataclass(frozen=True)
 class Issue:
-    """What is wrong with one question, who says so, and the gold queries that are right.
+    """What is wrong with one question, the source, and the right gold queries.
 
-    ``corrected`` replaces the gold query; ``also`` are right beside it (a tie that LIMIT cuts).
+    ``corrected`` replaces the gold query; ``also`` are accepted as well (a tie that LIMIT cuts).
     With neither the question is flagged: no answer to it can be judged.
     """
 
@@ -58,7 +58,7 @@ class Issue:
 
 @dataclass(frozen=True)
 class DatasetIssues:
-    """The issues of one questions file, which is named by the sha256 of its bytes."""
+    """The issues of one questions file, identified by the sha256 of its bytes."""
 
     questions_sha256: str
     name: str
@@ -67,14 +67,14 @@ class DatasetIssues:
 
 @dataclass(frozen=True)
 class Correction:
-    """An issue and what its gold queries return."""
+    """An issue and the results of its gold queries."""
 
     key: str
     issue: Issue
     golds: tuple[GoldResult, ...]
 
     def accepted(self, official: GoldResult) -> tuple[GoldResult, ...]:
-        """Return the results that are right; none where the question cannot be judged."""
+        """Return the right results; none if the question cannot be judged."""
         return (official, *self.golds) if self.issue.kind == "second gold" else self.golds
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _require_fields(
 def issues_of(
     datasets: Sequence[DatasetIssues], questions_file: Path, keys: Collection[str]
 ) -> dict[str, Issue] | None:
-    """Return the issues of a questions file by question key; None where the list has no entry.
+    """Return the issues of a questions file by question key; None if the list has no entry for it.
 
     ``keys`` are those of all rows of the file, usable or not. Raises Text2SqlError for an id
     that the file does not have.
@@ -196,7 +196,7 @@ def run_corrections(
     """Run the gold queries of the issues of ``questions``; return corrections by question key.
 
     Issues of other questions are left out. Raises Text2SqlError for a gold query that does not
-    run: the list is meant to be right.
+    run, because the list claims that it is right.
     """
     asked = [(q, issues[q.key]) for q in questions if q.key in issues]
     texts = [(q.database, sql) for q, issue in asked for sql in issue.golds]
@@ -212,7 +212,7 @@ def run_corrections(
 
 def _require_ran(issue: Issue, sql: str, gold: GoldResult) -> None:
     if gold.lost:
-        raise InfrastructureError(f"The gold query of issue {issue.id} got lost: {gold.error}.")
+        raise InfrastructureError(f"The gold query of issue {issue.id} failed: {gold.error}.")
     if gold.failing:
         raise Text2SqlError(
             f"A gold query of the known issue {issue.id} does not run "

@@ -23,7 +23,7 @@ from text2sql.evaluation.slices import (
     Strengths,
     slices_of,
 )
-from text2sql.evaluation.statistics import Proportion, mean_interval
+from text2sql.evaluation.statistics import mean_interval, wilson
 from text2sql.evaluation.vote_curve import Ballots, Curve, ballots, curve
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
@@ -168,8 +168,7 @@ def _score_slices(
 def _score(policy: str, setting: str, one: Slice, values: Sequence[float]) -> Score:
     value = fmean(values) if values else 0.0
     binary = all(value in (0.0, 1.0) for value in values) and not setting.startswith("mean")
-    whole = Proportion(int(sum(values)), len(values)).interval
-    low, high = whole if binary else mean_interval(values)
+    low, high = wilson(sum(values), len(values)) if binary else mean_interval(values)
     return Score(policy, setting, one.kind, one.name, value, low, high, len(values))
 
 

@@ -1,7 +1,7 @@
-"""The greedy answers of policies by the other rules, beside the official number.
+"""Greedy answers scored by the other rules, beside the official number.
 
-Rollouts keep no rows, so the queries run again: equal ones on a question once. What cannot match
-(errors, writes, time-outs) is not run and counts 0 everywhere.
+Stored rollouts have no rows, so the queries run again, equal ones once. Those that cannot match
+(errors, writes, time-outs) do not run and count 0 everywhere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import get_args
 from text2sql.evaluation.predictions.writing import submitted_sql
 from text2sql.evaluation.scores import Score
 from text2sql.evaluation.slices import RULE
-from text2sql.evaluation.statistics import Proportion, mean_interval
+from text2sql.evaluation.statistics import mean_interval, wilson
 from text2sql.judge.equality import Rule
 from text2sql.judge.rules import DEFINITIONS as RULE_DEFINITIONS
 from text2sql.judge.rules import (
@@ -46,8 +46,8 @@ class RuleScore:
 def score_rules(values: Values) -> dict[str, RuleScore]:
     """Return the mean of every rule over the questions that have a value.
 
-    Shares of right questions have Wilson's interval, means of marks between (Soft-F1, VES,
-    R-VES) the normal one.
+    Shares of right questions have Wilson's interval, means of other values (Soft-F1, VES, R-VES)
+    the normal one.
     """
     found: dict[str, list[float]] = {}
     for row in values.values():
@@ -59,19 +59,17 @@ def score_rules(values: Values) -> dict[str, RuleScore]:
 def _rule_score(rule: str, values: Sequence[float]) -> RuleScore:
     most = HIGHEST.get(rule, max(1.0, *values))
     low, high = (
-        Proportion(int(sum(values)), len(values)).interval
-        if rule in get_args(Rule)
-        else mean_interval(values, most)
+        wilson(sum(values), len(values)) if rule in get_args(Rule) else mean_interval(values, most)
     )
     return RuleScore(fmean(values), low, high, len(values))
 
 
 @dataclass(frozen=True)
 class RuleResults:
-    """What the rules give, by policy and question key.
+    """The rules' values, by policy and question key.
 
     ``changed`` names the questions whose stored verdict the second run does not confirm: their
-    queries depend on time or chance. ``repeats`` counts the timed runs, 0 where none were made.
+    queries depend on time or chance. ``repeats`` is the number of timed runs.
     """
 
     values: Mapping[str, Values]
@@ -96,45 +94,26 @@ def measure_rules(
 ) -> RuleResults:
     """Judge policies' greedy rollouts by every rule; with ``repeats`` also by their time.
 
-    Rollouts that the infrastructure spoilt have no values. Raises Text2SqlError when a database
-    cannot be read at all.
+    Invalid rollouts have no values. Raises Text2SqlError when a database cannot be read at all.
     """
-    answers = {name: _answers(rollouts) for name, rollouts in greedy.items()}
-    found = rule_values(questions, list(answers.values()), sandbox, limits)
-    values = {
-        name: _of_valid(one, rollouts)
-        for (name, rollouts), one in zip(greedy.items(), found, strict=True)
+    queries = {
+        name: submitted_sql(one for one in rollouts if one.verdict in _RAN)
+        for name, rollouts in greedy.items()
     }
-    changed = {name: _changed(values[name], rollouts) for name, rollouts in greedy.items()}
-    if repeats:
-        for name, rows in values.items():
-            _add_efficiency(rows, questions, answers[name], repeats, limits)
+    found = rule_values(questions, list(queries.values()), sandbox, limits)
+    values: dict[str, Values] = {}
+    changed = {}
+    for (name, rollouts), rows in zip(greedy.items(), found, strict=True):
+        valid = {rollout.key for rollout in rollouts if rollout.valid}
+        matched = {rollout.key for rollout in rollouts if rollout.verdict == Verdict.MATCH}
+        values[name] = kept = {key: row for key, row in rows.items() if key in valid and row}
+        changed[name] = [
+            key for key, row in kept.items() if bool(row["official"]) != (key in matched)
+        ]
+        if repeats:
+            judged = [question for question in questions if question.key in kept]
+            again = {key for key, row in kept.items() if row["official"]}
+            timed = efficiency_values(judged, queries[name], again, repeats, limits)
+            for key, row in timed.items():
+                kept[key] |= row
     return RuleResults(values, changed, repeats)
-
-
-def _answers(rollouts: Sequence[Rollout]) -> dict[str, str]:
-    return submitted_sql(one for one in rollouts if one.verdict in _RAN)
-
-
-def _of_valid(values: Values, rollouts: Sequence[Rollout]) -> Values:
-    valid = {rollout.key for rollout in rollouts if rollout.valid}
-    return {key: row for key, row in values.items() if key in valid and row}
-
-
-def _changed(values: Values, rollouts: Sequence[Rollout]) -> list[str]:
-    right = {one.key: one.verdict == Verdict.MATCH for one in rollouts if one.verdict in _RAN}
-    return [key for key, row in values.items() if bool(row["official"]) != right.get(key, False)]
-
-
-def _add_efficiency(
-    values: Values,
-    questions: Sequence[Question],
-    answers: Mapping[str, str],
-    repeats: int,
-    limits: Limits,
-) -> None:
-    valid = [question for question in questions if question.key in values]
-    matched = {key for key, row in values.items() if row["official"]}
-    timed = efficiency_values(valid, answers, matched, repeats, limits)
-    for key, row in timed.items():
-        values[key] |= row

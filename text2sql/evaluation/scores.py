@@ -27,11 +27,11 @@ SINGLE_TURN = "single-turn"
 
 @dataclass(frozen=True)
 class Score:
-    """One number: a policy's share of right answers in one setting on one part of a split.
+    """A policy's share of right answers in one setting on one slice of a split.
 
-    ``part`` is one of ``parts.SLICES``, ``name`` says which one; ``low`` and ``high`` end
-    its 95 % interval; ``n`` counts questions. ``corrected`` is judged by the known issues'
-    gold queries, without flagged questions; everything else is official.
+    ``part`` is the kind of slice, ``name`` says which one; ``low`` and ``high`` end the 95 %
+    interval; ``n`` counts questions. The slice ``corrected`` is judged by the known issues' gold
+    queries, without flagged questions; everything else is official.
     """
 
     policy: str
@@ -68,11 +68,11 @@ class Scores:
 
     ``questions`` counts the split's questions, answered or not; ``verdicts`` counts the greedy
     rollouts' verdicts; ``write_rate`` is the share of the agent's rollouts (greedy and sampled)
-    that tried to write; ``missing`` counts questions without a valid result in a setting that
+    that attempted a write; ``missing`` counts questions without a valid result in a setting that
     they were asked in. ``strong`` is the reward strength from which a question is strong, None
-    where strength was not looked at; ``issues`` counts the split's known issues by kind.
-    ``curves`` are voting and pass at every k up to ``k``, for the whole split, its difficulties
-    and its databases. ``infrastructure`` is the share of rollouts that the infrastructure spoilt.
+    if strength was not measured; ``issues`` counts the split's known issues by kind. ``curves``
+    are voting and pass at every k up to ``k``, for the whole split, its difficulties and its
+    databases. ``infrastructure`` is the share of rollouts that infrastructure failures invalidated.
     """
 
     k: int
@@ -91,7 +91,7 @@ class Scores:
 
     @property
     def metric(self) -> str:
-        """What the numbers are for: what else their questions decide, or that they are held out."""
+        """What the numbers are for: they also decide something, or are held out."""
         return self.provenance.get("metric", DEVELOPMENT)
 
     @property
@@ -101,17 +101,17 @@ class Scores:
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known of the base before the two are compared."""
+        """What makes the comparison with the base special, in sentences."""
         found = []
         if len(self.revisions) > len(set(self.revisions.values())):
             found.append(
-                f"Base and trained are the same weights (revision {self.revisions[BASE]}): what "
-                "stands there twice is one policy."
+                f"Base and trained are the same weights (revision {self.revisions[BASE]}): both "
+                "columns show one policy."
             )
         if other := self.provenance.get("trained_from"):
             found.append(
-                f"The run was trained from another policy (revision {other}) than the base that is "
-                f"shown (revision {self.revisions[BASE]})."
+                f"The run was trained from another policy (revision {other}) than the base shown "
+                f"here (revision {self.revisions[BASE]})."
             )
         if prompts := self.provenance.get("base_prompt_revision"):
             found.append(
@@ -122,14 +122,12 @@ class Scores:
 
     def find(self, policy: str, setting: str, part: str = "all", name: str = "") -> Score | None:
         """Return one score, None where there is none."""
-        wanted = (policy, setting, part, name)
-        for score in self.scores:
-            if (score.policy, score.setting, score.part, score.name) == wanted:
-                return score
-        return None
+        about = (policy, setting, part, name)
+        found = (s for s in self.scores if (s.policy, s.setting, s.part, s.name) == about)
+        return next(found, None)
 
     def partial(self, policy: str, setting: str) -> str:
-        """Say that a setting lacks some of the questions; empty where it has them all."""
+        """Say that a setting lacks some of the questions; empty if it has them all."""
         score = self.find(policy, setting)
         if score is None or score.n == self.questions:
             return ""
@@ -164,12 +162,10 @@ def compare(
 
 
 def score_rows(scores: Scores, parts: Sequence[str] = SLICES) -> list[Row]:
-    """Return a row for each part of the split, setting and the two policies side by side.
-
-    ``corrected`` stands below ``all``, the official accuracy, where there are known issues.
+    """Return a row for each slice and setting, with the two policies side by side.
 
     Each share is percent with its 95 % interval and n; gained and lost count the questions
-    that the trained policy answers and the base does not, and the reverse.
+    that only the trained or only the base policy answers.
     """
     rows = []
     compared = {(c.setting, c.part, c.name): c for c in scores.comparisons}
@@ -184,22 +180,21 @@ def score_rows(scores: Scores, parts: Sequence[str] = SLICES) -> list[Row]:
             "base": str(base),
             "trained": str(trained) if trained else "",
         }
-        rows.append(row | _gained_and_lost(compared.get((base.setting, base.part, base.name))))
+        pairs = compared.get((base.setting, base.part, base.name))
+        row |= {
+            "gained": str(pairs.won) if pairs else "",
+            "lost": str(pairs.lost) if pairs else "",
+            "p": p_text(pairs.p) if pairs else "",
+        }
+        rows.append(row)
     return rows
-
-
-def _gained_and_lost(comparison: Comparison | None) -> Row:
-    if comparison is None:
-        return {"gained": "", "lost": "", "p": ""}
-    gained, lost = str(comparison.won), str(comparison.lost)
-    return {"gained": gained, "lost": lost, "p": p_text(comparison.p)}
 
 
 def text_table(rows: Sequence[Row]) -> str:
     """Return rows as aligned columns."""
-    if not rows:
-        return ""
-    return "\n".join(aligned([list(rows[0]), *(list(row.values()) for row in rows)]))
+    return "\n".join(
+        aligned([list(rows[0]), *(list(row.values()) for row in rows)]) if rows else []
+    )
 
 
 def markdown_table(rows: Sequence[Row]) -> str:

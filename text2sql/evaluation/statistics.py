@@ -1,11 +1,10 @@
-"""Uncertainty beside every accuracy: intervals, a paired test, pass@k."""
+"""The uncertainty of accuracies: intervals, a paired test, pass@k."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import comb, sqrt
 from operator import mul
 from statistics import NormalDist, fmean, stdev
@@ -154,29 +153,6 @@ def _percentiles(means: Sequence[float]) -> tuple[float, float]:
         return 0.0, 1.0
     ordered, tail = sorted(means), round(0.025 * len(means))
     return ordered[tail], ordered[-1 - tail]
-
-
-@dataclass(frozen=True)
-class Proportion:
-    """A share of questions with its 95 % Wilson interval."""
-
-    successes: int
-    n: int
-
-    @property
-    def share(self) -> float:
-        """The share itself; 0.0 where there are no questions."""
-        return self.successes / self.n if self.n else 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval's two ends."""
-        return wilson(self.successes, self.n)
-
-    def __str__(self) -> str:
-        """Show percent, interval and n: ``63.4 [61.0, 65.8] n=1534``."""
-        low, high = self.interval
-        return f"{100 * self.share:.1f} [{100 * low:.1f}, {100 * high:.1f}] n={self.n}"
 
 
 def _check_counts(successes: float, n: int) -> None:

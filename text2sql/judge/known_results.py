@@ -1,9 +1,9 @@
-"""Results of earlier runs, so that a query is run again only if something has changed.
+"""A cache of results, so that a query runs again only if something has changed.
 
-A result is known by the content of its database, the text, the limits, SQLite's version and
-build, and the version of this package. Only digests are kept, no rows. Timeouts and whatever
-else depends on the machine are never kept, nor are queries whose result depends on chance or
-the clock, nor results from a database that was changed a moment ago.
+The key is the content of the database, the text, the limits, SQLite's version and build, and the
+version of this package. Only digests are stored, no rows. Never stored are timeouts and whatever
+else depends on the machine, queries whose result depends on chance or the clock, and results from a
+database that changed a moment ago.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Text = tuple[Path, str]
 
 _KEPT = frozenset({Status.OK, Status.ERROR, Status.WRITE, Status.NO_STATEMENT})
 _MOST = 1_000_000
-"""The oldest results beyond these are dropped: some 300 MB."""
+"""The most results that are stored, some 300 MB; the oldest are dropped first."""
 
 _CLOCK_TICK_NS = 2_000_000_000  # of the coarsest file systems
 _TABLES = """
@@ -40,9 +40,9 @@ CREATE TABLE IF NOT EXISTS databases (stamp TEXT PRIMARY KEY, fingerprint TEXT);
 
 
 class KnownResults:
-    """A folder's file of results; several processes may use it at the same time.
+    """The cache in a folder; several processes may use it at the same time.
 
-    Raises Text2SqlError where the file cannot be read or written.
+    Raises Text2SqlError where its file cannot be read or written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class KnownResults:
         self._connection.close()
 
     def find(self, keys: Iterable[str]) -> dict[str, QueryResult]:
-        """Return the results that are known."""
+        """Return the stored results by key."""
         found = {}
         try:
             for key in keys:
@@ -73,7 +73,7 @@ class KnownResults:
         return found
 
     def add(self, results: Mapping[str, QueryResult]) -> None:
-        """Keep those results that hold for any machine."""
+        """Store those results that are the same on any machine."""
         kept = {k: r for k, r in results.items() if r.status in _KEPT and r.complete}
         rows = [(key, _to_json(result)) for key, result in kept.items()]
         try:
@@ -86,7 +86,7 @@ class KnownResults:
             raise self._failed(error) from error
 
     def fingerprint(self, database: Path, sandbox: Sandbox) -> str:
-        """Return a hash of a database's content; empty where its results must not be kept."""
+        """Return a hash of a database's content; empty where its results must not be stored."""
         stamp = _state_of(database)
         if not stamp or _is_fresh(stamp):
             return ""
@@ -107,13 +107,13 @@ class KnownResults:
 
     def _failed(self, error: Exception) -> Text2SqlError:
         reason = f"The results of earlier runs in {self.path} cannot be used: {error}."
-        return Text2SqlError(f"{reason} Delete the file, or do without it (--no-cache).")
+        return Text2SqlError(f"{reason} Delete the file, or run with --no-cache.")
 
 
 def execute_known(
     texts: Sequence[Text], sandbox: Sandbox, limits: Limits, known: KnownResults | None = None
 ) -> list[QueryResult]:
-    """Run texts with strict text decoding, equal ones once, known ones not at all.
+    """Run texts with strict text decoding, equal ones once, cached ones not at all.
 
     Raises Text2SqlError when a database cannot be read at all.
     """
@@ -132,13 +132,13 @@ def execute_known(
 
 
 _Place = tuple[Path, str, int]
-"""A text, and a number that tells apart those that may differ each time."""
+"""A text, and a number that keeps apart runs whose results may differ each time."""
 
 
 def _keys(
     places: Iterable[_Place], sandbox: Sandbox, limits: Limits, known: KnownResults | None
 ) -> dict[_Place, str]:
-    """Return under what name each text's result may be known."""
+    """Return the cache key of each text whose result may be stored."""
     if known is None:
         return {}
     places = list(dict.fromkeys(places))
@@ -156,14 +156,14 @@ def _keys(
 
 @cache
 def _sqlite() -> list[str]:
-    """Name what decides which functions and modules a statement finds."""
+    """Return SQLite's version and build, on which its functions and modules depend."""
     with closing(sqlite3.connect(":memory:")) as connection:
         options = connection.execute("PRAGMA compile_options").fetchall()
     return [sqlite3.sqlite_version, *(option for (option,) in options)]
 
 
 def _state_of(database: Path) -> str:
-    """Return what changes with a database's content; empty while another program has it open."""
+    """Return a stamp that changes with a database; empty while another program has it open."""
     real = os.path.realpath(database)
     if any(os.path.exists(real + end) for end in ("-journal", "-wal")):
         return ""
@@ -174,7 +174,7 @@ def _state_of(database: Path) -> str:
 
 
 def _is_fresh(stamp: str) -> bool:
-    """Whether another change might leave the stamp as it is: within a tick of the clock."""
+    """Whether another change, within a tick of the clock, might leave the stamp as it is."""
     return bool(time_ns() - max(json.loads(stamp)[-2:]) < _CLOCK_TICK_NS)
 
 
@@ -191,10 +191,9 @@ def _fingerprint(database: Path, sandbox: Sandbox) -> str:
 def database_digests(
     questions: Iterable[Question], sandbox: Sandbox, known: KnownResults | None = None
 ) -> dict[str, str]:
-    """Return the sha256 of each database by db_id, read anew only where it is not ``known``.
+    """Return the sha256 of each database by db_id, from the cache where it is ``known``.
 
-    Commits that are still in its write-ahead log count as well. Raises Text2SqlError for a file
-    that cannot be read.
+    A write-ahead log counts as well. Raises Text2SqlError for a file that cannot be read.
     """
     files = {question.db_id: question.database for question in questions}
     try:
@@ -214,20 +213,12 @@ def _content(database: Path) -> str:
 
 
 def _to_json(result: QueryResult) -> str:
-    return json.dumps([result.status, result.row_count, *_digests(result), result.error])
-
-
-def _digests(result: QueryResult) -> tuple[str, str, str]:
-    return result.digest, result.multiset_digest, result.ordered_digest
+    digests = result.digest, result.multiset_digest, result.ordered_digest
+    return json.dumps([result.status, result.row_count, *digests, result.error])
 
 
 def _from_json(text: str) -> QueryResult:
-    status, count, digest, multiset, ordered, error = json.loads(text)
+    status, row_count, digest, multiset, ordered, error = json.loads(text)
     return QueryResult(
-        Status(status),
-        row_count=count,
-        digest=digest,
-        multiset_digest=multiset,
-        ordered_digest=ordered,
-        error=error,
+        Status(status), (), (), row_count, True, digest, multiset, ordered, error=error
     )

@@ -102,9 +102,9 @@ def _values(predicted: QueryResult, gold: GoldResult, gold_rows: Sequence[Row]) 
 def soft_f1(predicted: Sequence[Row], gold: Sequence[Row]) -> float:
     """Return the Soft-F1 of two results; see ``DEFINITIONS`` for its source.
 
-    In each pair of rows the predicted cells that the gold row has are hits; those that it has
-    not, and gold cells that the predicted row has not, are misses; each counts one part of the
-    gold row's width. A row without a partner is one miss. Two empty results have 1.0.
+    In each pair of rows the predicted cells that the gold row contains are hits; the other
+    predicted cells and the gold cells that the predicted row lacks are misses; each counts one part
+    of the gold row's width. A row without a partner is one miss. Two empty results have 1.0.
     """
     ours, theirs = list(dict.fromkeys(predicted)), list(dict.fromkeys(gold))
     if not ours and not theirs:

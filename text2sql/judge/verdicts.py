@@ -1,8 +1,8 @@
-"""Execution match and what it is worth: the verdict on a submission and its reward.
+"""The verdict on a submission, and its reward.
 
-Equality is that of BIRD's official evaluator: ``set(prediction) == set(gold)`` over tuples.
-Three deliberate differences make it safe: gold runs on its own, so that a prediction cannot
-empty it; a missing prediction never matches, even an empty gold; and a write is never a match.
+Results are equal as in BIRD's official evaluator: ``set(prediction) == set(gold)`` over tuples.
+Three deliberate differences make it safe: gold runs on its own, so that a prediction cannot empty
+its tables; a missing prediction never matches, even an empty gold; and a write is never a match.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
 
 class Verdict(StrEnum):
-    """What became of a submission. ``INFRASTRUCTURE`` says nothing about the submission."""
+    """How a submission ended. ``INFRASTRUCTURE`` says nothing about the submission itself."""
 
     MATCH = "match"
     WRONG = "wrong"
@@ -42,7 +42,7 @@ REWARD: dict[Verdict, float | None] = {
     Verdict.TRUNCATED: 0.0,
     Verdict.INFRASTRUCTURE: None,
 }
-"""The reward of each verdict; None marks a rollout that must not be learnt from."""
+"""The reward of each verdict; None marks a rollout that must not be trained on."""
 
 _VERDICTS = {
     Status.ERROR: Verdict.ERROR,
@@ -112,7 +112,7 @@ def run_gold(
     sandbox: Sandbox,
     limits: Limits = Limits(),  # noqa: B008 - immutable
 ) -> GoldResult:
-    """Run a question's gold query, as it is written, on its own read-only connection.
+    """Run a question's gold query as it is written, on its own read-only connection.
 
     Raises Text2SqlError when the database cannot be read at all.
     """
@@ -121,7 +121,7 @@ def run_gold(
 
 
 def gold_result(key: str, sql: str, result: QueryResult) -> GoldResult:
-    """Keep of a gold query's result what submissions are judged by."""
+    """Return what submissions are judged by: a gold query's result without its rows."""
     return GoldResult(
         key=key,
         status=result.status,
@@ -136,7 +136,7 @@ def gold_result(key: str, sql: str, result: QueryResult) -> GoldResult:
 
 
 NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
-"""What becomes of an empty submission: it is not run."""
+"""The result of an empty submission, which is not run."""
 
 
 def execute_submission(
@@ -161,8 +161,8 @@ def execute_submission(
 def verdict_of(result: QueryResult, gold: GoldResult, rule: Rule = "official") -> Verdict:
     """Judge a submission's result against gold.
 
-    A gold query that failed matches nothing, as in the official evaluator; one that failed
-    for reasons outside itself gives no verdict on the submission.
+    Nothing matches a failing gold query, as in the official evaluator; a lost one says nothing
+    about the submission.
     """
     if result.status is not Status.OK:
         return _VERDICTS[result.status]

@@ -1,4 +1,4 @@
-"""Execution-consistency voting: the answer that most submissions agree on."""
+"""Execution-consistency voting: the result that most submissions agree on."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Submission:
 
 @dataclass(frozen=True)
 class Vote:
-    """The outcome of a vote.
+    """The result of a vote.
 
-    ``sql`` and ``index`` are the winning group's first submission, empty and -1 without one.
-    ``votes`` of ``k`` submissions agree, which is ``share``; ``groups`` results got votes.
-    ``tie`` says that another group had as many.
+    ``sql`` and ``index`` are those of the winning group's first submission, empty and -1 without
+    one. ``votes`` of ``k`` submissions agree, which is ``share``; ``groups`` different results got
+    votes. ``tie``: another group had as many votes.
     """
 
     sql: str
@@ -42,15 +42,15 @@ class Vote:
 
     @property
     def consensus(self) -> bool:
-        """Whether anything was agreed on at all."""
+        """Whether any submission had a vote."""
         return self.index >= 0
 
 
 def vote(submissions: Sequence[Submission]) -> Vote:
-    """Choose by majority over equal results; the order of the submissions has no influence.
+    """Choose the most frequent result; the order of the submissions has no influence.
 
-    Every valid, non-empty result is one vote, equal SQL included. The largest group wins, a
-    tie goes to the group with the lowest rollout index. The share is of all submissions.
+    Every valid, non-empty result is one vote, also from equal SQL. The largest group wins; a tie
+    goes to the group with the lowest rollout index. The share is of all submissions.
     """
     groups: dict[str, list[Submission]] = {}
     for submission in sorted(submissions, key=lambda one: (one.index, one.sql, one.digest)):

@@ -21,7 +21,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call as the policy wrote it; ``arguments`` is JSON text and may be malformed."""
+    """One call as the policy wrote it; ``arguments`` is JSON text, possibly malformed."""
 
     id: str
     name: str
@@ -48,7 +48,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """Who answered: a name for people and a revision that changes when the weights do."""
+    """Who answered: a name for people, and a revision that changes when the weights do."""
 
     name: str
     revision: str
@@ -63,9 +63,9 @@ class Policy(Protocol):
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> Reply:
-        """Return the next assistant turn; raise InfrastructureError when no reply can be had.
+        """Return the next assistant turn.
 
-        Raises ContextOverflow when the conversation no longer fits.
+        Raises InfrastructureError without a reply, ContextOverflow for a conversation too long.
         """
         ...
 
@@ -75,4 +75,4 @@ class Policy(Protocol):
 
 
 class ContextOverflow(Exception):
-    """The conversation does not fit into the policy's context any more."""
+    """The conversation no longer fits into the policy's context."""

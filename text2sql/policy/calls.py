@@ -60,8 +60,8 @@ class _Found:
 def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall], str]:
     """Return the calls in ``text``, in order, and the text around them.
 
-    Values are strings, as written; a tool converts what it needs. Without a call the text
-    comes back unchanged. Nothing inside thinking is a call.
+    Values are strings, as written; a tool converts what it needs. Without a call the text is
+    returned unchanged. Nothing inside thinking is a call.
     """
     thought, rest = split_thinking(text)
     calls: list[Named] = []
@@ -105,19 +105,19 @@ def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Foun
 
 
 def _is_begun(rest: str) -> bool:
-    """Say whether what follows a tag is a call's, not a sentence's that names the tag."""
+    """Say whether a call follows a tag, not a sentence that mentions the tag."""
     rest = rest.lstrip()
     begins = ("<parameter", "{", "[", '"', "</function")
     return rest.startswith(begins) or "<parameter".startswith(rest)
 
 
 def _end(text: str, start: int) -> re.Match[str] | None:
-    """Find the tag that ends a call: the first with structure behind it or a line of its own.
+    """Find the tag that ends a call: the first one before structure or on its own line.
 
-    A tag on a line of its own is a value's where the value goes on behind it.
+    A tag on its own line belongs to a value that continues after it.
     """
     if text.find("</function", start) < 0:
-        return None  # a model that repeats itself opens thousands
+        return None  # saves time: a model that repeats itself opens thousands
     end, line = _END.search(text, start), _LINE_END.search(text, start)
     if end is None or line is None or end.start() <= line.start():
         return end or line
@@ -126,7 +126,7 @@ def _end(text: str, start: int) -> re.Match[str] | None:
 
 
 def _behind(text: str, stop: int) -> int:
-    """Return where the closing tags end that follow a call."""
+    """Return the end of the closing tags after a call."""
     closing = _CLOSING.match(text, stop)
     return closing.end() if closing else stop
 
@@ -137,9 +137,9 @@ def _opens_before(text: str, start: int, end: int) -> bool:
 
 
 def _arguments(body: str, closed: bool) -> str:
-    """Return the parameters as a JSON object, or the raw body where the call was cut off.
+    """Return the parameters as a JSON object, or the raw body if the call was cut off.
 
-    A body that is itself a JSON object is taken as it is.
+    A body that is a JSON object is returned unchanged.
     """
     if _is_object(body):
         return body.strip()
@@ -189,7 +189,7 @@ def _json_calls(text: str, start: int) -> tuple[list[Named], int]:
 
 
 def _only_calls(text: str, tool_names: Collection[str]) -> list[Named]:
-    """Return the calls where a text is nothing but their JSON, perhaps in a fence; else none."""
+    """Return the calls of a text that is only their JSON, perhaps in a fence; else none."""
     fenced = _FENCED.fullmatch(text.strip())
     body = fenced[1] if fenced else text.strip()
     if not body.startswith(("{", "[")) or not _HAS_ARGUMENTS.search(body):
@@ -200,7 +200,7 @@ def _only_calls(text: str, tool_names: Collection[str]) -> list[Named]:
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int] | None:
-    """Decode one value, also in doubled braces, or without its last one before the closing tag."""
+    """Decode one value, even in doubled braces or without the last brace before a closing tag."""
     doubled = text.startswith("{{", start)
     try:
         value, end = _DECODER.raw_decode(text, start + doubled)
@@ -212,7 +212,7 @@ def _decoded(text: str, start: int) -> tuple[Any, int] | None:
 
 
 def _loaded(text: str) -> Any:
-    """Read JSON, line breaks within a text too; None for none."""
+    """Read JSON, with raw line breaks in texts; None if it is invalid."""
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -236,10 +236,10 @@ def _named(entry: Any) -> Named | None:
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """Return the thinking with which a text begins, its tags included, and the rest.
+    """Return the thinking at the beginning of a text, with its tags, and the rest.
 
-    The opening tag may be missing, since chat templates write it; without the closing one all
-    is thinking.
+    The opening tag may be missing, since chat templates write it; without the closing one
+    everything is thinking.
     """
     if end := _THOUGHT_END.search(text):
         return text[: end.end()], text[end.end() :]
@@ -247,9 +247,9 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 
 def thinking_until(text: str, start: int, end: int) -> int:
-    """Return where the thinking ends that is begun within ``start`` and ``end``; 0 where none is.
+    """Return the end of the thinking that begins between ``start`` and ``end``; 0 without any.
 
-    What is begun and ended within is none.
+    Thinking that also ends there does not count.
     """
     begun = [match.start() for match in _THOUGHT_START.finditer(text[start:end])]
     if not begun or _THOUGHT_END.search(text[start:end], begun[-1]):
@@ -259,7 +259,7 @@ def thinking_until(text: str, start: int, end: int) -> int:
 
 
 def spoken(text: str) -> str:
-    """Return a text without its thoughts, nor what stands before a closing tag alone."""
+    """Return a text without its thoughts, and without what precedes a lone closing tag."""
     said: list[str] = []
     rest = split_thinking(text)[1]
     while beginning := _THOUGHT_START.search(rest):

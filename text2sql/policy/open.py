@@ -25,12 +25,10 @@ _PROBE_SECONDS = 15.0
 def open_policy(spec: str, model: str | None = None, threads: int | None = None) -> Policy:
     """Open ``pocket``, a Hugging Face model directory, or the URL of an OpenAI-compatible server.
 
-    Several equal servers are given separated by commas; which of a server's models to ask stands
-    behind them after ``#``, or in ``model``, and may be left out where it serves only one. A
-    server's key is read from the environment variable TEXT2SQL_API_KEY.
-    ``threads`` bounds the CPU threads of a policy in this process.
-    Raises Text2SqlError for a specification that leads nowhere, InfrastructureError where no
-    server answers.
+    Equal servers are separated by commas. The model to ask follows after ``#`` or is ``model``; it
+    may be left out if there is only one. A server's key is read from the environment variable
+    TEXT2SQL_API_KEY. ``threads`` limits the CPU threads of a policy in this process. Raises
+    Text2SqlError for an invalid specification, InfrastructureError if no server answers.
     """
     if is_served(spec):
         return _open_server(*server_parts(spec, model))
@@ -42,8 +40,8 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
         )
     if is_adapter(directory):
         raise Text2SqlError(
-            f"{directory} is an adapter, which vLLM serves beside its base model: set the policy's "
-            "server to vllm in Dagster, or start it with text2sql serve and give its URL."
+            f"{directory} is an adapter, which only vLLM can serve: in Dagster set the policy's "
+            "server to vllm; elsewhere start it with text2sql serve and give its URL."
         )
     from text2sql.policy.local.policy import LocalPolicy
 
@@ -52,18 +50,18 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
 
 
 def server_parts(spec: str, model: str | None = None) -> tuple[list[str], str | None]:
-    """Return the URLs of a server's specification, and the model to ask for: its own, or ``model``.
+    """Return the URLs in a server's specification, and the model: named in it, or ``model``.
 
-    Raises Text2SqlError where they are two different ones.
+    Raises Text2SqlError if both name different ones.
     """
-    places, _, named = spec.partition("#")
+    urls, _, named = spec.partition("#")
     if named and model and named != model:
-        raise Text2SqlError(f"The policy {spec} names a model itself: leave {model!r} out.")
-    return [url.strip() for url in places.split(",") if url.strip()], named or model
+        raise Text2SqlError(f"The policy {spec} already names a model: leave {model!r} out.")
+    return [url.strip() for url in urls.split(",") if url.strip()], named or model
 
 
 def policy_directory(spec: str) -> Path | None:
-    """Return the directory of a policy's weights; None where a server holds them."""
+    """Return the directory of a policy's weights; None if a server has them."""
     if is_served(spec):
         return None
     if spec == POCKET:
@@ -74,18 +72,18 @@ def policy_directory(spec: str) -> Path | None:
 
 
 def weights_folder(spec: str, model: str | None = None) -> Path | None:
-    """Return the folder with a policy's weights: its own, or the one a server here says it serves.
+    """Return the folder with a policy's weights: its own, or the one a local server names.
 
-    None where a server on another machine holds them, or one here names no folder. Raises what
-    ``open_policy`` raises where a server cannot be asked.
+    None for a server on another machine, or one that names no folder. Raises what
+    ``open_policy`` raises if a server cannot be asked.
     """
     if (directory := policy_directory(spec)) is not None:
         return directory
-    urls, wanted = server_parts(spec, model)
+    urls, named = server_parts(spec, model)
     if not is_loopback(urls[0]):
         return None
     offered = served_models(urls[0], os.environ.get(API_KEY_VARIABLE, ""))
-    folder = Path(offered.get(wanted or next(iter(offered)), ""))
+    folder = Path(offered.get(named or next(iter(offered)), ""))
     return folder if folder.is_absolute() else None
 
 
@@ -105,9 +103,9 @@ def _open_server(urls: list[str], model: str | None) -> Policy:
 
 
 def served_models(url: str, api_key: str = "") -> dict[str, str]:
-    """Ask a server for its models: name to where their weights come from, as far as it says.
+    """Ask a server for its models; map names to the source of their weights, if it is given.
 
-    Raises InfrastructureError where nothing answers, Text2SqlError where something else does.
+    Raises InfrastructureError if nothing answers, Text2SqlError if something else does.
     """
     address = f"{api_root(url)}/models"
     _log.debug("asking %s", address)
@@ -127,15 +125,14 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
             f"The policy server at {url} answered HTTP {answer.status}: {reason}."
         )
     if 300 <= answer.status < 400:
-        place = answer.headers.get("location", "it does not say which")
+        place = answer.headers.get("location", "no location given")
         raise Text2SqlError(
-            f"{url} points to another address (HTTP {answer.status}: {place}); give the one that "
-            "answers."
+            f"{url} redirects (HTTP {answer.status}: {place}); give the final address."
         )
     models = _models(answer.content)
     if not models:
         raise Text2SqlError(
-            f"{url} is no OpenAI-compatible server: {address} lists no models "
+            f"{url} is not an OpenAI-compatible server: {address} lists no models "
             f"(HTTP {answer.status})."
         )
     return models

@@ -1,4 +1,4 @@
-"""Where a policy is: in a directory of weights, or behind a server's URL."""
+"""Whether a policy is a directory of weights or a server's URL, and what to call it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from pathlib import Path
 
 
 def is_served(policy: str) -> bool:
-    """Say whether a policy is named by a server's URL; the server holds its weights itself."""
+    """Say whether a policy is a server's URL."""
     return policy.lower().startswith(("http://", "https://"))
 
 
 def policy_name(directory: Path) -> str:
-    """Return what people call the policy in a directory: by the directory's name.
+    """Return the name of the policy in a directory: the directory's.
 
-    Of one that is called ``policy``, which says nothing, by what it is the policy of: training
-    leaves its weights in ``training/RUN/VERSION/policy``, and the pocket policy's are in
-    ``pocket/policy``.
+    ``policy`` says nothing, so the folder above counts instead, or the training run: training
+    writes weights to ``training/RUN/VERSION/policy``, and the pocket policy is ``pocket/policy``.
     """
     if directory.name != "policy":
         return directory.name
@@ -25,5 +24,5 @@ def policy_name(directory: Path) -> str:
 
 
 def is_there(policy: str) -> bool:
-    """Say whether a policy's directory is there; of a server nothing is asked."""
+    """Say whether a policy's directory exists; a server is not asked."""
     return is_served(policy) or Path(policy).is_dir()

@@ -14,7 +14,7 @@ from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.draw import Follower, RolloutPlan, vote_of
-from text2sql.rollouts.store import MemoryStore, Rollout
+from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.sandbox.worker.databases import DAMAGED
 
@@ -85,7 +85,7 @@ async def ask(
         raise Text2SqlError("The question is empty; ask something.")
     sampling = _GREEDY if votes == 1 else _DRAWN
     plan = RolloutPlan(policy, sandbox, settings, sampling, votes, concurrency=votes)
-    rollouts = tuple(await plan.rollouts([question], MemoryStore(), on_message=follower))
+    rollouts = tuple(await plan.rollouts([question], None, on_message=follower))
     if not any(rollout.valid for rollout in rollouts):
         raise InfrastructureError(f"{rollouts[0].error.rstrip('.')}.")
     winner = vote_of(rollouts)

@@ -1,7 +1,7 @@
-"""What sampling costs: measured while rollouts come, and told before more of them are asked.
+"""What sampling costs: measured while rollouts are drawn, estimated before more are drawn.
 
-Each shard keeps a pace file beside its store. A later run on the same policy learns from it;
-where nothing was measured, nothing is guessed.
+Each shard keeps a pace file beside its store, which later runs of the same policy use. Without a
+measurement there is no estimate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from text2sql.rollouts.store import RolloutStore
 
 PACE = ".pace.json"
 _EVERY = 15.0  # seconds between two notes
-_LOOKED_AT = 2_000  # rollouts that a mean of tokens is taken from at most
+_LOOKED_AT = 2_000  # rollouts that a mean is taken from at most
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Pace:
-    """How one shard of a run came on: ``rollouts`` between two times in seconds (Unix)."""
+    """The pace of one shard: ``rollouts`` drawn between two Unix times in seconds."""
 
     run_id: str
     rollouts: int
@@ -45,9 +45,9 @@ class Pace:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What asking ``rollouts`` will cost; None is unknown, as nothing was measured yet.
+    """The cost of drawing ``rollouts``; None is unknown, since nothing was measured yet.
 
-    ``rate`` is in rollouts a second, of all shards of the run that it was measured in.
+    ``rate`` is in rollouts per second, of all shards of the measured run.
     """
 
     rollouts: int
@@ -56,11 +56,11 @@ class Estimate:
 
     @property
     def hours(self) -> float | None:
-        """The time in hours, if this run comes on as the measured one did."""
+        """The time in hours at the measured rate."""
         return self.rollouts / self.rate / 3600 if self.rate else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as numbers for people and programs; unknown ones are left out."""
+        """Return the estimate as JSON numbers, without unknown ones."""
         found: dict[str, Any] = {"rollouts": self.rollouts}
         if self.tokens:
             found["prompt_tokens"] = round(self.rollouts * self.tokens.prompt)
@@ -91,20 +91,20 @@ class Estimate:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span for people: ``40 s``, ``12 min``, ``4.2 h``."""
+    """Format a time span: ``40 s``, ``12 min``, ``4.2 h``."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def estimate(rollouts: int, folders: Sequence[Path]) -> Estimate:
-    """Estimate the cost of so many rollouts of a policy from the folders of its stores."""
+    """Estimate the cost of a number of rollouts of a policy from the folders of its stores."""
     stores = [store for folder in folders for store in sorted(folder.glob("*.jsonl"))]
     return Estimate(rollouts, mean_tokens(stores), _rate(_paces(folders)))
 
 
 def mean_tokens(stores: Iterable[Path]) -> Tokens | None:
-    """Return the mean tokens of the first valid rollouts in stores; None where there are none."""
+    """Return the mean tokens of the first valid rollouts in stores; None without any."""
     lines = (rollout for store in stores for rollout in RolloutStore(store).scan())
     seen = list(islice((rollout for rollout in lines if rollout.valid), _LOOKED_AT))
     if not seen:
@@ -122,13 +122,13 @@ def _pace(file: Path) -> Pace:
         return Pace(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise Text2SqlError(
-            f"{file} cannot be read as the pace of a shard ({error}): delete it, it only serves "
-            "to estimate what is still to draw."
+            f"{file} cannot be read as the pace of a shard ({error}): delete it; it is only used "
+            "for estimates."
         ) from error
 
 
 def _rate(paces: Sequence[Pace]) -> float | None:
-    """Return the rate of the run that drew most: its rollouts over the time from start to end."""
+    """Return the rate of the run that drew the most rollouts."""
     runs: dict[str, list[Pace]] = {}
     for pace in paces:
         runs.setdefault(pace.run_id, []).append(pace)
@@ -141,10 +141,10 @@ def _rate(paces: Sequence[Pace]) -> float | None:
 
 
 class PaceKeeper:
-    """A progress callback that measures a shard: it notes the pace and tells how far it is.
+    """A progress callback that measures a shard and reports its progress to ``tell``.
 
-    ``store`` is the shard's store, whose pace file is written every quarter of a minute and by
-    ``close``; ``drawn`` counts the rollouts that are new.
+    ``store`` is the shard's store, whose pace file is written every 15 seconds and by ``note``;
+    ``drawn`` counts new rollouts.
     """
 
     def __init__(self, store: Path, run_id: str, tell: Callable[[str], None]) -> None:
@@ -156,7 +156,7 @@ class PaceKeeper:
         self._last: int | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Take in that ``done`` of ``total`` rollouts are there; the first call is the start."""
+        """Note that ``done`` of ``total`` rollouts exist; the first call is the start."""
         if self._last is not None and done > self._last:
             self.drawn += done - self._last
         self._last = done
@@ -166,7 +166,7 @@ class PaceKeeper:
             self.tell(self._sentence(done, total))
 
     def note(self) -> None:
-        """Write the pace file; nothing where nothing was drawn."""
+        """Write the pace file, unless nothing was drawn."""
         if not self.drawn:
             return
         pace = Pace(self.run_id, self.drawn, round(self.began, 3), round(time(), 3))

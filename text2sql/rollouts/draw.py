@@ -21,7 +21,7 @@ from text2sql.judge.verdicts import REWARD, GoldResult, Verdict, execute_submiss
 from text2sql.judge.voting import Vote, vote
 from text2sql.policy.base import Message, Policy, PolicyInfo, Sampling
 from text2sql.questions import Question
-from text2sql.rollouts.store import Rollout, Store, drawn_as
+from text2sql.rollouts.store import Rollout, RolloutStore, drawn_as
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
 _FAILURES_IN_A_ROW = 2  # of this many rounds of concurrent rollouts: then the server is down
@@ -60,7 +60,7 @@ class RolloutPlan:
     async def draw(
         self,
         questions: Sequence[Question],
-        store: Store,
+        store: RolloutStore | None,
         *,
         on_progress: OnProgress | None = None,
         on_lost: Callable[[Drawn, int], None] = lambda drawn, retries_left: None,
@@ -71,10 +71,10 @@ class RolloutPlan:
         """Draw what the store lacks; each rollout is stored as it ends and forgotten.
 
         Valid rollouts in the store that were drawn by the same policy, prompts and sampling count.
-        ``keep`` is given every rollout, stored ones with their ``transcripts`` if asked for;
-        ``on_lost`` what each round lost. Raises Text2SqlError for a missing database or gold
-        result before anything is asked, and InfrastructureError once nothing but failures comes
-        (twice ``concurrency`` in a row); what is finished stays in the store.
+        Without a store nothing is kept but what ``keep`` takes: it is given every rollout, stored
+        ones with their ``transcripts`` if asked for. ``on_lost`` hears what each round lost.
+        Raises Text2SqlError for a missing database or gold result before anything is asked, and
+        InfrastructureError after nothing but failures (twice ``concurrency`` in a row).
         """
         await asyncio.to_thread(self.sandbox.check, [question.database for question in questions])
         self._require_golds(questions)
@@ -87,13 +87,14 @@ class RolloutPlan:
                     break
                 on_lost(drawn, retries_left)
         finally:
-            store.close()
+            if store is not None:
+                store.close()
         return drawn
 
     async def rollouts(
         self,
         questions: Sequence[Question],
-        store: Store,
+        store: RolloutStore | None,
         *,
         on_progress: OnProgress | None = None,
         on_message: Follower | None = None,
@@ -183,7 +184,7 @@ class _Work:
         self,
         plan: RolloutPlan,
         questions: Sequence[Question],
-        store: Store,
+        store: RolloutStore | None,
         on_message: Follower | None,
         keep: Callable[[Rollout], None],
     ) -> None:
@@ -198,7 +199,7 @@ class _Work:
 
     def count_stored(self, transcripts: bool) -> None:
         """Note what the store has of the plan."""
-        for rollout in self.store.scan(transcripts):
+        for rollout in self.store.scan(transcripts) if self.store else ():
             if rollout.drawn_as == self.drawn_as and self.coverage.note(rollout):
                 self.keep(rollout)
 
@@ -238,15 +239,17 @@ class _Work:
         rollout = await asyncio.to_thread(
             judge_episode, episode, question, gold, plan.sandbox, origin
         )
-        await asyncio.to_thread(self.store.append, rollout)
+        if self.store:
+            await asyncio.to_thread(self.store.append, rollout)
         self.coverage.note(rollout)
         self.keep(rollout)
         self.failures = 0 if rollout.valid else self.failures + 1
         self.error = self.error if rollout.valid else rollout.error
         if self.failures >= _FAILURES_IN_A_ROW * plan.concurrency:
+            kept = f" Finished rollouts are kept in {self.store.path};" if self.store else ""
             raise InfrastructureError(
-                f"{self.failures} rollouts in a row failed, the last with: {rollout.error} "
-                f"Finished rollouts are kept in {self.store.path}; run it again to resume."
+                f"{self.failures} rollouts in a row failed, the last with: {rollout.error}{kept} "
+                "run it again to resume."
             )
 
 

@@ -1,7 +1,7 @@
-"""Sets of rollouts: what one policy did on one split with one way of sampling.
+"""Sets of rollouts: what one policy does on one split with one way of sampling.
 
-A set's folder is named by everything that it depends on, so equal work is found and never repeated.
-In the folder each shard that sampled has a store of its own.
+A set's folder is named after all that it depends on, so equal work is found and never repeated.
+Each shard has a store of its own there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from text2sql.common.artifacts import rollouts_folder
 from text2sql.common.provenance import fingerprint
 from text2sql.policy.base import Sampling
 
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RolloutSet:
-    """One set of rollouts: what it depends on, how many there are, and where they lie.
+    """One set of rollouts: what it depends on, how many it has, and where they are stored.
 
-    ``mode`` is the agent's where it is not the one that the policy was trained with.
+    ``mode`` is the agent's if it is not the one that the policy was trained with. ``code`` is the
+    version of the code that shapes rollouts, empty in older records.
     """
 
     policy: str
@@ -35,11 +37,10 @@ class RolloutSet:
     keys: tuple[str, ...]
     mode: Mode | None = None
     code: str = ""
-    """The version of the code that shapes rollouts; empty in records of before it was noted."""
 
     @property
     def folder(self) -> str:
-        """The folder's name under ``rollouts``, which says what the rollouts depend on."""
+        """The name of the set's folder, which says what the rollouts depend on."""
         parts = {"prompt": self.prompt_revision, "dataset": self.dataset}
         parts |= {"code": self.code} if self.code else {}
         version = fingerprint(**parts, sampling=asdict(self.sampling))
@@ -53,7 +54,7 @@ class RolloutSet:
 
     def files(self, root: Path) -> list[Path]:
         """Return the stores of the set below the artifact root, one for each shard."""
-        return sorted((root / "rollouts" / self.folder).glob("*.jsonl"))
+        return sorted(rollouts_folder(root, self.folder).glob("*.jsonl"))
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> RolloutSet:

@@ -1,4 +1,4 @@
-"""Rollout records on disk: one JSON line each, appended and synced as it finishes."""
+"""Rollout records on disk: one JSON line each, appended and synced as each finishes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from text2sql.common.files import settle
 from text2sql.common.locking import take_lock
@@ -66,12 +66,12 @@ class Rollout:
 
     @property
     def drawn_as(self) -> tuple[str, str, str]:
-        """What the rollout depends on beside its question: policy, prompts, sampling."""
+        """What the rollout depends on besides its question: policy, prompts, sampling."""
         return drawn_as(self.policy_revision, self.prompt_revision, self.sampling)
 
     @property
     def submission(self) -> Submission:
-        """The rollout's part in a vote: valid where it ran as a read and never tried to write."""
+        """The rollout's part in a vote: valid if it ran as a read and never tried to write."""
         ran = self.valid and self.status == Status.OK and not self.write_attempts
         return Submission(self.sample, self.sql or "", self.digest, self.row_count, valid=ran)
 
@@ -83,51 +83,14 @@ class Rollout:
 def drawn_as(
     policy_revision: str, prompt_revision: str, sampling: dict[str, Any]
 ) -> tuple[str, str, str]:
-    """Return a hashable name for what rollouts have in common that may be compared."""
+    """Return a hashable name of what rollouts must share to be comparable."""
     return policy_revision, prompt_revision, sys.intern(json.dumps(sampling, sort_keys=True))
-
-
-class Store(Protocol):
-    """Where rollouts are kept while they are drawn; ``path`` is None in memory."""
-
-    @property
-    def path(self) -> Path | None:
-        """The file, if there is one."""
-
-    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts as they were added."""
-
-    def append(self, rollout: Rollout) -> None:
-        """Keep one more rollout."""
-
-    def close(self) -> None:
-        """Let others append."""
-
-
-class MemoryStore:
-    """Rollouts of one call that are not kept on disk."""
-
-    path = None
-
-    def __init__(self) -> None:
-        self._rollouts: list[Rollout] = []
-
-    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts as they were added, always whole."""
-        return iter(tuple(self._rollouts))
-
-    def append(self, rollout: Rollout) -> None:
-        """Keep one more rollout."""
-        self._rollouts.append(rollout)
-
-    def close(self) -> None:
-        """Do nothing: there is nobody else."""
 
 
 class RolloutStore:
     """An append-only file of rollouts; every appended one survives a crash.
 
-    One process at a time may append; anyone may read. A line that a crash tore is dropped.
+    One process at a time may append; any may read. A line that a crash cut off is dropped.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -136,32 +99,36 @@ class RolloutStore:
         self._lock = threading.Lock()
 
     def read(self, transcripts: bool = True) -> list[Rollout]:
-        """Return the rollouts, of each (question, sample) drawn the same way the last one.
+        """Return the rollouts; of each (question, sample) drawn the same way the last one.
 
-        Without ``transcripts`` their messages and calls are left empty: some 1 KB a rollout.
+        Without ``transcripts`` messages and calls are left empty: some 1 KB a rollout.
         """
         found: dict[tuple[Any, ...], Rollout] = {}
-        for rollout in self._lines(transcripts):
+        for rollout in self.scan(transcripts):
             place = (rollout.key, rollout.sample, *rollout.drawn_as)
             found.pop(place, None)
             found[place] = rollout
         return list(found.values())
 
     def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts one by one as they were written, without transcripts unless asked.
-
-        One that was asked again comes again, and the later one holds.
-        """
-        return self._lines(transcripts)
+        """Yield the rollouts one by one as they were written; of a retried one the last counts."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith(b"\n"):
+                    yield _parse(line, f"{self.path}, line {number}", transcripts)
 
     def append(self, rollout: Rollout) -> None:
         """Write one rollout and wait until it is on the disk.
 
-        Raises Text2SqlError where it cannot be written; what was written before stays.
+        Raises Text2SqlError if it cannot be written; what was written before stays.
         """
         line = (json.dumps(rollout.to_dict()) + "\n").encode()
         with self._lock:
-            file = self._opened()
+            if self._file is None:
+                self._file = _open_alone(self.path)
+            file = self._file
             before = os.lseek(file, 0, os.SEEK_END)
             try:
                 _write(file, line)
@@ -169,8 +136,8 @@ class RolloutStore:
             except OSError as error:
                 os.ftruncate(file, before)
                 raise Text2SqlError(
-                    f"A rollout cannot be written to {self.path}: {error.strerror}; those before "
-                    "it are safe, and the next run asks only for what is missing."
+                    f"A rollout cannot be written to {self.path}: {error.strerror}; earlier ones "
+                    "are safe, and the next run asks only for what is missing."
                 ) from error
 
     def close(self) -> None:
@@ -179,19 +146,6 @@ class RolloutStore:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
-
-    def _opened(self) -> int:
-        if self._file is None:
-            self._file = _open_alone(self.path)
-        return self._file
-
-    def _lines(self, transcripts: bool) -> Iterator[Rollout]:
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.endswith(b"\n"):
-                    yield _parse(line, f"{self.path}, line {number}", transcripts)
 
 
 _NUMBERS = attrgetter(
@@ -221,7 +175,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 def _open_alone(path: Path) -> int:
-    """Open for appending, refuse a second writer, and drop a torn last line."""
+    """Open for appending, refuse a second writer, and drop an incomplete last line."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -243,7 +197,7 @@ def _open_alone(path: Path) -> int:
 
 
 def _whole_length(file: int) -> int:
-    """Return the length of the file up to the end of its last whole line."""
+    """Return the length of the file up to the end of its last complete line."""
     end = os.fstat(file).st_size
     while end:
         start = max(0, end - (1 << 16))

@@ -1,7 +1,7 @@
-"""Messages between the sandbox and one of its workers, and the clock that they share.
+"""Messages between the sandbox and one of its workers, and the state that they share.
 
-Messages are plain values in ``marshal`` form: reading one can never run code, whatever a
-worker that met hostile SQL sends.
+Messages are built-in values in ``marshal`` form: reading one never runs code, whatever a worker
+that hostile SQL took over sends.
 """
 
 from __future__ import annotations
@@ -18,25 +18,23 @@ from time import monotonic
 from typing import Any
 
 READY = "ready"
-"""The first field of a worker's first message: it takes jobs now. The second says whether the
-kernel, too, keeps it from changing files."""
+"""The first field of a worker's first message. The second says whether the kernel, too, keeps it
+from changing files."""
 
 UNUSABLE = "unusable"
-"""The first field of a reply that says why a database cannot be read at all."""
+"""The first field of a reply for a database that cannot be read at all; the second says why."""
 
 OPENING, RUNNING, WRITING = range(3)
-"""What a worker does with a text: it opens the database, runs the text, or compiles a statement in
-it that would write."""
+"""The stages of a text: its database is opened, it runs, or a statement in it that would write is
+compiled."""
 
 _HEADER = 8
 _CHUNK = 1 << 16
 
 
 def above_standard(descriptor: int) -> int:
-    """Move a descriptor away from where a child process gets its standard input and output.
-
-    A daemon that has closed its own gets those numbers for whatever it opens next.
-    """
+    """Move a descriptor out of the numbers of standard input, output and error."""
+    # A daemon that closed its own gets those numbers for whatever it opens next.
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:
@@ -53,7 +51,7 @@ class Channel:
     def send(self, message: Any, deadline: float | None = None) -> None:
         """Send one message.
 
-        Raises OSError when the other end is gone, or does not take it before the deadline.
+        Raises OSError when the other end is gone, or does not read it before the deadline.
         """
         data = marshal.dumps(message)
         self._wait_until(deadline)
@@ -92,11 +90,10 @@ class Channel:
         self._socket.settimeout(seconds)
 
 
-class Progress:
-    """What a worker does right now, in memory that both processes see.
+class WorkerState:
+    """Which text a worker is running, since when, and at what stage, in shared memory.
 
-    It tells the parent, without a message a query, which text is running, since when, and at
-    what stage it is.
+    The parent reads it at any time, without a message for every query.
     """
 
     _FORM = struct.Struct("<qdB")
@@ -106,33 +103,35 @@ class Progress:
 
     @staticmethod
     def new_file() -> int:
-        """Return the descriptor of a new nameless file for the page; no text has started yet."""
-        if sys.platform == "linux":  # needs no folder for temporary files, which may be full
+        """Return the descriptor of a new file without a name for the shared page."""
+        if sys.platform == "linux":  # in memory: the folder for temporary files may be full
             descriptor = above_standard(os.memfd_create("text2sql"))
         else:
             with tempfile.TemporaryFile() as file:
                 descriptor = above_standard(os.dup(file.fileno()))
         try:
-            os.write(descriptor, Progress._FORM.pack(-1, 0.0, OPENING))
+            os.write(descriptor, WorkerState._FORM.pack(-1, 0.0, OPENING))
         except OSError:
             os.close(descriptor)
             raise
         return descriptor
 
     def start(self, number: int) -> None:
-        """Say that the text of this number starts now, with opening its database."""
+        """Note that the text with this number starts now, with opening its database."""
         self._page[:] = self._FORM.pack(number, monotonic(), OPENING)
 
     def note(self, stage: int) -> None:
-        """Say that the next stage begins now, which may take long."""
+        """Note that a stage begins."""
         self._page[-1] = stage
 
     def read(self) -> tuple[int, float, int]:
-        """Return the number of the last text that was started, when (monotonic clock), and its
-        stage; the number is -1 where none was, or the page is closed.
+        """Return the number of the last started text, its start (monotonic clock) and its stage.
+
+        The number is -1 before the first text, and once the page is closed.
         """
         try:
             seen = self._page[:]
+            # The worker may be writing: only what is read twice alike is whole.
             while (again := self._page[:]) != seen:
                 seen = again
         except ValueError:
@@ -141,5 +140,5 @@ class Progress:
         return number, since, stage
 
     def close(self) -> None:
-        """Give the page back, and the descriptor that Python keeps for it."""
+        """Release the page and the descriptor that Python keeps for it."""
         self._page.close()

@@ -1,7 +1,7 @@
-"""What can be said about a database file before SQLite opens it.
+"""Checks of a database file before SQLite opens it.
 
-Nothing here opens the file: POSIX takes all locks on a file from a process that closes it, also
-those of a transaction that the program itself has open on the database.
+Nothing here opens the file: with POSIX locks, closing it would drop every lock that this process
+has on it, also those of a transaction that the program itself has open on the database.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def check_database(path: Path | str) -> Path:
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         if url := _URL.search(str(path)):
             raise Text2SqlError(
-                f"A database is not named by a URL ({url[1]}//...): give the path of an SQLite "
-                "file; what another database holds must be exported into one."
+                f"A database must be the path of a SQLite file, not a URL ({url[1]}//...): export "
+                "the data of other databases to SQLite first."
             ) from error
         raise Text2SqlError(f"There is no database {absolute}; check the path.") from error
     except OSError as error:
@@ -56,16 +56,16 @@ _NOTHING = 1  # bytes; SQLite takes a file of a single one for empty, too
 
 
 def absolute_path(path: Path | str) -> str:
-    """Return a path from the root on; raises Text2SqlError where this folder is gone."""
+    """Return an absolute path; raises Text2SqlError where the current folder is gone."""
     try:
         return os.path.abspath(path)
     except FileNotFoundError as error:
-        message = f"There is no database {path}: the folder that this program runs in is gone."
+        message = f"There is no database {path}: the current folder no longer exists."
         raise Text2SqlError(message) from error
 
 
 def unreadable_part(path: str) -> str:
-    """Say which file beside a database this user may not read; nothing where there is none."""
+    """Say which file beside a database this user may not read; empty where all can be read."""
     for end in _FILES[1:]:
         if os.path.exists(path + end) and not os.access(path + end, os.R_OK):
             return f"{path}{end}, a part of it, cannot be read; let this user read it"
@@ -73,15 +73,13 @@ def unreadable_part(path: str) -> str:
 
 
 def odd_file(path: str) -> str:
-    """Say which part of a database is no file, as opening it might never end, or that the
-    database is empty; nothing where all is well.
-    """
+    """Say which part of a database is not a file, or that it is empty; else return nothing."""
     for end in _FILES:
         try:
             found = os.stat(path + end)
         except OSError:
             continue
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(found.st_mode):  # to open a pipe might block forever
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
             return f"{path}{end} is {kind} where SQLite keeps a file; move it away"
         if not end and found.st_size <= _NOTHING:
@@ -90,9 +88,7 @@ def odd_file(path: str) -> str:
 
 
 def stamp_of(path: str) -> tuple[int, ...]:
-    """Return what changes when the file does.
-
-    A program can set back the time of the content's change, never that of the inode's.
-    """
+    """Return values of which at least one changes with the file."""
     found = os.stat(path)
+    # A program can set back the time of the last write (mtime), never that of the inode (ctime).
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,4 +1,4 @@
-"""How much one query may use, and SQLite's own limits on every connection."""
+"""Limits of one query, and SQLite's own limits on every connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_SQL_CHARS = 100_000
 """Longer texts are refused unread; the longest gold query of BIRD has about 2,000."""
 
 MAX_VALUE_BYTES = 10_000_000
-"""SQLite's limit on one text, blob or row: admits long cells, stops 1 GB from one function."""
+"""SQLite's limit on one text, blob or row: allows long cells, stops a function's 1 GB."""
 
 MESSAGE_CHARS = 1_000
 """SQLite's messages are cut here: they quote unknown tokens and names, however long."""
@@ -35,13 +35,12 @@ _LONGEST = 86_400
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one query.
+    """Limits of one query.
 
-    ``seconds`` is wall-clock time, held by the parent, which kills the worker.
-    ``keep_rows`` rows are sent back; the rest is only counted and digested.
-    More than ``max_rows`` rows or ``max_bytes`` of values end the query as too large, or,
-    with ``cut``, end the reading: the result is then ok and not complete.
-    ``memory_mb`` bounds the worker's address space.
+    ``seconds`` is wall-clock time; the parent kills a worker that exceeds it. ``keep_rows`` rows
+    are sent back; the rest is only counted and digested. A result of more than ``max_rows`` rows or
+    ``max_bytes`` of values is too large or, with ``cut``, ok and not complete. ``memory_mb`` limits
+    the worker's address space.
     """
 
     seconds: float = 30.0
@@ -52,7 +51,7 @@ class Limits:
     cut: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse bounds that bound nothing."""
+        """Raise Text2SqlError for limits out of range."""
         if not 0 < self.seconds <= _LONGEST:
             raise Text2SqlError(f"A query may take 0 to {_LONGEST:,} s, not {self.seconds}.")
         for name in ("keep_rows", "max_rows", "max_bytes", "memory_mb"):

@@ -39,10 +39,10 @@ def _end_all(workers: set[WorkerProcess], owner: int) -> None:
 
 
 class Sandbox:
-    """Runs SQL in worker processes: read-only, bounded, killed at the deadline.
+    """Runs SQL in worker processes: read-only, within limits, killed at the deadline.
 
-    Thread-safe and meant to live long: workers start when they are first needed and keep
-    their connections. Use as a context manager or call ``close``.
+    Thread-safe and meant to live long: workers start on demand and keep their connections. Use it
+    as a context manager, or call ``close``.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -124,9 +124,7 @@ class Sandbox:
 
     @property
     def confined(self) -> bool:
-        """Whether the kernel, too, keeps the workers that run now from changing files (seccomp,
-        Linux).
-        """
+        """Whether the kernel, too, keeps the running workers from changing files (seccomp)."""
         with self._lock:
             return all(worker.confined for worker in self._alive)
 
@@ -142,7 +140,7 @@ class Sandbox:
         *,
         strict_text: bool = False,
     ) -> QueryResult:
-        """Do what ``execute`` does without blocking the event loop; ends where it is cancelled."""
+        """Do what ``execute`` does without blocking the event loop; cancelling stops the query."""
         import asyncio
 
         work = self._work([(database, sql)])
@@ -161,17 +159,17 @@ class Sandbox:
         """End all workers, queries in flight included; safe to call again."""
         self._closed = True
         if os.getpid() != self._owner:
-            return  # a forked child: who holds the lock may be gone
+            return  # in a forked child, the thread that has the lock does not exist
         with self._lock:
             _end_all(self._alive, self._owner)
             threads, self._threads = self._threads, None
         if threads is not None:
-            threads.shutdown(wait=False)  # those that wait are told that the sandbox is closed
+            threads.shutdown(wait=False)  # calls that wait then fail: the sandbox is closed
 
     def _executor(self) -> ThreadPoolExecutor:
         from concurrent.futures import ThreadPoolExecutor
 
-        self._refuse_if_closed()  # in a forked child, nobody may ever give the lock back
+        self._refuse_if_closed()  # a forked child would wait for the lock forever
         with self._lock:
             self._refuse_if_closed()
             if self._threads is None:
@@ -185,7 +183,7 @@ class Sandbox:
             raise Text2SqlError("This sandbox belongs to another process; open one in each.")
 
     def _work_off(self, work: Work, settings: tuple[Any, ...], limits: Limits) -> None:
-        """Have workers run what there is to do until nothing is left to begin."""
+        """Run batches until none is left to start."""
         while batch := work.take():
             try:
                 outcome = self._run(work, batch, settings, limits)
@@ -197,7 +195,7 @@ class Sandbox:
     def _run(
         self, work: Work, batch: list[int], settings: tuple[Any, ...], limits: Limits
     ) -> BatchOutcome:
-        """Run a batch on some worker, as far as it comes."""
+        """Run a batch on some worker, as far as it gets."""
         self._refuse_if_closed()
         worker, healthy = self._idle.get(), False
         try:
@@ -216,9 +214,7 @@ class Sandbox:
         return outcome
 
     def _living(self, worker: WorkerProcess | None) -> WorkerProcess:
-        """Return an idle worker, or a new one in its place where there is none, or it was killed:
-        its death is no fault of the query that would have been next.
-        """
+        """Return the idle worker, or a new one where there is none or it died meanwhile."""
         if worker is None:
             return self._start()
         if worker.process.poll() is None:

@@ -1,4 +1,4 @@
-"""The parent's side of one worker process: hand it a batch, hold its deadlines, kill it."""
+"""The parent's side of one worker process: send it batches, enforce deadlines, kill it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from text2sql.errors import InfrastructureError
-from text2sql.sandbox.channel import RUNNING, Channel, Progress, above_standard
+from text2sql.sandbox.channel import RUNNING, Channel, WorkerState, above_standard
 from text2sql.sandbox.limits import Limits
 
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -32,7 +32,7 @@ Text = tuple[str, str]
 _FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 )
-"""Signals by which a process ends through what it ran itself, not through somebody else."""
+"""Signals that mean a crash: the process died of what it ran, and was not killed."""
 
 
 _SHOWN = "ulimit -a shows this user's limits."
@@ -40,7 +40,7 @@ _SHOWN = "ulimit -a shows this user's limits."
 
 @contextmanager
 def threads_start() -> Iterator[None]:
-    """Raise InfrastructureError where the system lets no other thread start."""
+    """Raise InfrastructureError where the system does not let another thread start."""
     try:
         yield
     except RuntimeError as error:
@@ -55,12 +55,12 @@ class WorkerLost(Exception):
 
 @dataclass(frozen=True)
 class BatchOutcome:
-    """How far a worker came with a batch.
+    """How far a worker got with a batch.
 
-    ``replies`` are those to the first texts, in order. When the worker is gone (``late``: it
-    was killed, ``died``: it ended), ``at`` is the position of the text it was busy with; texts
-    between the last reply and ``at`` had been run, and their results are lost. ``crashed``: what
-    the worker ran ended it. ``stage`` is that of this text.
+    ``replies`` are those to the first texts, in order. When the worker is gone (``late``: it was
+    killed at the deadline; ``died``: it ended by itself), ``at`` is the position of the text that
+    it was running and ``stage`` that text's stage; texts between the last reply and ``at`` had been
+    run, and their results are lost. ``crashed``: it died of what it ran.
     """
 
     replies: list[tuple[Any, ...]]
@@ -72,9 +72,9 @@ class BatchOutcome:
 
 
 class WorkerProcess:
-    """One worker process and the channel to it; raises InfrastructureError if none can start.
+    """One worker process and the channel to it; raises InfrastructureError if it cannot start.
 
-    ``confined`` says, once it is ready, whether the kernel keeps it from changing files.
+    Once it is ready, ``confined`` says whether the kernel keeps it from changing files.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class WorkerProcess:
             ) from error
 
     def _start(self) -> None:
-        page = Progress.new_file()
+        page = WorkerState.new_file()
         try:
             ours, theirs = socket.socketpair()
             theirs = socket.socket(fileno=above_standard(theirs.detach()))
@@ -102,7 +102,7 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
-            self._progress = Progress(page)
+            self._state = WorkerState(page)
         finally:
             theirs.close()
             os.close(page)
@@ -110,7 +110,7 @@ class WorkerProcess:
         self._handed_out = 0
 
     def wait_ready(self) -> None:
-        """Wait until the worker takes jobs; raises WorkerLost when it does not."""
+        """Wait until the worker accepts jobs; raises WorkerLost where it does not start."""
         try:
             _, self.confined = self._channel.receive(monotonic() + _START_SECONDS)
         except (EOFError, OSError) as error:
@@ -118,7 +118,7 @@ class WorkerProcess:
             raise WorkerLost("a worker process did not start") from error
 
     def run(self, texts: Sequence[Text], settings: tuple[Any, ...], limits: Limits) -> BatchOutcome:
-        """Run texts one after the other, each within the limits; stop at one that is late."""
+        """Run texts one after the other, each within the limits; stop at the first late one."""
         first, self._handed_out = self._handed_out, self._handed_out + len(texts)
         allowed = limits.seconds + _GRACE_SECONDS
         heard = monotonic()
@@ -144,10 +144,10 @@ class WorkerProcess:
         return BatchOutcome(replies)
 
     def end(self) -> None:
-        """Kill the process; it holds nothing worth saving."""
+        """Kill the process; it has nothing worth saving."""
         self.process.kill()
         self._channel.close()
-        self._progress.close()
+        self._state.close()
         self.process.wait()
 
     def _has_crashed(self) -> bool:
@@ -155,10 +155,8 @@ class WorkerProcess:
         return -self.process.returncode in _FAULTS
 
     def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float, int]:
-        """Return the position in the batch of the text that is running, since when, and its
-        stage.
-        """
-        number, since, stage = self._progress.read()
+        """Return the running text's position in the batch, its start and its stage."""
+        number, since, stage = self._state.read()
         if number - first < answered:  # between two texts, or between two batches
             return answered, heard, RUNNING
         return number - first, since, stage

@@ -1,4 +1,4 @@
-"""What a query gave: status, rows, and digests with the equality classes of Python's sets."""
+"""The result of a query: status, rows, and digests that are equal where Python's rows are."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The outcome of one text.
+    """The result of one text.
 
-    ``rows`` are the first ``keep_rows`` rows, ``row_count`` all rows that were read.
-    ``complete`` is false when reading stopped early. Equal ``digest`` means equal under
-    ``set(rows)``, ``multiset_digest`` as multisets, ``ordered_digest`` as lists; all three
-    are empty unless the status is ok and the result complete. ``seconds`` is wall-clock time.
-    ``error`` says what went wrong; where the infrastructure failed, it begins with the
-    database's path.
+    ``rows`` are the first ``keep_rows`` rows, ``row_count`` counts all that were read.
+    ``complete`` is false when reading stopped early. Two results with equal ``digest`` are equal
+    as sets of rows, with ``multiset_digest`` as multisets, with ``ordered_digest`` as lists; all
+    three are empty unless the status is ok and the result complete. ``seconds`` is wall-clock time.
+    ``error`` says what went wrong; where the infrastructure failed, it begins with the database's
+    path.
     """
 
     status: Status
@@ -68,7 +68,7 @@ class ResultDigest:
         self._ordered = blake2b(digest_size=_SIZE)
 
     def add(self, row: Sequence[Any]) -> int:
-        """Take one row; return the length of its text form, a measure of its size."""
+        """Add one row; return the length of its text form, a measure of its size."""
         text = row_text(row)
         key = blake2b(text.encode("ascii"), digest_size=_SIZE).digest()
         self._counts[key] = self._counts.get(key, 0) + 1
@@ -101,5 +101,5 @@ _MERGED = frozenset((float, bool))
 
 
 def _is_int64(value: float) -> bool:
-    # SQLite's integers have 64 bits: a larger float equals no integer that SQLite can return.
+    # SQLite's integers have 64 bits, so a larger float equals none of them.
     return value.is_integer() and -9223372036854775808.0 <= value < 9223372036854775808.0

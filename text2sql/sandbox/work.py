@@ -1,4 +1,4 @@
-"""What a call has to run: which texts are left, and what became of the others."""
+"""The texts of one call: which are left to run, and the results of the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from text2sql.sandbox.sql.statements import classify
 
 _BATCH, _FEW = 64, 4
 _ATTEMPTS = 2
-"""A worker that dies may have its own reasons: its text gets one more chance on another."""
+"""A worker may die for reasons of its own: its text gets a second try on another one."""
 
 
 class Work:
@@ -41,17 +41,17 @@ class Work:
 
     @property
     def batches(self) -> int:
-        """How many batches can be taken now, at least 1 where there is anything to do."""
+        """How many batches can be taken now, at least 1 while any text is left."""
         size = self._size()
         return -(-len(self._left) // size) if size else 0
 
     def take(self) -> list[int]:
-        """Return the numbers of the texts to run next, none when there are none."""
+        """Return the numbers of the texts to run next, none when all are done."""
         with self._lock:
             return [self._left.popleft() for _ in range(0 if self._stopped else self._size())]
 
     def stop(self) -> None:
-        """Leave the rest undone, texts that are running included."""
+        """Stop: kill what is running, start nothing else."""
         with self._lock:
             self._stopped = True
             for worker in self._busy:
@@ -71,7 +71,7 @@ class Work:
                 self._busy.remove(worker)
 
     def settle(self, batch: list[int], outcome: BatchOutcome, seconds: float) -> None:
-        """Note what became of a batch; what its worker did not come to is to be done again."""
+        """Store a batch's results; what its worker did not get to runs again."""
         for number, reply in zip(batch, outcome.replies, strict=False):
             self._results[number] = _result(reply)
         again = batch[len(outcome.replies) :]
@@ -119,7 +119,7 @@ class Work:
         return QueryResult(Status.TIMEOUT, error=timeout_message(seconds), seconds=seconds)
 
     def _refused(self, number: int) -> QueryResult:
-        """Refuse a text that would write; it takes longer to compile than it may."""
+        """Refuse a text whose write takes too long, or crashes SQLite, while it is compiled."""
         return refused(next(s.verb for s in classify(self.texts[number][1]) if s.writes))
 
     def _bury(self, number: int, again: list[int], outcome: BatchOutcome) -> None:
@@ -143,15 +143,15 @@ _MANY = 4
 
 
 def _is_nested(sql: str) -> bool:
-    """Whether a query may run once for each row of another around it."""
+    """Whether a query may run once for each row of an outer one."""
     return len(_SELECT.findall(sql)) > 1
 
 
 def _turn(path: str, sql: str) -> tuple[bool, int, bool, str]:
-    """Say when a text's turn is: those that may take long first, so that none ends alone.
+    """Return a text's sort key: slow texts first, so that no worker finishes alone.
 
-    Of nested queries those with most joins; of the others those with many. Neighbours share
-    a database, so that a worker needs few connections.
+    Nested queries come first, by their number of joins, then those with many joins. Texts on one
+    database are neighbours, so that a worker needs few connections.
     """
     joins = len(_JOIN.findall(sql))
     if _is_nested(sql):

@@ -1,14 +1,16 @@
-"""How hard a question is for a policy, and which questions it can learn from."""
+"""How hard questions are for a policy, and which of them it can learn from."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
 
+from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult, Verdict
 from text2sql.questions import Question
@@ -16,18 +18,18 @@ from text2sql.rollouts.store import Rollout
 
 
 class Kind(StrEnum):
-    """What the filter says of a question."""
+    """How the filter classifies a question."""
 
     TRAINABLE = "trainable"
-    """Solved sometimes: the rewards of a group differ, so there is something to learn."""
+    """Solved sometimes: the rewards of a group differ, so the policy can learn from it."""
     TOO_EASY = "too_easy"
     TOO_HARD = "too_hard"
     UNKNOWN = "unknown"
-    """Too few valid rollouts to say; it is asked again on the next run."""
+    """Too few valid rollouts; the next run draws them again."""
     UNUSABLE = "unusable"
-    """Its gold query fails or returns nothing, so any query that returns nothing is right."""
+    """Its gold query fails or returns nothing, so any query that returns nothing would match."""
     WEAK = "weak"
-    """Trainable, but its reward strength is below the bound or unknown."""
+    """Trainable, but its reward strength is below the minimum or unknown."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Difficulty:
 class Bounds:
     """How often a question must be solved to be kept.
 
-    ``least`` to ``most`` times, and never every time; ``most`` of None asks for the latter
-    only. With fewer than ``minimum_valid`` valid rollouts nothing is said of a question.
+    ``least`` to ``most`` times but not every time; ``most`` None sets no other upper bound. With
+    fewer than ``minimum_valid`` valid rollouts a question is unknown.
     """
 
     least: int = 1
@@ -57,17 +59,17 @@ class Bounds:
     minimum_valid: int = 6
 
     def __post_init__(self) -> None:
-        """Refuse bounds that keep nothing, or groups in which all rewards are equal."""
+        """Raise Text2SqlError for bounds that keep nothing, or groups with equal rewards."""
         if self.least < 1 or self.minimum_valid < 2:
-            raise Text2SqlError("A kept question is solved at least once, of two valid rollouts.")
+            raise Text2SqlError("least_solved must be at least 1 and minimum_valid at least 2.")
         if self.most is not None and self.most < self.least:
             raise Text2SqlError(
-                f"Questions solved {self.least} to {self.most} times: there are none; set "
-                "most_solved to least_solved or more."
+                f"most_solved ({self.most}) is below least_solved ({self.least}): no question can "
+                "be kept; set most_solved higher."
             )
 
     def kind(self, solved: int, valid: int) -> Kind:
-        """Return what the bounds say of a question with a usable gold result."""
+        """Classify a question with a usable gold result."""
         if valid < self.minimum_valid:
             return Kind.UNKNOWN
         if solved < self.least:
@@ -76,20 +78,35 @@ class Bounds:
             return Kind.TOO_EASY
         return Kind.TRAINABLE
 
+    def check_samples(self, samples: int) -> None:
+        """Raise Text2SqlError if no question with so many rollouts could be kept."""
+        if self.minimum_valid > samples:
+            raise Text2SqlError(
+                f"training_prompts needs {counted(self.minimum_valid, 'valid rollout')} per "
+                f"question (minimum_valid), but base_rollouts draws {samples} (samples): every "
+                "question would be unknown; set minimum_valid lower or samples higher."
+            )
+        if self.least >= samples:
+            raise Text2SqlError(
+                f"training_prompts keeps questions solved at least {counted(self.least, 'time')} "
+                f"(least_solved) but not every time, and base_rollouts draws {samples} (samples): "
+                "no question can be kept; set least_solved lower or samples higher."
+            )
 
-_SPOILT, _WRONG, _RIGHT = 1, 2, 3
+
+_INVALID, _WRONG, _RIGHT = 1, 2, 3
 
 
 def _hash(rollout: Rollout) -> int:
-    said = (rollout.key, rollout.sample, rollout.verdict, rollout.digest, rollout.sql)
-    return int.from_bytes(hashlib.sha256(repr(said).encode()).digest()[:8])
+    content = (rollout.key, rollout.sample, rollout.verdict, rollout.digest, rollout.sql)
+    return int.from_bytes(hashlib.sha256(repr(content).encode()).digest()[:8])
 
 
 class Tally:
-    """What became of many rollouts, in one byte each: rollouts are read one by one and let go.
+    """The results of many rollouts, one byte each: the rollouts themselves are not kept.
 
-    Of each (question, sample) the first valid rollout counts. ``error`` is what the first that
-    the infrastructure spoilt says.
+    For each (question, sample) the first valid rollout counts. ``error`` is that of the first
+    invalid one.
     """
 
     def __init__(self, rollouts: Iterable[Rollout] = ()) -> None:
@@ -110,12 +127,12 @@ class Tally:
             marks[rollout.sample] = _RIGHT if rollout.verdict == Verdict.MATCH else _WRONG
             self._content ^= _hash(rollout)
         else:
-            marks[rollout.sample] = _SPOILT
+            marks[rollout.sample] = _INVALID
             self.error = self.error or rollout.error
 
     @property
     def content(self) -> str:
-        """A fingerprint of what was submitted and what became of it, in whatever order it came."""
+        """A fingerprint of the submissions and their verdicts, whatever their order."""
         return f"{self._content:016x}"
 
     def solved(self, key: str) -> int:
@@ -123,18 +140,18 @@ class Tally:
         return self._marks.get(key, b"").count(_RIGHT)
 
     def valid(self, key: str) -> int:
-        """Return how many rollouts of a question say something about the policy."""
+        """Return how many rollouts of a question are valid."""
         return self.solved(key) + self._marks.get(key, b"").count(_WRONG)
 
     @property
     def right(self) -> int:
-        """How many rollouts match, of all questions."""
+        """How many rollouts of all questions match."""
         return sum(map(self.solved, self._marks))
 
     @property
     def invalid(self) -> int:
-        """How many (question, sample) have no valid rollout but a spoilt one."""
-        return sum(marks.count(_SPOILT) for marks in self._marks.values())
+        """How many (question, sample) have only invalid rollouts."""
+        return sum(marks.count(_INVALID) for marks in self._marks.values())
 
     def __len__(self) -> int:
         """Return how many (question, sample) have a rollout, valid or not."""
@@ -142,7 +159,7 @@ class Tally:
 
 
 def usable(question: Question, golds: Mapping[str, GoldResult]) -> bool:
-    """Say whether a question's gold result can tell right from wrong."""
+    """Say whether a question has a gold result that did not fail and has rows."""
     gold = golds.get(question.key)
     return gold is not None and gold.usable
 
@@ -153,7 +170,7 @@ def rate(
     tally: Tally,
     bounds: Bounds = Bounds(),
 ) -> list[Difficulty]:
-    """Rate every question by how many of its valid rollouts match."""
+    """Classify every question by how many of its valid rollouts match."""
     found = []
     for question in questions:
         solved, valid = tally.solved(question.key), tally.valid(question.key)
@@ -162,20 +179,10 @@ def rate(
     return found
 
 
-def rate_questions(
-    questions: Sequence[Question],
-    golds: Mapping[str, GoldResult],
-    rollouts: Iterable[Rollout],
-    minimum_valid: int,
-) -> list[Difficulty]:
-    """Rate every question whose rollouts are at hand; all are kept that are solved sometimes."""
-    return rate(questions, golds, Tally(rollouts), Bounds(minimum_valid=minimum_valid))
-
-
-def leave_out_weak(
+def mark_weak(
     ratings: Iterable[Difficulty], strength: Mapping[str, float | None], minimum: float
 ) -> list[Difficulty]:
-    """Rate as weak what would be trained on but does not show the minimum reward strength."""
+    """Classify trainable questions as weak if their reward strength is below the minimum."""
     return [
         replace(rating, kind=Kind.WEAK)
         if rating.kind is Kind.TRAINABLE and (strength.get(rating.key) or 0.0) < minimum
@@ -187,8 +194,52 @@ def leave_out_weak(
 def select(
     questions: Iterable[Question], ratings: Iterable[Difficulty], seed: int
 ) -> list[Question]:
-    """Return the trainable questions, shuffled: the same seed gives the same order."""
+    """Return the trainable questions in an order that the seed determines."""
     kept = {rating.key for rating in ratings if rating.kind is Kind.TRAINABLE}
     chosen = [question for question in questions if question.key in kept]
     Random(seed).shuffle(chosen)
     return chosen
+
+
+def require_prompts(asset: str, setting: str, needed: int, available: int, reason: str) -> None:
+    """Raise Text2SqlError if an asset needs more prompts than there can be.
+
+    ``setting`` is the one that asks for them, ``reason`` why there are not more.
+    """
+    if available < needed:
+        raise Text2SqlError(
+            f"{asset} needs {counted(needed, 'prompt')} ({setting}), but {reason}: set {setting} "
+            "lower, or sample more questions."
+        )
+
+
+def filter_summary(ratings: Sequence[Difficulty], about: Mapping[str, Any], most: int) -> str:
+    """Say how many questions were kept and why; ``most`` is the most often one was solved."""
+    kinds = Counter(rating.kind for rating in ratings)
+    asked = counted(len(ratings), "question")
+    return (
+        f"Kept {about['kept']:,} of {asked}: those solved {about['least_solved']} to {most} times "
+        f"in {about['samples']}. "
+        f"Too hard: {kinds[Kind.TOO_HARD]:,}; too easy: {kinds[Kind.TOO_EASY]:,}."
+    )
+
+
+def count_kinds(ratings: Sequence[Difficulty], questions: int, unusable: int) -> dict[str, int]:
+    """Return how many of all ``questions`` are of each kind, or were not sampled at all."""
+    kinds = Counter(rating.kind for rating in ratings)
+    kinds[Kind.UNUSABLE] = unusable
+    counts = {str(kind): kinds[kind] for kind in Kind}
+    not_asked = questions - kinds.total()
+    return counts | ({"not asked": not_asked} if not_asked else {})
+
+
+def kept_by(
+    questions: Sequence[Question],
+    ratings: Sequence[Difficulty],
+    group: Callable[[Question], str],
+) -> dict[str, tuple[int, int]]:
+    """Return for each group how many questions were kept and rated, the largest group first."""
+    groups = {question.key: group(question) for question in questions}
+    rated = Counter(groups[rating.key] for rating in ratings)
+    kept = Counter(groups[rating.key] for rating in ratings if rating.kind is Kind.TRAINABLE)
+    return {name: (kept[name], count) for name, count in rated.most_common()}

@@ -1,5 +1,5 @@
-"""The environment that prime-rl trains on: the agent, the tools and the judge as verifiers v1 sees
-them. Nothing here decides anything that the evaluation decides elsewhere.
+"""The environment that prime-rl trains on: agent, tools and judge behind the API of verifiers v1.
+They are the evaluation's own; nothing is decided here.
 
 Import it through the package ``text2sql_env``: verifiers takes seconds to import. Works with
 verifiers 0.3.1.dev62 and 0.4.0.
@@ -27,12 +27,12 @@ from text2sql.policy.served.server import ServerPolicy
 from text2sql.questions import Question
 from text2sql.rollouts.draw import judge_episode, origin_of
 from text2sql.sandbox import Sandbox, check_database
-from text2sql.training.trl.config import read_questions
+from text2sql.training.prompts import read_prompts
 
 RESULT = "text2sql"
-"""Where a trace's ``info`` holds what became of the rollout: verdict, SQL, stop reason, calls."""
+"""The key of a trace's ``info`` with the rollout's result: verdict, SQL, stop reason, calls."""
 
-_MOST_WORKERS = 4
+_MAX_WORKERS = 4
 _POLICY = PolicyInfo("training", "")
 _STOPPED_BY_VERIFIERS: dict[str, StopReason] = {
     "max_turns": "turn_limit",
@@ -44,7 +44,7 @@ _STOPPED_BY_VERIFIERS: dict[str, StopReason] = {
 
 
 class QuestionData(vf.TaskData):
-    """One question and what its gold query returns; crosses the wire and lies in every trace."""
+    """One question and its gold result; crosses the wire and is part of every trace."""
 
     id: str
     question: Question
@@ -52,7 +52,7 @@ class QuestionData(vf.TaskData):
 
 
 class EpisodeState(vf.State):
-    """What the harness leaves for the judge; it stays in this process."""
+    """What the harness leaves for the judge; it never leaves this process."""
 
     episode: Any = None
     settings: Any = None
@@ -69,7 +69,7 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """Judge the submission; raises InfrastructureError for a rollout without a verdict.
 
-        verifiers drops such a rollout, so nothing is learnt from it.
+        verifiers drops such a rollout from training.
         """
         episode, settings = trace.state.episode, trace.state.settings
         origin = origin_of(_POLICY, settings, None) | {"sample": 0}
@@ -88,12 +88,12 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
 
     @vf.metric
     async def exact_match(self, trace: vf.Trace) -> float:
-        """1 where the submission's result is the gold query's."""
+        """1 if the submission's result is that of the gold query."""
         return float(trace.info[RESULT]["verdict"] == Verdict.MATCH)
 
     @vf.metric
     async def write_attempts(self, trace: vf.Trace) -> float:
-        """How many statements would have changed something."""
+        """How many statements would have written."""
         return float(trace.info[RESULT]["write_attempts"])
 
     @vf.metric
@@ -103,7 +103,7 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
 
     @vf.metric
     async def truncated(self, trace: vf.Trace) -> float:
-        """1 where a token limit ended the rollout."""
+        """1 if a token limit ended the rollout."""
         return float(trace.info[RESULT]["stop_reason"] in ("truncated", "context_exceeded"))
 
 
@@ -127,7 +127,7 @@ _KEPT = (
 class TasksetConfig(vf.TasksetConfig):
     """Two files of JSON lines: questions, and their gold results.
 
-    ``seed`` fixes the order, since prime-rl asks the questions in the order that it is given.
+    ``seed`` determines the order: prime-rl never shuffles.
     """
 
     prompts: Path
@@ -139,8 +139,8 @@ class Text2SqlTaskset(vf.Taskset[QuestionTask, TasksetConfig]):
     """The questions to train on."""
 
     def load(self) -> list[QuestionTask]:
-        """Return all tasks, shuffled; raises Text2SqlError for what is not there."""
-        questions, golds = read_questions(self.config.prompts, self.config.golds)
+        """Return all tasks, shuffled; raises Text2SqlError for a missing file or database."""
+        questions, golds = read_prompts(self.config.prompts, self.config.golds)
         for database in {question.database for question in questions}:
             check_database(database)
         Random(self.config.seed).shuffle(questions)
@@ -183,7 +183,7 @@ class Text2SqlHarness(vf.Harness[HarnessConfig]):
     ) -> vf.ProgramResult:
         """Run one episode through verifiers' endpoint and leave it for the judge.
 
-        Raises InfrastructureError where the policy or the sandbox failed.
+        Raises InfrastructureError if the policy or the sandbox failed.
         """
         settings = self.config.settings
         policy = ServerPolicy(endpoint, ctx.model, secret, revision="training")
@@ -201,7 +201,7 @@ class Text2SqlHarness(vf.Harness[HarnessConfig]):
 
 
 def _sampling(ctx: vf.ModelContext, settings: AgentSettings) -> Sampling:
-    """Return the sampling that verifiers imposes: a reply's limit tells a cut reply."""
+    """Return verifiers' sampling; by the limit of tokens a truncated reply is recognized."""
     given = ctx.sampling
     return Sampling(
         temperature=1.0 if given.temperature is None else given.temperature,
@@ -211,7 +211,7 @@ def _sampling(ctx: vf.ModelContext, settings: AgentSettings) -> Sampling:
 
 
 def _stopped(episode: Episode, condition: str | None) -> Episode:
-    """Name the limit by which verifiers refused a turn: to the agent it looked like a failure."""
+    """Name the limit by which verifiers rejected a turn: the agent saw only a failure."""
     stop = _STOPPED_BY_VERIFIERS.get(condition or "")
     return replace(episode, stop_reason=stop, error="") if stop else episode
 
@@ -223,4 +223,4 @@ def _sandbox() -> Sandbox:
 
 @cache
 def _sandbox_of(process: int) -> Sandbox:
-    return Sandbox(min(_MOST_WORKERS, os.cpu_count() or 1))
+    return Sandbox(min(_MAX_WORKERS, os.cpu_count() or 1))

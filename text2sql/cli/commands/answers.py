@@ -1,4 +1,4 @@
-"""``text2sql answers``: answering a day, what was answered, and whether it still holds."""
+"""``text2sql answers``: answer a day, list and show answers, replay and export them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from text2sql.cli.options.dagster_program import go_on_as
-from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.numbers import IntegerRange, NumberRange
-from text2sql.cli.options.reporting_tables import require_questions, with_store, with_url
+from text2sql.cli.options.reporting import require_questions, with_store, with_url
+from text2sql.cli.options.usage import NamingGroup
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import champion_record
@@ -24,47 +24,29 @@ if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
 
 _STATUSES = ("answered", "no_consensus", "low_agreement", "refuted", "error")
-
-
-class _Day(click.DateTime):
-    """A day, at its midnight."""
-
-    def __init__(self) -> None:
-        super().__init__(["%Y-%m-%d"])
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Name the form as people do."""
-        return "YYYY-MM-DD"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        """Read a day."""
-        try:
-            return datetime.strptime(value, self.formats[0])
-        except ValueError:
-            self.fail(f"{value!r} is no day; write it as in 2026-03-31.", param, ctx)
-
-
-_DAY = _Day()
+_DAY = click.DateTime(["%Y-%m-%d"])
 _CHANGED = 3
-"""The exit status of a replay that gave something else."""
+"""The exit status of a replay with a different result."""
 
 
 @click.group(cls=NamingGroup)
 def command() -> None:
-    """Answer a day; see what was answered, why it can be trusted, and whether it still holds.
+    """Answer a day; show answers and why to trust them; replay and export them.
 
-    The answers are those in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
+    The answers are in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
     reporting.sqlite below the artifact root.
     """
 
 
 @command.command("list")
-@click.option("--day", type=_DAY, help="Only this day's.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only those that ended so.")
+@click.option("--day", metavar="YYYY-MM-DD", type=_DAY, help="Only this day's answers.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only answers with this status.")
 @click.option(
-    "--most", type=IntegerRange(min=1), default=50, show_default=True, help="So many at most."
+    "--most",
+    type=IntegerRange(min=1),
+    default=50,
+    show_default=True,
+    help="Answers to list.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_store
@@ -72,7 +54,7 @@ def list_(
     store: ReportingStore, day: datetime | None, status: str | None, most: int, as_json: bool
 ) -> None:
     """List answers, the latest first."""
-    from text2sql.cli.output import stored_answers as show
+    from text2sql.cli.output.reporting import answer_list, answer_object
     from text2sql.reporting.model.answer import AnswerStatus
 
     found = store.list_answers(
@@ -80,28 +62,28 @@ def list_(
     )
     if as_json:
         for answer in found:
-            click.echo(json.dumps(show.as_object(answer), ensure_ascii=False, allow_nan=False))
+            click.echo(json.dumps(answer_object(answer), ensure_ascii=False, allow_nan=False))
     else:
-        click.echo(show.as_list(found))
+        click.echo(answer_list(found))
 
 
 @command.command()
-@click.option("--day", type=_DAY, help="The day; default: today.")
-@click.option("--group", default="", help="Only this schedule group's, on whatever day.")
+@click.option("--day", metavar="YYYY-MM-DD", type=_DAY, help="The day; default: today.")
+@click.option("--group", default="", help="Answer only this schedule group, on any day.")
 @click.option("--force", is_flag=True, help="Ask again what is already answered.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @with_url
 def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) -> None:
     """Answer the questions of a day now, as the schedule does.
 
-    It is the job "daily_answers" with the day as its partition; the UI shows it like any other.
-    What is answered already is not asked again, unless the question was edited since. The
-    reporting tables are those of the other commands; the champion answers.
+    It runs the job "daily_answers" with the day as its partition, and the UI shows the run. The
+    champion answers. What is already answered is not asked again, unless the question was edited
+    since.
 
     \b
     Exit status:
-      0  done: the answers say themselves which are not to be trusted
-      1  something to mend: no champion, no questions, a failed run
+      0  done: each answer's status says whether to trust it
+      1  an error you can fix: no champion, no questions, a failed run
       2  wrong usage
     """
     from text2sql.reporting.tables.location import sqlite_file, sqlite_url
@@ -128,12 +110,12 @@ def run(url: str, day: datetime | None, group: str, force: bool, as_json: bool) 
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
 def show(store: ReportingStore, number: int, as_json: bool) -> None:
-    """Show the whole audit row of an answer: where it came from, who voted for what."""
-    from text2sql.cli.output import stored_answers as show
+    """Show an answer with its origin and every vote."""
+    from text2sql.cli.output.reporting import audit_object, audit_text
     from text2sql.reporting.delivery.entries import read_entry
 
     entry = read_entry(store, store.answer_by_id(number))
-    click.echo(_json(show.as_audit(entry)) if as_json else show.as_text(entry))
+    click.echo(_json(audit_object(entry)) if as_json else audit_text(entry))
 
 
 @command.command()
@@ -144,37 +126,37 @@ def show(store: ReportingStore, number: int, as_json: bool) -> None:
     type=NumberRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Seconds one query may take.",
+    help="Seconds that one query may take.",
 )
 @with_store
 def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) -> None:
     """Run the SQL of an answer again, and that of its candidates, and compare.
 
-    It runs in the sandbox, read-only, on the database as it is now. Verified SQL that the
-    question has by now runs, too, and is compared.
+    It runs in the sandbox, read-only, on the database as it is now. If the question has verified
+    SQL now, that runs too and is compared.
 
     \b
     Exit status:
-      0  everything gives what it gave then
-      1  there is no such answer, or its database is gone
+      0  every result is the same as before
+      1  the answer does not exist, or its database is gone
       2  wrong usage
-      3  something gives another result or does not run any more, or what was
-         published differs from the question's verified SQL's result
+      3  a result differs, a query no longer runs, or what was published
+         differs from the result of the question's verified SQL
       6  a worker or the reporting database failed
     """
-    from text2sql.cli.output import stored_answers as show
+    from text2sql.cli.output.reporting import replay_object, replay_text
     from text2sql.reporting.answering.replay import replay_answer
     from text2sql.sandbox import Sandbox
 
     answer = store.answer_by_id(number)
     with Sandbox(workers=1) as sandbox:
         found = replay_answer(store, answer, sandbox, timeout)
-    click.echo(_json(show.replay_object(found)) if as_json else show.replay_text(found))
+    click.echo(_json(replay_object(found)) if as_json else replay_text(found))
     raise SystemExit(0 if found.reproduced and not found.refuted else _CHANGED)
 
 
 @command.command()
-@click.option("--day", type=_DAY, required=True, help="The day to export.")
+@click.option("--day", metavar="YYYY-MM-DD", type=_DAY, required=True, help="The day to export.")
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "parquet"]), default="csv",
     show_default=True, help="The kind of file.",
@@ -188,7 +170,7 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
 def export(
     store: ReportingStore, day: datetime, format_: Format, folder: Path, as_json: bool
 ) -> None:
-    """Write a day's answers as files: one for each, and one that lists all of them."""
+    """Write a day's answers as files: one for each, and one that lists them all."""
     from text2sql.reporting.delivery.export import cut_notes, export_answers
 
     found = store.list_answers(day.date())

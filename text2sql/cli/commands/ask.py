@@ -1,4 +1,4 @@
-"""``text2sql ask``: one question on one SQLite file, answered with rows, SQL and vote share."""
+"""``text2sql ask``: answer one question on one SQLite file with rows, SQL and vote share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from text2sql.cli.options.chosen_policy import (
     wrong_usage,
 )
 from text2sql.cli.options.numbers import IntegerRange
-from text2sql.cli.options.quoted import quoted
+from text2sql.cli.options.usage import quoted
 from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
-from text2sql.cli.output.live import Steps, Trace, steps_wanted
+from text2sql.cli.output.live import Steps, Trace, shows_steps
 from text2sql.errors import InfrastructureError
 from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.base import Policy
@@ -36,7 +36,7 @@ _WRITTEN_ROWS = 100_000
 @click.command()
 @click.argument("database", type=click.Path(path_type=Path, readable=False))
 @quoted("question")
-@click.option("--evidence", default="", help="What the question leaves unsaid.")
+@click.option("--evidence", default="", help="Knowledge that the question leaves out.")
 @policy_option
 @model_option
 @click.option(
@@ -44,7 +44,7 @@ _WRITTEN_ROWS = 100_000
     type=IntegerRange(1, 64),
     default=1,
     show_default=True,
-    help="Rollouts that vote; one is greedy.",
+    help="Rollouts that vote; a single one is greedy.",
 )
 @click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
 @click.option("--trace", is_flag=True, help="Show the conversation, step by step, as it happens.")
@@ -64,19 +64,19 @@ def command(
 ) -> None:
     """Answer QUESTION on the SQLite file DATABASE.
 
-    Standard output has the answer and nothing else; on a terminal the agent's steps appear on
-    standard error. JSON and CSV have at most 100,000 rows; there a blob is hexadecimal digits.
-    A server that does not reply is given up after 15 minutes.
+    Standard output has only the answer; on a terminal the agent's steps appear on standard error.
+    JSON and CSV have at most 100,000 rows, with blobs as hexadecimal digits. Gives up on an
+    unresponsive server after 15 minutes.
 
     \b
     Exit status:
       0  answered: the query of the only rollout returned rows, or at least two
          of several rollouts returned the same rows
-      1  something to mend: the database, the policy, the output
+      1  an error you can fix: the database, the policy, the output
       2  wrong usage
-      3  no consensus: several rollouts, some returned rows, no two the same
+      3  no consensus: of several rollouts some returned rows, no two the same
       4  no answer: no rollout submitted a query that ran and returned rows
-      5  the policy server cannot be reached or fails, or a worker does
+      5  the policy server is unreachable or failed, or a worker failed
     """
     if as_object and as_rows:
         raise click.UsageError("Choose one of --json and --csv.")
@@ -85,7 +85,7 @@ def command(
     asked = Question("ask", database.stem, database.absolute(), question, evidence)
     keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
     with Sandbox() as sandbox:
-        require_usable(asked.database, sandbox)  # it is told before a model loads
+        require_usable(asked.database, sandbox)  # before a model loads
         started = time.monotonic()
         policy, settings = _open(choose(spec), model, single_turn)
         opening = time.monotonic() - started
@@ -98,7 +98,7 @@ def command(
         click.echo(as_text(found, opening))
     if all(one.stop_reason == "no_action" for one in found.rollouts) and spec:
         click.echo(
-            f"note: text2sql doctor --policy {spec} tells if tool calls get through", err=True
+            f"note: text2sql doctor --policy {spec} checks whether tool calls work", err=True
         )
     click.get_current_context().exit(_EXIT[found.status])
 
@@ -137,11 +137,13 @@ def _ask(
 def _follower(votes: int, trace: bool) -> Follower | None:
     if trace:
         return Trace(votes)
-    return Steps(votes) if steps_wanted() else None
+    return Steps(votes) if shows_steps() else None
 
 
 def _print_csv(found: AskResult) -> None:
-    click.echo(as_csv(found), nl=False, color=True)  # else click drops escape sequences
+    click.echo(
+        as_csv(found), nl=False, color=True
+    )  # keeps escape sequences, which click would drop
     result = found.result
     if result is None:
         click.echo(unanswered(found), err=True)

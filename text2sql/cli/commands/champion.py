@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from text2sql.cli.options.dagster_record import record_champion
-from text2sql.cli.options.groups import NamingGroup
 from text2sql.cli.options.numbers import NumberRange
+from text2sql.cli.options.usage import NamingGroup
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import aligned, neutral

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
@@ -13,7 +13,7 @@ import click
 
 from text2sql.cli.options.asked import usable
 from text2sql.cli.options.numbers import IntegerRange, NumberRange
-from text2sql.cli.options.places import require_apart
+from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import (
     as_object,
     issue_counts,
@@ -25,16 +25,16 @@ from text2sql.cli.output.evaluate_output import (
 )
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
-from text2sql.datasets.reading.bird import Record, file_key, read_records
-from text2sql.datasets.reading.gold_file import gold_beside
+from text2sql.datasets.reading.files import gold_beside
+from text2sql.datasets.reading.questions import Record, file_key, read_records
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.evaluation.predictions.reading import read_predictions
-from text2sql.evaluation.predictions.score import PredictionScores, score_predictions
+from text2sql.evaluation.predictions.score import score_predictions
 from text2sql.evaluation.predictions.writing import export_predictions
 from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, database_digests
-from text2sql.judge.rules import Values, efficiency_values, rule_values
+from text2sql.judge.rules import efficiency_values, rule_values
 from text2sql.judge.verdicts import Verdict
 from text2sql.sandbox import Limits, Sandbox
 
@@ -149,7 +149,12 @@ def command(
         values = rule_values(asked, [sql], sandbox, limits)[0] if all_rules else {}
         digests = database_digests(asked, sandbox, known)
     if efficiency:
-        _add_efficiency(values, scores, sql, efficiency, limits)
+        judged = [one for one in scores.scored if one.verdict is not Verdict.INFRASTRUCTURE]
+        matched = {one.question.key for one in judged if one.verdict is Verdict.MATCH}
+        questions_judged = [one.question for one in judged]
+        timed = efficiency_values(questions_judged, sql, matched, efficiency, limits)
+        for key, row in timed.items():
+            values.setdefault(key, {}).update(row)
     used = issue_counts(issues_path, issues, corrections)
     rules, paired = summarize_rules(asked, values), pairing(records, sql)
     text = json.dumps(
@@ -184,21 +189,6 @@ def _issues(
             "correct questions_sha256, or omit --known-issues."
         )
     return found
-
-
-def _add_efficiency(
-    values: Values,
-    scores: PredictionScores,
-    sql: Mapping[str, str],
-    repeats: int,
-    limits: Limits,
-) -> None:
-    """Time what matches, over the questions that could be judged."""
-    judged = [one for one in scores.scored if one.verdict is not Verdict.INFRASTRUCTURE]
-    matched = {one.question.key for one in judged if one.verdict is Verdict.MATCH}
-    asked = [one.question for one in judged]
-    for key, row in efficiency_values(asked, sql, matched, repeats, limits).items():
-        values.setdefault(key, {}).update(row)
 
 
 @contextmanager

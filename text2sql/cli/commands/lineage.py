@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from text2sql.reporting.model.answer import StoredAnswer
 
 BROKEN = 3
-"""The exit status where something in the chain is missing or was edited."""
+"""The exit status if something in the chain is missing or was edited."""
 _WIDTH = 26
 
 
@@ -28,22 +28,22 @@ _WIDTH = 26
 def command(asked: str, reporting: str | None, as_json: bool) -> None:
     """Show what an answer, a training run or an accuracy was made from.
 
-    ANSWER is a whole number (text2sql answers list), RUN the name of a training run, NUMBER an
-    accuracy in percent as it was reported, such as 63.3 or 63%. What could mean two of them is
-    told apart as answer:7, run:7 or accuracy:7%.
+    ANSWER is an integer (text2sql answers list), RUN the name of a training run, NUMBER a
+    reported accuracy in percent, such as 63.3 or 63%. If the name could mean several of them,
+    write answer:7, run:7 or accuracy:7%.
 
-    The records lie below the artifact root (TEXT2SQL_ROOT, or ./artifacts). Files that are
-    missing, or are not what was recorded, are named; the rest of the chain is shown.
+    The records are below the artifact root (TEXT2SQL_ROOT, or ./artifacts). Files that are
+    missing or no longer match their record are listed; the rest of the chain is shown.
 
     \b
     Exit status:
-      0  the whole chain is there
-      1  nothing or several things are called so
+      0  the chain is complete
+      1  the name means nothing, or several things
       2  wrong usage
       3  something in the chain is missing or was edited
       6  the reporting database is down
     """
-    from text2sql.cli.lineage.finding import find_chain
+    from text2sql.cli.lineage.find import find_chain
 
     root = artifact_root()
     found = find_chain(root, asked, lambda number: _answer(number, root, reporting))
@@ -58,7 +58,7 @@ def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
         raise Text2SqlError(
             f"{error}: the lineage of answers needs text2sql-lifecycle[reporting]; install it."
         ) from error
-    from text2sql.cli.options.reporting_tables import require_file
+    from text2sql.cli.options.reporting import require_file
     from text2sql.reporting.tables.location import reporting_url
 
     place = url or reporting_url(root)
@@ -75,13 +75,13 @@ def _text(found: Chain) -> str:
     lines = [line for link in found.links for line in (*_link(link), "")]
     if not found.problems:
         return "\n".join(lines[:-1])
-    return "\n".join([*lines, "Not as it was recorded:", *_indented(found.problems)])
+    return "\n".join([*lines, "Not as recorded:", *_indented(found.problems)])
 
 
 def _link(link: Link) -> list[str]:
     row = link.to_dict()
     facts = [f"  {name:<{_WIDTH}}{_shown(value)}".rstrip() for name, value in row["facts"].items()]
-    missing = [] if facts or not link.problems else ["  nothing is known: see below"]
+    missing = [] if facts or not link.problems else ["  no facts: see below"]
     return [f"{link.kind} {neutral(link.name)}".rstrip(), *facts, *missing]
 
 

@@ -17,12 +17,12 @@ from text2sql.cli.options.chosen_policy import (
     wrong_usage,
 )
 from text2sql.cli.options.numbers import IntegerRange, NumberRange
-from text2sql.cli.options.places import require_apart
+from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import report_unusable, require_forms
 from text2sql.cli.output.predict_output import announcing_stored, as_object, as_text, warn
 from text2sql.common.files import require_writable, write_whole
 from text2sql.common.progress import show_progress
-from text2sql.datasets.reading.bird import read_records
+from text2sql.datasets.reading.questions import read_records
 from text2sql.evaluation.predictions.predict import Drawing, Predicted, predict, store_name
 from text2sql.evaluation.predictions.writing import write_predictions
 from text2sql.evaluation.promotion.champion import choose

@@ -1,4 +1,4 @@
-"""``text2sql questions``: what is asked on schedule."""
+"""``text2sql questions``: manage scheduled questions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from text2sql.cli.options.groups import NamingGroup
-from text2sql.cli.options.question_fields import given_fields, question_fields, require_running
-from text2sql.cli.options.reporting_tables import with_new_store, with_store
+from text2sql.cli.options.reporting import (
+    given_fields,
+    question_fields,
+    require_running,
+    with_new_store,
+    with_store,
+)
+from text2sql.cli.options.usage import NamingGroup
 from text2sql.common.counting import counted
 from text2sql.common.files import SQLITE, write_whole
 from text2sql.errors import Text2SqlError
@@ -23,11 +28,11 @@ _FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
 
 @click.group(cls=NamingGroup)
 def command() -> None:
-    """Say what is asked on schedule, of which database, and what is expected of the answers.
+    """Manage scheduled questions: their databases, and what to expect of the answers.
 
     The questions are in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
-    reporting.sqlite below the artifact root. A file of questions (YAML) fills them: it owns what
-    nobody edited by hand, and an import never undoes an edit unless it is told to.
+    reporting.sqlite below the artifact root. A YAML file can fill them: it owns what nobody edited
+    by hand, and an import keeps edits unless you give --overwrite.
     """
 
 
@@ -61,7 +66,7 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
 @question_fields
 @with_store
 def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) -> None:
-    """Change what is given of the question ID; the rest stays."""
+    """Change the given fields of the question ID; the rest stays."""
     from text2sql.reporting.tables.questions import QuestionTable
 
     table = QuestionTable(store)
@@ -77,20 +82,20 @@ def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) ->
 
 
 @command.command("list")
-@click.option("--group", help="Only this schedule group's.")
+@click.option("--group", help="Only this schedule group's questions.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @with_store
 def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
-    """List the questions, the disabled ones too."""
-    from text2sql.cli.output import stored_questions as show
+    """List the questions, including the disabled ones."""
+    from text2sql.cli.output.reporting import question_lines, question_list
     from text2sql.reporting.tables.questions import QuestionTable
 
     found = QuestionTable(store).read(group)
     if as_json:
-        for line in show.as_lines(found):
+        for line in question_lines(found):
             click.echo(line)
     else:
-        click.echo(show.as_list(found))
+        click.echo(question_list(found))
 
 
 @command.command()
@@ -98,15 +103,15 @@ def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_store
 def show(store: ReportingStore, id: str, as_json: bool) -> None:
-    """Show all of a question, what was edited by hand, its view and its latest answer."""
-    from text2sql.cli.output import stored_questions as show
+    """Show a question with its edits by hand, its view and its latest answer."""
+    from text2sql.cli.output.reporting import question_object, question_text
     from text2sql.reporting.tables.questions import QuestionTable
 
     details = QuestionTable(store).get(id)
     latest = next(iter(store.history(id, 1)), None)
-    values = show.as_object(details, latest)
+    values = question_object(details, latest)
     click.echo(
-        json.dumps(values, ensure_ascii=False, indent=1) if as_json else show.as_text(values)
+        json.dumps(values, ensure_ascii=False, indent=1) if as_json else question_text(values)
     )
 
 
@@ -114,7 +119,7 @@ def show(store: ReportingStore, id: str, as_json: bool) -> None:
 @click.argument("ids", nargs=-1, required=True)
 @with_store
 def disable(store: ReportingStore, ids: tuple[str, ...]) -> None:
-    """Ask the questions IDS no more; they and their answers stay."""
+    """Stop asking the questions IDS; they and their answers stay."""
     _enable(store, ids, False)
 
 
@@ -140,9 +145,9 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
     "folders",
     type=_FOLDER,
     multiple=True,
-    help="Where databases that the file names are looked for; beside it without this.",
+    help="Where to look for the databases that the file names; default: beside it.",
 )
-@click.option("--overwrite", is_flag=True, help="Undo what was edited by hand.")
+@click.option("--overwrite", is_flag=True, help="Replace what was edited by hand.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_new_store
 def import_(
@@ -150,16 +155,16 @@ def import_(
 ) -> None:
     """Merge the questions of a YAML FILE into the tables, all or none.
 
-    A field follows the file as long as nobody edited it by hand; an edited one stays, and the
-    import says so where the file changed it too. Nothing is deleted: a question that the file
-    has no more stays until it is disabled.
+    A field follows the file until somebody edits it by hand; an edited field stays, and the
+    import reports it if the file changed it too. Nothing is deleted: a question that is no longer
+    in the file stays until you disable it.
 
     A database is a path, or a name: shop is found as shop, shop.sqlite or shop/shop.sqlite in
     the folders that are searched.
     """
     from dataclasses import asdict, replace
 
-    from text2sql.cli.output import stored_questions as show
+    from text2sql.cli.output.reporting import import_text
     from text2sql.reporting.tables.question_file import read_questions
     from text2sql.reporting.tables.questions import QuestionTable
 
@@ -171,17 +176,17 @@ def import_(
     report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
     for note in report.notes():
         click.echo(f"note: {note}", err=True)
-    click.echo(json.dumps(asdict(report)) if as_json else show.import_text(report))
+    click.echo(json.dumps(asdict(report)) if as_json else import_text(report))
 
 
 @command.command()
-@click.option("--group", help="Only this schedule group's.")
+@click.option("--group", help="Only this schedule group's questions.")
 @click.option(
     "--to", "file", type=click.Path(path_type=Path, readable=False), help="The file to write."
 )
 @with_store
 def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
-    """Write the questions as YAML, as import reads it: to the terminal or to a file."""
+    """Write the questions as YAML for import, to the terminal or a file."""
     from text2sql.reporting.tables.question_file import write_questions
     from text2sql.reporting.tables.questions import QuestionTable
 
@@ -197,7 +202,7 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
 
 
 def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
-    """Return the path of a question's database; refuse what is none, and the reports' own."""
+    """Return the path of a question's database; refuse other files and the reports' own."""
     from text2sql.common.artifacts import artifact_root, report_databases
     from text2sql.reporting.model.question import find_database
     from text2sql.sandbox import check_database

@@ -22,17 +22,17 @@ from text2sql.evaluation.stored import find_evaluation
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the page's path.")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
-    """Write the report of the training run RUN as one HTML page, and print where it is.
+    """Write the report of the training run RUN as one HTML page, and print its path.
 
-    The run's evaluation lies below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may
-    also be an evaluation on a held-out split, named as its folder below held_out is; a wrong name
-    lists all. The page needs no network; the lines that its numbers come from are in rollouts.csv
-    beside the scores.
+    The run's evaluation is below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may also
+    be an evaluation on a held-out split, by the name of its folder below held_out; a wrong name
+    lists all of them. The page needs no network; rollouts.csv, next to the scores, has the
+    rollouts that its numbers are counted from.
 
     \b
     Exit status:
       0  written
-      1  something to mend: no such run, no report, a full disk
+      1  an error you can fix: no such run, no report, a full disk
       2  wrong usage
     """
     from text2sql.common.files import write_whole

@@ -1,4 +1,4 @@
-"""``text2sql reporting``: the versions of the reporting tables."""
+"""``text2sql reporting``: migrate the reporting tables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import click
 
-from text2sql.cli.options.groups import NamingGroup
-from text2sql.cli.options.reporting_tables import require_file, with_url
+from text2sql.cli.options.reporting import require_file, with_url
+from text2sql.cli.options.usage import NamingGroup
 from text2sql.errors import Text2SqlError
 
 _OLD = 3
@@ -15,7 +15,7 @@ _OLD = 3
 
 @click.group(cls=NamingGroup)
 def command() -> None:
-    """See which version the reporting tables have, and bring them to this release's.
+    """Migrate the reporting tables to this release's version.
 
     An SQLite file is upgraded when it is opened. In PostgreSQL the owner of the tables decides
     when: run upgrade with the owner's role, before the first run and after an update.
@@ -26,13 +26,13 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_url
 def status(url: str, as_json: bool) -> None:
-    """Tell the version that the tables have and the one that is needed; change nothing.
+    """Print the version of the tables and the version that is needed; change nothing.
 
     \b
     Exit status:
       0  the tables are as this release needs them
-      1  they are newer than this release, or something else's
-      3  they are older, lack their view or are not there: run upgrade
+      1  they are newer than this release, or another program's
+      3  they are missing, older or lack their view: run upgrade
       6  the database is down
     """
     from text2sql.reporting.tables.database import Database
@@ -51,7 +51,7 @@ def status(url: str, as_json: bool) -> None:
         click.echo(json.dumps({"database": name, **versions, "complete": found.complete}))
     else:
         lacks = "; the view latest_answers is missing" if found.lacks_view else ""
-        click.echo(f"{name}: version {found.found or 'none'}, needed is {found.needed}{lacks}")
+        click.echo(f"{name}: version {found.found or 'none'}, needed: {found.needed}{lacks}")
     raise SystemExit(0 if found.complete else _OLD)
 
 
@@ -59,9 +59,9 @@ def status(url: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @with_url
 def upgrade_(url: str, as_json: bool) -> None:
-    """Create the tables or bring them to this release's version, all or nothing.
+    """Create the tables or migrate them to this release's version, all or nothing.
 
-    Tables from before versions were counted are adopted as they are; nothing is lost.
+    Tables from before numbered versions are adopted as they are; nothing is lost.
     """
     from text2sql.reporting.tables.database import Database, table_owners
     from text2sql.reporting.tables.migrating import upgrade
@@ -72,9 +72,9 @@ def upgrade_(url: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"database": name, "found": before.found, "needed": before.needed}))
     elif before.lacks_view:
-        click.echo(f"{name}: version {before.needed} already; latest_answers is made again")
+        click.echo(f"{name}: version {before.needed} ; the view latest_answers was recreated")
     elif before.current:
-        click.echo(f"{name}: version {before.needed} already, nothing to do")
+        click.echo(f"{name}: version {before.needed} already; nothing to do")
     else:
         click.echo(f"{name}: from version {before.found or 'none'} to {before.needed}")
     if owners is not None and owners.mismatch:

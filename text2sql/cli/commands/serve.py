@@ -19,7 +19,7 @@ from text2sql.evaluation.promotion.champion import Choice, choose
 from text2sql.policy.open import POCKET
 from text2sql.policy.vllm.options import VllmOptions
 from text2sql.policy.vllm.server import VllmServer
-from text2sql.training.start import training_record
+from text2sql.training.runs import training_record
 
 _WATCH_SECONDS = 0.5
 _SETTINGS = {setting.name: setting for setting in fields(VllmOptions)}

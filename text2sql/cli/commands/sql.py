@@ -1,4 +1,4 @@
-"""``text2sql sql``: one statement, exactly as the agent's run_sql would run it."""
+"""``text2sql sql``: run one statement exactly as the agent's run_sql would."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools, query_limits
-from text2sql.cli.options.quoted import quoted
+from text2sql.cli.options.usage import quoted
 from text2sql.cli.output.answer_output import rows_as_csv
 from text2sql.common.values import json_rows
 from text2sql.errors import InfrastructureError
@@ -39,18 +39,18 @@ _WRITTEN_ROWS = 100_000
 def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> None:
     """Run one read-only STATEMENT on the SQLite file DATABASE.
 
-    What is printed is what the agent would see: 50 rows at most, long cells cut. JSON and CSV
-    have whole cells and at most 100,000 rows.
+    Prints what the agent would see: at most 50 rows, with long cells cut. JSON and CSV have
+    complete cells and at most 100,000 rows.
 
     \b
     Exit status:
-      0  it ran, and its rows are shown
-      1  the database is missing, damaged or no SQLite file
+      0  it ran; its rows are shown
+      1  the database is missing, damaged or not an SQLite file
       2  wrong usage
       3  refused: it would change something
-      4  an error in the statement, or no statement
+      4  the statement is missing or has an error
       5  over a limit: time, memory or size
-      6  a worker failed, or the database did (locked, damaged inside)
+      6  a worker or the database failed (locked, damaged inside)
     """
     if as_json and as_rows:
         raise click.UsageError("Choose one of --json and --csv.")
@@ -87,19 +87,19 @@ def _run(database: Path, statement: str, sandbox: Sandbox) -> QueryResult:
 
 
 def _print_csv(result: QueryResult) -> None:
-    """Print the rows, or on standard error why there are none; say so where rows are missing."""
+    """Print the rows, or on standard error why there are none; say so if rows are missing."""
     if result.status is not Status.OK:
         click.echo(f"error: {result.error or result.status.value}", err=True)
         return
     click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
-    if not _all_there(result):
+    if not _is_complete(result):
         more = "" if result.complete else "more than "
         click.echo(
             f"note: the first {len(result.rows)} of {more}{result.row_count} rows.", err=True
         )
 
 
-def _all_there(result: QueryResult) -> bool:
+def _is_complete(result: QueryResult) -> bool:
     return result.complete and len(result.rows) == result.row_count
 
 
@@ -109,7 +109,7 @@ def _as_object(result: QueryResult) -> dict[str, Any]:
         "columns": result.columns,
         "rows": json_rows(result.rows),
         "row_count": result.row_count,
-        "complete": _all_there(result),
+        "complete": _is_complete(result),
         "warnings": result.warnings,
         "error": result.error,
         "seconds": round(result.seconds, 6),

@@ -25,7 +25,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.command import INSTALL, find_vllm
 from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.policy.vllm.options import PYTHON_VARIABLE
-from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE, prime_rl_directory
+from text2sql.training.prime_rl.checkout import PRIME_RL_VARIABLE, prime_rl_directory
 
 PROJECT = "text2sql-lifecycle"
 _PURPOSE = {
@@ -89,7 +89,7 @@ def _lacking(needed: list[Requirement]) -> list[str]:
 
 
 def _lack(requirement: Requirement) -> str:
-    """Say what is wrong with one package; empty where nothing is."""
+    """Return what is wrong with one package, empty if nothing."""
     version = _version(requirement.name)
     if version is None:
         return f"{requirement.name} is missing"
@@ -188,22 +188,22 @@ def check_prime_rl() -> Iterable[Finding]:
 
 
 def _commit(directory: Path) -> Finding:
-    """Compare prime-rl's commit with the one that the settings are written for."""
-    from text2sql.training.prime_rl.installed import prime_rl_commit
-    from text2sql.training.prime_rl.schema import MIRRORED
+    """Compare prime-rl's commit with the one that the settings are for."""
+    from text2sql.training.prime_rl.checkout import prime_rl_commit
+    from text2sql.training.prime_rl.toml import WRITTEN_FOR
 
     commit = prime_rl_commit(directory)
     found = f"{directory} at {commit[:8]}"
-    if commit == MIRRORED:
+    if commit == WRITTEN_FOR:
         return Finding("prime-rl", State.OK, found)
-    fix = f"git checkout {MIRRORED} in it, then uv sync as docs/training.md says"
-    found += f"; the settings are written for {MIRRORED[:8]}"
+    fix = f"git checkout {WRITTEN_FOR} in it, then uv sync as docs/training.md says"
+    found += f"; the settings are for {WRITTEN_FOR[:8]}"
     return Finding("prime-rl", State.WARN, found, fix)
 
 
 def _environment(directory: Path) -> Finding:
     """Import the environment that prime-rl trains on, with prime-rl's own Python."""
-    from text2sql.training.prime_rl.installed import check_environment
+    from text2sql.training.prime_rl.checkout import check_environment
 
     name = "prime-rl environment"
     try:

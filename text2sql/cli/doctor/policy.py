@@ -43,9 +43,9 @@ def check_policy(spec: str | None, model: str | None) -> Iterable[Finding]:
     if policy_directory(choice.spec) is not None:
         yield _directory(choice)
         return
-    urls, wanted = server_parts(choice.spec, model)
+    urls, model = server_parts(choice.spec, model)
     for url in urls:
-        yield from _server(url, wanted)
+        yield from _server(url, model)
 
 
 def _directory(choice: Choice) -> Finding:

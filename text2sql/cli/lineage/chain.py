@@ -1,4 +1,4 @@
-"""A chain: its links in order, what is known of each, and what is missing or edited."""
+"""A chain of links, with the facts of each and the files that are missing or were edited."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from text2sql.errors import Text2SqlError
 class Link:
     """One link: an answer, a champion, a training run, its prompts, its dataset and so on.
 
-    ``facts`` are values by what they are called; ``problems`` are sentences about files that are
-    missing, cannot be read, or are not what was recorded.
+    ``facts`` are values by name; ``problems`` are sentences about files that are missing, cannot
+    be read, or do not match their record.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Link:
     problems: list[str] = field(default_factory=list)
 
     def record(self, file: Path, needed: bool = True) -> dict[str, Any]:
-        """Read a record; note that it cannot be read, was edited, or is missing though needed."""
+        """Read a record; note if it cannot be read, was edited, or is needed but missing."""
         found: dict[str, Any] = {}
         with self.noting():
             found = read_if_there(file)
@@ -39,28 +39,20 @@ class Link:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note what the block raises as a problem, and go on."""
+        """Note an error in the block as a problem, and go on."""
         try:
             yield
         except Text2SqlError as error:
             self.problems.append(f"{error}" if str(error).endswith(".") else f"{error}.")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            self.problems.append(f"What is recorded of {self.name} makes no sense: {error!r}.")
+            self.problems.append(f"The record of {self.name} is invalid: {error!r}.")
         except OSError as error:
             self.problems.append(f"{error.filename} cannot be read: {error.strerror}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the link as plain JSON values."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "facts": {name: value for name, value in self.facts.items() if _said(value)},
-            "problems": self.problems,
-        }
-
-
-def _said(value: object) -> bool:
-    return value not in (None, "", [], {})
+        facts = {name: fact for name, fact in self.facts.items() if fact not in (None, "", [], {})}
+        return {"kind": self.kind, "name": self.name, "facts": facts, "problems": self.problems}
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ class Chain:
 
     @classmethod
     def of(cls, asked: str, links: list[Link]) -> Chain:
-        """Make a chain in which each dataset stands once, though several runs learnt from it."""
+        """Make a chain that lists each dataset once, even if several runs were trained on it."""
         kept: dict[tuple[str, str, int], Link] = {}
         for place, link in enumerate(links):
             kept.setdefault((link.kind, link.name, place * (link.kind != "dataset")), link)
@@ -80,7 +72,7 @@ class Chain:
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is wrong in the chain, each sentence once."""
+        """All problems of the chain, each sentence once."""
         return list(dict.fromkeys(problem for link in self.links for problem in link.problems))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Accuracies: which evaluations reported a number, and what each evaluation was made from."""
+"""Accuracies: the evaluations that reported a number, and what each was made from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
 
 @dataclass(frozen=True)
 class Reported:
-    """A score that an evaluation of a training run reported; ``folder`` is the evaluation's."""
+    """A score that an evaluation of a training run reported, and the evaluation's folder."""
 
     run: str
     folder: Path
@@ -37,19 +37,19 @@ class Reported:
 
 
 def percent_of(text: str) -> str | None:
-    """Return the number in an accuracy such as ``63.3`` or ``63%``; None where it is none."""
+    """Return the number in an accuracy such as ``63.3`` or ``63%``; None if it is not one."""
     found = ACCURACY.fullmatch(text.strip())
     return (found[1] or found[2]) if found else None
 
 
 def find_reported(root: Path, number: str) -> list[Reported]:
-    """Return the scores that read ``number`` when they are shown in percent with its digits.
+    """Return the scores that equal ``number`` in percent, to its digits.
 
-    Those of whole splits, where there are any; otherwise those of parts.
+    Scores of parts count only if no score of a whole split does.
     """
     digits = len(number.partition(".")[2])
-    wanted = f"{float(number):.{digits}f}"
-    found = [one for one in _reported(root) if f"{100 * one.score.value:.{digits}f}" == wanted]
+    shown = f"{float(number):.{digits}f}"
+    found = [one for one in _reported(root) if f"{100 * one.score.value:.{digits}f}" == shown]
     return [one for one in found if one.score.part == ALL] or found
 
 
@@ -62,7 +62,7 @@ def _reported(root: Path) -> Iterator[Reported]:
 
 
 def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the folder of each evaluation that was begun, and the training run it is of."""
+    """Yield the folder of each evaluation that was started, and its training run."""
     for file in sorted(evaluations_folder(root).glob(f"*/{ROLLOUTS}")):
         yield file.parent, file.parent.name
     for file in sorted(held_out_folder(root).glob(f"*/{ROLLOUTS}")):
@@ -71,18 +71,18 @@ def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def read_scores(file: Path) -> Scores:
-    """Read the scores of an evaluation; raise Text2SqlError where they make no sense."""
+    """Read the scores of an evaluation; raise Text2SqlError if they are missing or invalid."""
     row = read_record(file)
     if not row:
         raise Text2SqlError(f"{file} is missing.")
     try:
         return Scores.from_dict(row)
     except (KeyError, TypeError, AttributeError) as error:
-        raise Text2SqlError(f"{file} makes no sense: {error}; evaluate the run again.") from error
+        raise Text2SqlError(f"{file} is invalid: {error}; evaluate the run again.") from error
 
 
 def greedy_of(root: Path, run: str) -> str:
-    """Return a run's greedy accuracy in percent, empty where it was not evaluated."""
+    """Return a run's greedy accuracy in percent, empty if it was not evaluated."""
     try:
         score = read_scores(evaluation_folder(root, run) / SCORES).find(TRAINED, "greedy")
     except Text2SqlError:

@@ -1,4 +1,4 @@
-"""The questions of a file that a command can use, or a sentence that says why there is none."""
+"""The questions of a file that a command can use, or why it can use none."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from text2sql.datasets.reading.bird import Record
-from text2sql.datasets.reading.databases import database_files
-from text2sql.datasets.reading.folders import walk
+from text2sql.datasets.reading.files import database_files, walk
+from text2sql.datasets.reading.questions import Record
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 
@@ -18,12 +17,12 @@ _DEPTH = 2
 def usable(
     records: Sequence[Record], questions: Path, databases: Path, use: str, needed: str
 ) -> list[Question]:
-    """Return the questions that can be used; raise Text2SqlError where there is none.
+    """Return the questions that can be used; raise Text2SqlError without any.
 
     ``use`` says what for (``scored``), ``needed`` what each must have.
     """
     if not records:
-        raise Text2SqlError(f"{questions} holds no questions.")
+        raise Text2SqlError(f"{questions} has no questions.")
     found = [record.question for record in records if record.reason is None]
     if not found:
         named = sorted({record.question.db_id for record in records})
@@ -36,8 +35,8 @@ def usable(
 
 
 def _below(databases: Path, named: Collection[str]) -> str:
-    """Say which folder below the one that was given has databases of these names."""
-    with suppress(Text2SqlError, OSError):  # a folder that may not be read is no place to point at
+    """Name the subfolder that has databases of these names."""
+    with suppress(Text2SqlError, OSError):  # an unreadable folder cannot be suggested
         if not database_files(databases):
             for depth, folder in walk(databases):
                 if depth > _DEPTH:

@@ -1,4 +1,4 @@
-"""Who answers, for the commands that take ``--policy``: opened, and told on standard error."""
+"""The policy of commands with ``--policy``: opened, and named on standard error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from text2sql.agent.settings import AgentSettings, trained_settings
-from text2sql.cli.output.live import steps_wanted
+from text2sql.cli.output.live import shows_steps
 from text2sql.common.render import neutral
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import POCKET_USE, Choice
@@ -20,10 +20,10 @@ policy_option = click.option(
     "--policy",
     "spec",
     metavar="DIR|URL|pocket",
-    help="Who answers: a model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
-    "Default: the champion of the project around, else the pocket policy.",
+    help="A model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
+    "Default: the project's champion, else the pocket policy.",
 )
-model_option = click.option("--model", help="The model to ask for, where a server has several.")
+model_option = click.option("--model", help="The model to ask for, if a server has several.")
 
 
 def open_chosen(
@@ -31,13 +31,13 @@ def open_chosen(
 ) -> tuple[Policy, AgentSettings]:
     """Open a policy, and say on standard error which it is and what it is good for.
 
-    ``model`` names one of a server's models; with ``single_turn`` the settings that the policy was
-    trained with are taken without tools. Raises what ``open_policy`` raises.
+    ``model`` names one of a server's models; ``single_turn`` replaces the mode that the policy was
+    trained with. Raises what ``open_policy`` raises.
     """
     directory = policy_directory(choice.spec)
     if model and directory is not None:
         raise wrong_usage("--model names a model of a server: give the server's URL with --policy.")
-    if steps_wanted():
+    if shows_steps():
         click.echo(f"opening {choice.title or choice.spec} ...", err=True)
     policy = open_policy(choice.spec, model)
     title = neutral(choice.title or policy.info.name)
@@ -45,13 +45,15 @@ def open_chosen(
     use += ": give a model with --policy" if choice.use.endswith(POCKET_USE) else ""
     click.echo(f"policy: {title} ({policy.info.revision}){use}.", err=True)
     if choice.revision not in ("", policy.info.revision):
-        click.echo(f"warning: the promoted weights were others ({choice.revision}).", err=True)
+        click.echo(
+            f"warning: the weights differ from the promoted ones ({choice.revision}).", err=True
+        )
     settings = trained_settings(choice.spec, model)
     return policy, replace(settings, mode="single_turn") if single_turn else settings
 
 
 def wrong_usage(sentence: str) -> Text2SqlError:
-    """Return an error that ends the command as wrong usage does."""
+    """Return an error with the exit status of wrong usage."""
     error = Text2SqlError(sentence)
     error.exit_code = _USAGE
     return error

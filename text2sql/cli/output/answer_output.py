@@ -22,9 +22,9 @@ _TITLES = {AskStatus.NO_CONSENSUS: "No consensus", AskStatus.NO_ANSWER: "No answ
 
 
 def as_text(found: AskResult, opening: float) -> str:
-    """Lay an answer out for a terminal: rows, SQL, share and cost, or why there is none.
+    """Return an answer for a terminal: rows, SQL, share and cost, or the reason without one.
 
-    ``opening`` is how many seconds it took to open the policy.
+    ``opening`` is the seconds it took to open the policy.
     """
     if found.result is None:
         lines = [unanswered(found), *_candidates(found.valid)]
@@ -39,12 +39,12 @@ def as_text(found: AskResult, opening: float) -> str:
 
 
 def unanswered(found: AskResult) -> str:
-    """Say why there is no answer."""
+    """Return the reason for no answer."""
     return f"{_TITLES[found.status]}: {found.reason}"
 
 
 def _candidates(rollouts: Iterable[Rollout]) -> list[str]:
-    """List the submitted queries, each once; of several also what became of each."""
+    """List the submitted queries, each once, and the result of each if there are several."""
     fates = {one.sql: fate(one) for one in rollouts if one.sql is not None}
     if len(fates) == 1:
         return [f"SQL: {_inert(sql)}" for sql in fates]

@@ -15,8 +15,8 @@ from text2sql import __version__
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest
 from text2sql.common.render import neutral
-from text2sql.datasets.gold.dialects import told
-from text2sql.datasets.reading.bird import Reason, Record
+from text2sql.datasets.gold.run import explain_failure
+from text2sql.datasets.reading.questions import Reason, Record
 from text2sql.evaluation.known_issues import Correction, Issue
 from text2sql.evaluation.predictions.reading import Predictions
 from text2sql.evaluation.predictions.score import PredictionScores, accuracy
@@ -219,7 +219,7 @@ def _report_golds(scores: PredictionScores) -> None:
     empty = [gold for gold in scores.golds if gold.empty]
     if failing:
         sql = {item.question.key: item.question.sql for item in scores.scored}
-        reason = told(failing[0], sql.get(failing[0].key, "")) or failing[0].status
+        reason = explain_failure(failing[0], sql.get(failing[0].key, "")) or failing[0].status
         first = neutral(f"{failing[0].key}: {reason}")
         click.echo(
             f"warning: the gold SQL of {counted(len(failing), 'question')} does not run, so "

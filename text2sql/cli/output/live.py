@@ -1,4 +1,4 @@
-"""What the agent does while it does it, on standard error: a line a step, or everything."""
+"""Show the agent's work on standard error as it happens: a line a step, or everything."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from text2sql.rollouts.ask import AskResult
 _LEAST_WIDTH = 40
 
 
-def steps_wanted() -> bool:
-    """Say whether somebody watches: standard error is a terminal."""
+def shows_steps() -> bool:
+    """Say whether standard error is a terminal, so that steps are shown."""
     return sys.stderr.isatty()
 
 
 class Steps:
-    """Writes one line for each call: seconds since the start, the tool, its argument's beginning.
+    """Writes one line per call: seconds since the start, the tool, the start of its argument.
 
-    With several rollouts a line begins with the rollout's number, counted from 1.
+    With several rollouts each line has the rollout's number, from 1.
     """
 
     def __init__(self, votes: int) -> None:
@@ -33,7 +33,7 @@ class Steps:
         self._started = time.monotonic()
 
     def __call__(self, number: int, message: Message) -> None:
-        """Show what a message begins."""
+        """Show the calls or the text of a reply."""
         if message["role"] != "assistant":
             return
         for call in message.get("tool_calls") or ():
@@ -60,10 +60,7 @@ def _argument(arguments: str) -> str:
 
 
 class Trace:
-    """Writes every message in full as it comes; results of tools were neutralised before.
-
-    The prompt, with which all rollouts begin, is written once.
-    """
+    """Writes every message in full as it comes; the prompt, common to all rollouts, once."""
 
     def __init__(self, votes: int) -> None:
         self._several = votes > 1
@@ -92,7 +89,7 @@ class Trace:
             click.echo(text, err=True)
 
     def end(self, found: AskResult) -> None:
-        """Say how each rollout ended."""
+        """Show how each rollout ended."""
         for number, rollout in enumerate(found.rollouts):
             error = rollout.error if rollout.sql is None else ""
             end = f"[{self._rollout(number)}end] {rollout.stop_reason} {error}"

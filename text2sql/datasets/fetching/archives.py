@@ -1,7 +1,7 @@
-"""Unpack a dataset's published .zip: archives within archives, without macOS's additions.
+"""Unpack a dataset's published .zip and the archives inside it, without macOS's additions.
 
-What an archive says of itself is not believed: names that leave the folder, more bytes than were
-announced, and far more bytes than an archive of data has, are refused (``zip_rules``).
+An archive is not trusted: names that leave the folder, more bytes than announced, and far more
+bytes than an archive of data has, are refused (``zip_rules``).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from text2sql.datasets.fetching.zip_rules import (
     Budget,
     check_names,
     check_places,
+    is_data,
     is_guessed,
-    is_wanted,
     name_of,
-    parts_of,
+    path_of,
 )
 from text2sql.datasets.reading.digests import Digests
 from text2sql.errors import Text2SqlError
 
 _LEVELS = 2
-"""Archives within archives that are followed: BIRD has one in the other."""
+"""Levels of archives inside archives that are unpacked: BIRD's has two."""
 
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 _WORKERS = 4
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -46,22 +46,22 @@ _DAMAGE = (
     NotImplementedError,
     RuntimeError,
 )
-"""What Python's readers raise for damaged bytes and for kinds of archives they do not know."""
+"""What Python's readers raise for damaged bytes and for archives of an unknown kind."""
 
 
 class DamagedArchive(Text2SqlError):
-    """An archive whose bytes are not as they were written."""
+    """An archive with damaged bytes."""
 
 
 def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say = quiet) -> Path:
     """Unpack ``archive`` into a folder below ``parent`` named by its content; return the folder.
 
-    A folder that is there already is used again. ``digests`` learns the sha256 of every file
-    that is written. Raises Text2SqlError, and leaves nothing, for a damaged archive, one that
-    needs more space than there is, or one that breaks a rule.
+    An existing folder is used again. The sha256 of every written file is added to ``digests``.
+    Raises Text2SqlError, and leaves nothing, for an archive that is damaged, breaks a rule or
+    needs more space than is free.
     """
     if not archive.is_file():
-        raise Text2SqlError(f"There is no archive {archive}; check the path.")
+        raise Text2SqlError(f"{archive} does not exist; check the path.")
     digests = digests or Digests()
     folder = parent / digests.of(archive)[:16]
     if folder.is_dir():
@@ -79,7 +79,7 @@ def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say
 
 
 def _unpack_anew(archive: Path, folder: Path, digests: Digests, say: Say) -> None:
-    """Fill the folder, and let the digests know of its files."""
+    """Fill the folder, and add its files to the digests."""
     with whole_folder(folder) as partial:
         written = _extract(archive, partial, Budget(archive, partial), say)
     for file, digest in written.items():
@@ -87,7 +87,7 @@ def _unpack_anew(archive: Path, folder: Path, digests: Digests, say: Say) -> Non
 
 
 def no_archive(path: Path) -> str:
-    """Say that a file is not a .zip, and what it looks like."""
+    """Return what a file that is not a .zip looks like, as the end of a sentence."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     kind = kind_of(head)
@@ -97,7 +97,7 @@ def no_archive(path: Path) -> str:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file begins as a .zip does, whatever its name."""
+    """Whether a file begins like a .zip, whatever its name."""
     with open(path, "rb") as file:
         return file.read(len(ZIP)) == ZIP
 
@@ -105,9 +105,9 @@ def is_archive(path: Path) -> bool:
 def _extract(
     archive: Path, target: Path, budget: Budget, say: Say, levels: int = _LEVELS
 ) -> dict[Path, str]:
-    """Extract the files of one archive; an archive in it becomes a folder of its name.
+    """Extract the files of one archive; an inner archive becomes a folder of its name.
 
-    Returns the sha256 of the files that are left.
+    Returns the sha256 of the extracted files.
     """
     with zipfile.ZipFile(archive) as content:
         members = _members(content, archive, say)
@@ -118,34 +118,35 @@ def _extract(
         try:
             written |= _extract(file, file.with_suffix(""), budget, say, levels - 1)
         except _DAMAGE as error:
-            raise zipfile.BadZipFile(f"{file.name} in it: {error}") from error
+            raise zipfile.BadZipFile(f"{file.name} inside it: {error}") from error
         file.unlink()
         del written[file]
     return written
 
 
 def _members(content: zipfile.ZipFile, archive: Path, say: Say) -> list[zipfile.ZipInfo]:
-    """Return the members that are files of the dataset, checked."""
+    """Check all members; return those that are files of the dataset."""
     everything = content.infolist()
     for member in everything:
         member.filename = name_of(member)
     if guessed := [member.filename for member in everything if is_guessed(member)]:
         say(
-            f"WARNING: {archive.name} does not say how '{guessed[0]}' is encoded, and "
-            f"{counted(len(guessed), 'name')} like it; where they are garbled, unpack it yourself."
+            f"WARNING: {archive.name} does not give the encoding of "
+            f"{counted(len(guessed), 'name')} such as '{guessed[0]}'; if they are garbled, unpack "
+            "it yourself."
         )
     check_places(everything, content.start_dir, archive)
     check_names(everything, archive)
-    return [member for member in everything if is_wanted(member)]
+    return [member for member in everything if is_data(member)]
 
 
 def _write_all(
     content: zipfile.ZipFile, members: Iterable[zipfile.ZipInfo], target: Path
 ) -> dict[Path, str]:
-    """Write every member below ``target``, several at once; return their sha256."""
+    """Write all members below ``target``, several at once; return their sha256."""
 
     def write(member: zipfile.ZipInfo) -> tuple[Path, str]:
-        file = target.joinpath(*parts_of(member.filename))
+        file = target.joinpath(*path_of(member.filename))
         file.parent.mkdir(parents=True, exist_ok=True)
         with content.open(member) as source, open(file, "xb") as copy:
             return file, _copy(source, copy, member)
@@ -158,11 +159,11 @@ def _write_all(
 
 
 def _copy(source: IO[bytes], copy: BinaryIO, member: zipfile.ZipInfo) -> str:
-    """Copy in pieces; return the sha256 of what was written."""
+    """Copy in chunks; return the sha256 of the bytes written."""
     digest = hashlib.sha256()
-    while piece := source.read(_PIECE):
-        digest.update(piece)
-        copy.write(piece)
+    while chunk := source.read(_CHUNK):
+        digest.update(chunk)
+        copy.write(chunk)
     if copy.tell() != member.file_size:
-        raise zipfile.BadZipFile(f"'{member.filename}' has another size than it announces")
+        raise zipfile.BadZipFile(f"'{member.filename}' has not the size that it announces")
     return digest.hexdigest()

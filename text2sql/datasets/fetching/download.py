@@ -1,77 +1,64 @@
-"""Download one file over HTTP: streamed, resumed after a break, and never of two versions.
+"""Download one file over HTTP: streamed, retried, and resumed if that is safe.
 
-A file that broke off is continued only where the server proves, by ETag or Last-Modified, that
-it is still the same one, or where its sha256 is known. A file that is complete is asked for
-again with these, so that an unchanged one costs a request.
+A partial file is resumed only with a known sha256 or a strong ETag, which prove that the parts
+belong together; otherwise it starts over. A complete file is requested again with its ETag and
+date, so that an unchanged one costs one request.
 """
 
 from __future__ import annotations
 
 import hashlib
-import http.client
+import json
 import os
+import re
 import shutil
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import urllib3
+
 from text2sql.common.files import file_digest
+from text2sql.common.json_files import write_json
 from text2sql.common.locking import Say, locked, quiet
-from text2sql.datasets.fetching.http_answers import (
-    Answer,
+from text2sql.datasets.fetching.web import (
+    Interrupted,
     Refused,
+    Response,
     ask,
-    fault_of,
     file_name,
+    problem_of,
     refusal,
-    refuse_kind,
     require_address,
+    require_file,
     shown,
 )
-from text2sql.datasets.fetching.remote_version import (
-    RemoteVersion,
-    forget_version,
-    read_version,
-    version_of,
-    write_version,
-)
-from text2sql.datasets.fetching.transfer_log import TransferLog, megabytes
 from text2sql.errors import InfrastructureError, Text2SqlError
 
-_PIECE = 1 << 18
+_CHUNK = 1 << 18
+_SAY_EVERY_SECONDS = 10.0
+_TRANSIENT = (408, 425, 429)
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to insist: tries without a new byte, the first wait, the longest silence in s."""
+    """Attempts without a new byte, first and longest wait between them, longest silence in s."""
 
     tries: int = 6
     first_wait: float = 0.5
     longest_wait: float = 20.0
     silence: float = 60.0
 
-    def wait(self, failures: int, asked: float) -> float:
-        """Return the wait after so many failures; what the server asked for counts, bounded."""
-        return min(self.longest_wait, max(asked, self.first_wait * 2 ** (failures - 1)))
-
-
-class _Broken(Exception):
-    """The transfer ended early, or the server has a passing fault; ``wait`` is what it asks."""
-
-    def __init__(self, reason: str, wait: float = 0.0) -> None:
-        super().__init__(reason)
-        self.wait = wait
-
 
 def download(
     url: str, store: Path, sha256: str = "", say: Say = quiet, patience: Patience | None = None
 ) -> Path:
-    """Return the file of ``url`` in a folder below ``store`` that is named by the address.
+    """Return the file of ``url``, in a folder below ``store`` named by the address.
 
-    With ``sha256`` the file must have it, and one that has it is not asked for again.
-    Raises Text2SqlError for what no retry mends (an address, a status such as 404, another
-    checksum, a full disk) and InfrastructureError when the server fails too often.
+    With ``sha256`` the file must have it, and a file that has it is not requested again.
+    Raises Text2SqlError for what no retry fixes (an address, a status such as 404, another
+    checksum, a full disk) and InfrastructureError if the server fails too often.
     """
     require_address(url)
     folder = store / hashlib.sha256(url.encode()).hexdigest()[:16]
@@ -79,45 +66,49 @@ def download(
         with locked(folder / ".lock", say):
             return _Download(url, folder, sha256.lower(), say, patience or Patience()).run()
     except OSError as error:
-        raise _unkept(url, folder, error) from error
+        reason = error.strerror or error
+        raise Text2SqlError(f"{shown(url)} cannot be stored in {folder}: {reason}.") from error
 
 
 class _Download:
-    """One file's way into its folder: ``<name>.part`` first, then ``<name>``."""
+    """One file's way into its folder: ``<name>.part`` first, then ``<name>``.
+
+    Beside either, ``<its name>.version`` notes ETag, Last-Modified, size and, at the end, sha256.
+    """
 
     def __init__(self, url: str, folder: Path, sha256: str, say: Say, patience: Patience) -> None:
         self.url, self.sha256, self.say, self.patience = url, sha256, say, patience
         self.file = folder / file_name(url)
         self.part = folder / f"{self.file.name}.part"
-        self.resumed = False
 
     def run(self) -> Path:
-        """Bring the file, with retries; a copy serves where the server cannot be asked."""
-        there = self.file.is_file() and read_version(self.file).sha256
-        if there and self.sha256 == there:
+        """Download the file with retries; without a server, use the earlier copy."""
+        stored = _noted(self.file).get("sha256") if self.file.is_file() else None
+        if stored and self.sha256 == stored:
             return self.file
         try:
-            return self._insist()
+            return self._retry()
         except (InfrastructureError, Refused) as error:
-            if not there or self.sha256:
+            if not stored or self.sha256:
                 raise
-            self.say(f"WARNING: {error} The copy that was downloaded before is used.")
+            self.say(f"WARNING: {error} Using the copy that was downloaded before.")
             return self.file
 
-    def _insist(self) -> Path:
+    def _retry(self) -> Path:
         failures = most = 0
         while True:
             try:
                 return self._attempt()
-            except _Broken as broken:
+            except Interrupted as error:
                 failures = 1 if self._have() > most else failures + 1
                 most = max(most, self._have())
-                reason = f"{shown(self.url)}: {broken}"
+                reason = f"{shown(self.url)}: {error}"
                 if failures >= self.patience.tries:
                     raise InfrastructureError(
-                        f"{reason}, {failures} times without a new byte; run again to go on."
-                    ) from broken
-                wait = self.patience.wait(failures, broken.wait)
+                        f"{reason}, {failures} times without a new byte; run again to resume."
+                    ) from error
+                wait = max(error.wait, self.patience.first_wait * 2 ** (failures - 1))
+                wait = min(self.patience.longest_wait, wait)
                 self.say(f"{reason}; trying again in {wait:.1f} s.")
                 time.sleep(wait)
 
@@ -125,117 +116,158 @@ class _Download:
         return self.part.stat().st_size if self.part.is_file() else 0
 
     def _attempt(self) -> Path:
-        """Ask once, for what is missing; receive it and put it into its place."""
-        have = self._have()
-        try:
-            answer = ask(self.url, self._conditions(have), self.patience.silence)
-        except (OSError, http.client.HTTPException) as error:
-            raise _Broken(fault_of(error)) from error
-        with closing(answer.body):
-            return self._take(answer, have)
-
-    def _conditions(self, have: int) -> dict[str, str]:
-        """Ask for the rest of a part that can be continued, or for a file only if it changed."""
-        if have:
-            proof = read_version(self.part).proof
-            if proof or self.sha256:
-                return {"Range": f"bytes={have}-"} | ({"If-Range": proof} if proof else {})
+        """Send one request, for the missing bytes if possible; store what comes."""
+        have, etag = self._have(), _noted(self.part).get("etag", "")
+        headers: dict[str, str] = {}
+        if have and (self.sha256 or _is_strong(etag)):
+            headers["Range"] = f"bytes={have}-"
+            if _is_strong(etag):
+                headers["If-Range"] = etag
         elif self.file.is_file() and not self.sha256:
-            known = read_version(self.file)
-            names = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
-            return {name: value for name, value in names.items() if value}
-        return {}
+            known = _noted(self.file)
+            names = {"If-None-Match": "etag", "If-Modified-Since": "modified"}
+            headers = {name: known[key] for name, key in names.items() if known.get(key)}
+        with closing(ask(self.url, headers, self.patience.silence)) as response:
+            return self._take(response, have)
 
-    def _take(self, answer: Answer, have: int) -> Path:
-        """Do what the status says."""
-        version = version_of(answer)
-        if answer.status == 304:
+    def _take(self, response: Response, have: int) -> Path:
+        """Act on the status of a response."""
+        status, etag = response.status, response.headers.get("ETag", "")
+        if status == 304:
             return self.file
-        if answer.passing:
-            raise _Broken(f"the server answers with status {answer.status}", answer.wait)
-        if answer.status == 416 and have:
-            return self._end(version, have)
-        if answer.status not in (200, 206):
-            raise refusal(answer.status, self.url)
-        refuse_kind(answer, self.url)
-        if answer.status == 206:
-            self._require_same(version, answer.start, have)
-            version = version.or_else(read_version(self.part))
-        elif self.file.is_file() and read_version(self.file).is_surely(version):
+        if status in _TRANSIENT or status >= 500:
+            wait = response.headers.get("Retry-After", "")
+            seconds = float(wait) if wait.isdigit() else 0.0
+            raise Interrupted(f"the server answers with status {status}", seconds)
+        if status == 416 and have:
+            # Killed after the last byte, while the file was checked; or the length was wrong.
+            if str(have) == str(_total(response)) == _noted(self.part).get("size"):
+                return self._finish(resumed=True)
+            raise self._start_over(f"the server has no more than {have:,} bytes")
+        if status not in (200, 206):
+            raise refusal(status, self.url)
+        require_file(response, self.url)
+        first = 0
+        if status == 206:
+            first = _first_byte(response)
+            noted = _noted(self.part).get("etag", "")
+            if first != have or (etag and noted and etag != noted):
+                raise self._start_over("the file has changed in the meantime")
+        elif etag and self.file.is_file() and etag == _noted(self.file).get("etag"):
             return self.file
         elif have:
-            self.say(f"{shown(self.url)} begins anew: it has changed or cannot be continued.")
-        self._receive(answer, version)
-        return self._end(version, self._have())
+            self.say(f"{shown(self.url)} starts over: it has changed or cannot be resumed.")
+        self._receive(response, first)
+        return self._finish(resumed=first > 0)
 
-    def _require_same(self, version: RemoteVersion, start: int, have: int) -> None:
-        """Throw away what is there where the rest does not belong to it."""
-        if start != have or read_version(self.part).contradicts(version):
-            raise self._without_part("the file has changed meanwhile")
-
-    def _without_part(self, reason: str) -> _Broken:
-        """Throw away what came, so that the next attempt begins anew; return the error to raise."""
+    def _start_over(self, reason: str) -> Interrupted:
+        """Discard the partial file; return the error to raise."""
         self.part.unlink(missing_ok=True)
-        self.resumed = False
-        return _Broken(reason)
+        return Interrupted(reason)
 
-    def _receive(self, answer: Answer, version: RemoteVersion) -> None:
-        """Write the body behind what is there; raise where it is not all that was announced."""
-        have = answer.start
-        self.resumed = have > 0
-        self._require_space(version.size - have)
-        write_version(self.part, version)
-        log = TransferLog(self.file.name, have, version.size, self.say)
-        with open(self.part, "r+b" if have else "wb", buffering=0) as copy:
-            copy.seek(have)
-            copy.truncate()
-            while piece := _read(answer):
-                while piece:
-                    written = copy.write(piece)
-                    piece, have = piece[written:], have + written
-                log.note(have)
-        if have < version.size:
-            raise _Broken(f"the connection ended after {have:,} of {version.size:,} bytes")
-        log.end(have)
-
-    def _require_space(self, needed: int) -> None:
-        free = shutil.disk_usage(self.part.parent).free
+    def _receive(self, response: Response, have: int) -> None:
+        """Write the body after the bytes that exist; raise if it is incomplete."""
+        total = _total(response)
+        needed, free = total - have, shutil.disk_usage(self.part.parent).free
         if needed > free:
             raise Text2SqlError(
                 f"{shown(self.url)} needs {megabytes(needed)} MB, and only {megabytes(free)} MB "
                 f"are free in {self.part.parent}: make room and run again."
             )
+        version = {"ETag": "etag", "Last-Modified": "modified"}
+        note = {key: response.headers.get(name, "") for name, key in version.items()}
+        write_json(_note(self.part), note | {"size": str(total)})
+        began = said = time.monotonic()
+        first = have
+        # Unbuffered, and a chunk as soon as it comes: a killed download keeps every byte.
+        with open(self.part, "r+b" if have else "wb", buffering=0) as copy:
+            copy.seek(have)
+            copy.truncate()
+            while chunk := _read(response):
+                while chunk:
+                    written = copy.write(chunk)
+                    chunk, have = chunk[written:], have + written
+                now = time.monotonic()
+                if now - said >= _SAY_EVERY_SECONDS:
+                    said = now
+                    self.say(f"{self.file.name}: {_progress(first, have, total, now - began)}")
+        if have != total >= 0:
+            if have > total:
+                raise self._start_over(f"{have:,} bytes came instead of {total:,}")
+            raise Interrupted(f"the connection ended after {have:,} of {total:,} bytes")
+        seconds = time.monotonic() - began
+        self.say(f"{self.file.name} is complete: {megabytes(have - first)} MB in {seconds:.0f} s.")
 
-    def _end(self, version: RemoteVersion, have: int) -> Path:
-        """Check the complete part and move it to its place."""
-        known = read_version(self.part)
-        size = version.or_else(known).size
-        if known.contradicts(version) or (size >= 0 and have != size):
-            raise self._without_part(f"{have:,} bytes came, and another number was announced")
-        if not have:
+    def _finish(self, resumed: bool) -> Path:
+        """Check the complete partial file and move it to its place."""
+        if not self._have():
             raise Text2SqlError(f"{shown(self.url)} is empty: check the address.")
         digest = file_digest(self.part)
         if self.sha256 and digest != self.sha256:
-            if self.resumed:
-                raise self._without_part("the parts do not make the file of this sha256")
+            if resumed:
+                raise self._start_over("the parts do not make the file with this sha256")
             self.part.unlink()
             raise Text2SqlError(
                 f"{shown(self.url)} has the sha256 {digest} instead of {self.sha256}: it was "
-                "damaged on its way, or is another version; run again, or correct the checksum."
+                "damaged in transit, or is another version; run again, or correct the checksum."
             )
-        forget_version(self.file)
+        note = _noted(self.part) | {"sha256": digest}
+        # A crash between these steps leaves a file without a note: it is downloaded again.
+        _note(self.file).unlink(missing_ok=True)
         os.replace(self.part, self.file)
-        write_version(self.file, replace(known, sha256=digest))
+        write_json(_note(self.file), note)
         return self.file
 
 
-def _unkept(url: str, folder: Path, error: OSError) -> Text2SqlError:
-    reason = error.strerror or error
-    return Text2SqlError(f"{shown(url)} cannot be kept in {folder}: {reason}.")
+def _note(file: Path) -> Path:
+    return file.with_name(f"{file.name}.version")
 
 
-def _read(answer: Answer) -> bytes:
+def _noted(file: Path) -> dict[str, str]:
+    """Return what was noted of a file; nothing if there is no valid note."""
     try:
-        return answer.body.read1(_PIECE)
-    except (OSError, http.client.HTTPException) as error:
-        raise _Broken(fault_of(error)) from error
+        found = json.loads(_note(file).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _is_strong(etag: str) -> bool:
+    return bool(etag) and not etag.startswith("W/")
+
+
+def _first_byte(response: Response) -> int:
+    found = re.match(r"bytes (\d+)-\d+/", response.headers.get("Content-Range", ""))
+    return int(found[1]) if found else 0
+
+
+def _total(response: Response) -> int:
+    """Return the size of the whole file in bytes, -1 if the server does not say."""
+    if response.status in (206, 416):
+        found = re.search(r"/(\d+)$", response.headers.get("Content-Range", ""))
+        return int(found[1]) if found else -1
+    length = response.headers.get("Content-Length", "")
+    return int(length) if length.isdigit() else -1
+
+
+def _read(response: Response) -> bytes:
+    try:
+        return response.read1(_CHUNK, decode_content=False)
+    except urllib3.exceptions.IncompleteRead:
+        return b""  # the caller compares sizes
+    except urllib3.exceptions.HTTPError as error:
+        raise Interrupted(problem_of(error)) from error
+
+
+def _progress(first: int, have: int, total: int, seconds: float) -> str:
+    rate = (have - first) / seconds
+    if total < 0:
+        return f"{megabytes(have)} MB, {megabytes(rate)} MB/s"
+    left = f", {(total - have) / rate:,.0f} s left" if rate else ""
+    share = f"{megabytes(have)} of {megabytes(total)} MB ({have / total:.0%})"
+    return f"{share}, {megabytes(rate)} MB/s{left}"
+
+
+def megabytes(count: float) -> str:
+    """Return bytes in millions, with a decimal for small numbers."""
+    return f"{count / 1e6:,.1f}" if count < 1e8 else f"{count / 1e6:,.0f}"

@@ -1,4 +1,4 @@
-"""Where a dataset comes from: a folder, a .zip, or the address of one of these on the web."""
+"""Where a dataset comes from: a folder, a .zip, or the URL of a .zip."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from text2sql.common.artifacts import archives_folder, downloads_folder
 from text2sql.common.locking import Say, quiet
 from text2sql.datasets.fetching.archives import DamagedArchive, is_archive, no_archive, unpack
 from text2sql.datasets.fetching.download import download
-from text2sql.datasets.fetching.http_answers import shown
+from text2sql.datasets.fetching.web import is_url, shown
 from text2sql.datasets.reading.digests import Digests
 from text2sql.datasets.reading.layout import SplitLayout, find_split
 from text2sql.errors import Text2SqlError
@@ -18,10 +19,10 @@ from text2sql.errors import Text2SqlError
 
 @dataclass(frozen=True)
 class Source:
-    """What a person says of where a split is.
+    """Where a person says a split is.
 
-    ``place`` is a folder, a .zip or a URL of one; ``sha256`` that of the .zip, where it is known.
-    ``questions`` is a path or URL of the questions file, where the place has none or several.
+    ``place`` is a folder, a .zip or the URL of one; ``sha256`` the .zip's, if known.
+    ``questions`` is a path or URL of the questions file, if the place has none or several.
     """
 
     place: str
@@ -30,19 +31,23 @@ class Source:
 
 
 class Sources:
-    """Opens sources: downloads and unpacks below ``root`` what is not there yet, each once."""
+    """Opens sources, each once: downloads and unpacks below the artifact root if need be."""
 
     def __init__(self, root: Path, digests: Digests, say: Say = quiet) -> None:
         self._root, self._digests, self._say = root, digests, say
         self._folders: dict[tuple[str, str], Path] = {}
 
     def find(self, source: Source, split: str) -> SplitLayout:
-        """Return where a split's questions and databases lie.
+        """Return where a split's questions and databases are.
 
         Questions in a person's own folder or file may name databases anywhere; those of an
-        archive only such as came with it.
+        archive only databases that came with it.
         """
-        _require_sha256(source)
+        if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
+            raise Text2SqlError(
+                f"The sha256 of {source.place} must be 64 hexadecimal digits, not "
+                f"'{source.sha256}'."
+            )
         key = (source.place, source.sha256)
         if key not in self._folders:
             self._folders[key] = self._folder(*key)
@@ -74,14 +79,14 @@ class Sources:
         return path
 
     def _download(self, url: str, sha256: str = "") -> Path:
-        return download(url, self._root / "downloads", sha256, self._say)
+        return download(url, downloads_folder(self._root), sha256, self._say)
 
     def _unpack_download(self, file: Path, url: str) -> Path:
-        """Unpack a download; a damaged one is removed, so that the next run gets it again."""
+        """Unpack a download; remove a damaged one, so that the next run downloads it again."""
         if not is_archive(file):
             problem = no_archive(file)
             file.unlink()
-            raise Text2SqlError(f"{shown(url)} {problem}; give the address of the .zip itself.")
+            raise Text2SqlError(f"{shown(url)} {problem}; give the URL of the .zip itself.")
         try:
             return self._unpack(file)
         except DamagedArchive:
@@ -89,19 +94,7 @@ class Sources:
             raise
 
     def _unpack(self, archive: Path) -> Path:
-        return unpack(archive, self._root / "archives", self._digests, self._say)
-
-
-def _require_sha256(source: Source) -> None:
-    if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
-        raise Text2SqlError(
-            f"The sha256 of {source.place} must be 64 hexadecimal digits, not '{source.sha256}'."
-        )
-
-
-def is_url(place: str) -> bool:
-    """Whether a place is an address on the web."""
-    return "://" in place
+        return unpack(archive, archives_folder(self._root), self._digests, self._say)
 
 
 def local(place: str) -> Path:

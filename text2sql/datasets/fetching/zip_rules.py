@@ -1,4 +1,4 @@
-"""What a .zip from elsewhere must not do: leave its folder, hide files, or swell without bound."""
+"""What a .zip from elsewhere must not do: leave its folder, hide files, or expand without bound."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from text2sql.datasets.reading.folders import is_litter
+from text2sql.datasets.reading.files import is_litter
 from text2sql.errors import Text2SqlError
 
 MAX_RATIO = 100
-"""Bytes out of one byte in. SQLite files come to 3 to 20, a zip bomb to 1,000 and more."""
+"""Bytes unpacked per byte packed. SQLite files reach 3 to 20, a zip bomb 1,000 and more."""
 
 HARMLESS_BYTES = 64 * 1024 * 1024
-"""What any archive may unpack to: small archives of empty files compress without bound."""
+"""Bytes that any archive may unpack to: small archives of empty files exceed every ratio."""
 
 MAX_FILES = 100_000
 
@@ -34,7 +34,7 @@ _UTF8 = 0x800
 
 
 class Budget:
-    """How much an archive, with those within, may still unpack to."""
+    """How much an archive, with those inside it, may still unpack to."""
 
     def __init__(self, archive: Path, target: Path) -> None:
         self._archive, self._target = archive, target
@@ -43,7 +43,7 @@ class Budget:
         self._files = MAX_FILES
 
     def take(self, members: Iterable[zipfile.ZipInfo]) -> None:
-        """Take what members announce; raise where it is too much for the rules or the disk."""
+        """Subtract what members announce; raise if it is too much for the rules or the disk."""
         members = list(members)
         needed = sum(member.file_size for member in members)
         free = shutil.disk_usage(self._target).free
@@ -51,8 +51,8 @@ class Budget:
         self._files -= len(members)
         if self._bytes < 0:
             raise self._error(
-                f"unpacks to more than {MAX_RATIO} times its {self._size:,} bytes, as a zip bomb "
-                "does; if you trust it, unpack it yourself and give the folder"
+                f"unpacks to more than {MAX_RATIO} times its {self._size:,} bytes, like a zip "
+                "bomb; if you trust it, unpack it yourself and give the folder"
             )
         if self._files < 0:
             raise self._error(f"holds more than {MAX_FILES:,} files; give the extracted folder")
@@ -65,16 +65,16 @@ class Budget:
         return Text2SqlError(f"{self._archive} {problem}.")
 
 
-def parts_of(name: str) -> list[str]:
-    """Return the folders and the file of a member's name; some Windows programs write \\."""
+def path_of(name: str) -> list[str]:
+    """Return the folders and the file in a member's name; some Windows programs write \\."""
     return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
 def name_of(member: zipfile.ZipInfo) -> str:
-    """Return a member's name; one without a mark of its encoding is UTF-8 where it can be.
+    """Return a member's name; without a declared encoding it is read as UTF-8 if possible.
 
-    Programs on Linux and macOS write UTF-8 without saying so. Any other stays as it was read, in
-    code page 437, which the format has for it; Chinese or Japanese names come out garbled.
+    Programs on Linux and macOS write UTF-8 without declaring it. Other names are read in the
+    format's default, code page 437, which garbles Chinese and Japanese.
     """
     if member.flag_bits & _UTF8:
         return member.filename
@@ -85,7 +85,7 @@ def name_of(member: zipfile.ZipInfo) -> str:
 
 
 def is_guessed(member: zipfile.ZipInfo) -> bool:
-    """Whether a member's name may be garbled, since nothing tells how it is encoded."""
+    """Whether a member's name may be garbled, since its encoding is unknown."""
     return not (member.flag_bits & _UTF8 or member.filename.isascii()) and (
         member.filename == member.orig_filename
     )
@@ -96,15 +96,15 @@ def is_folder(member: zipfile.ZipInfo) -> bool:
     return member.filename.endswith(("/", "\\"))
 
 
-def is_wanted(member: zipfile.ZipInfo) -> bool:
-    """Whether a member is a file of the dataset, not a folder and not macOS's or Windows's."""
-    return not is_folder(member) and not any(is_litter(part) for part in parts_of(member.filename))
+def is_data(member: zipfile.ZipInfo) -> bool:
+    """Whether a member is a file of the dataset, not a folder or an addition of macOS."""
+    return not is_folder(member) and not any(is_litter(part) for part in path_of(member.filename))
 
 
 def check_names(members: Iterable[zipfile.ZipInfo], archive: Path) -> None:
-    """Raise where a name leaves the folder, is no file's, or is that of another member too.
+    """Raise for a name that leaves the folder, is not a regular file's, or occurs twice.
 
-    Names that only differ in case or in how an accent is encoded are one file on some systems.
+    Names that differ only in case or in the encoding of accents are one file on some systems.
     """
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
@@ -112,7 +112,7 @@ def check_names(members: Iterable[zipfile.ZipInfo], archive: Path) -> None:
         name = member.filename
         if problem := _problem(member):
             raise Text2SqlError(f"{archive} holds '{name}', {problem}.")
-        parts = [_folded(part) for part in parts_of(name)]
+        parts = [_folded(part) for part in path_of(name)]
         paths = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
         folders |= dict.fromkeys(paths if is_folder(member) else paths[:-1], name)
         if not is_folder(member) and files.setdefault(paths[-1], name) is not name:
@@ -122,9 +122,9 @@ def check_names(members: Iterable[zipfile.ZipInfo], archive: Path) -> None:
 
 
 def check_places(members: Iterable[zipfile.ZipInfo], end: int, archive: Path) -> None:
-    """Raise where members overlap, as in a zip bomb, or the archive's beginning is missing."""
+    """Raise if members overlap, as in a zip bomb, or the archive's beginning is missing."""
     ordered = sorted(members, key=lambda member: member.header_offset)
-    # A cut archive can end in the directory of an archive within it, and pass for that one.
+    # A truncated archive can end in the directory of an archive inside it, and pass for that one.
     if ordered and ordered[0].header_offset > 0:
         raise zipfile.BadZipFile("its end is missing")
     limits = [member.header_offset for member in ordered[1:]] + [end]
@@ -132,33 +132,35 @@ def check_places(members: Iterable[zipfile.ZipInfo], end: int, archive: Path) ->
         shortest = _LOCAL_HEADER_BYTES + len(member.orig_filename) + member.compress_size
         if member.header_offset + shortest > limit:
             raise Text2SqlError(
-                f"{archive} holds '{member.filename}', which overlaps another file, as in a zip "
+                f"{archive} holds '{member.filename}', which overlaps another file, like a zip "
                 "bomb."
             )
 
 
 def _problem(member: zipfile.ZipInfo) -> str:
-    """Say what is wrong with a member's name or kind; nothing where it is a plain file's."""
-    parts = parts_of(member.filename)
+    """Return what is wrong with a member's name or kind; empty for a regular file."""
+    parts = path_of(member.filename)
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind == stat.S_IFLNK:
         return "a link, which may leave its folder"
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return "which is no regular file"
+        return "which is not a regular file"
     if not parts or member.filename[0] in "/\\" or any(not part.strip(". ") for part in parts):
         return "which leaves its folder"
     if _UNSAFE.search(member.orig_filename):
-        return "which leaves its folder on Windows, or has a character that no file name has"
+        return "which leaves its folder on Windows, or has a character that file names cannot have"
     if any(_DEVICE.match(part) for part in parts):
         return "the name of a device on Windows"
     if member.flag_bits & _ENCRYPTED:
         return "which is encrypted: unpack it yourself and give the folder"
     if member.compress_type not in _METHODS:
         method = _NAMED_METHODS.get(member.compress_type, f"method {member.compress_type}")
-        return f"whose compression ({method}) is not read here: unpack it yourself, give the folder"
+        return (
+            f"whose compression ({method}) is not supported: unpack it yourself and give the folder"
+        )
     return ""
 
 
 def _folded(part: str) -> str:
-    """Return a name as file systems compare it that know no case and one form of accents."""
+    """Return a name as file systems compare it that ignore case and the encoding of accents."""
     return unicodedata.normalize("NFC", part).casefold().rstrip(". ")

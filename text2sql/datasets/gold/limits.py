@@ -1,8 +1,7 @@
 """The LIMITs of a gold query, and queries that show what each of them cuts off.
 
-A probe is the query with its sort keys as further columns and some rows more than the LIMIT
-lets through. sqlglot finds the parts; what a probe says holds only where its first rows are
-those of the gold query itself.
+Such a probe is the query with its sort keys as further columns and some more rows than the LIMIT
+takes. sqlglot writes it, so its answer counts only if its first rows are those of the gold query.
 """
 
 from __future__ import annotations
@@ -12,29 +11,34 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from text2sql.datasets.gold.casts import unknown_casts
-from text2sql.datasets.gold.parsing import AsWritten, expression, parsed, written
-from text2sql.datasets.gold.text_numbers import without_marks
+from text2sql.datasets.gold.sql import (
+    PARSER_ERRORS,
+    AsWritten,
+    parsed,
+    projections,
+    unknown_casts,
+    without_marks,
+    written,
+)
 
 MORE = 20
 """Rows that a probe reads beyond the LIMIT."""
 
 MOST = 1_000
-"""A LIMIT that reaches further is not looked into."""
+"""The last row that a LIMIT may reach to be checked."""
 
 
 class Unreadable(Exception):
-    """A query that the parser cannot follow; ``str`` says why."""
+    """A query that cannot be followed; ``str`` says why."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """A sort key: where a probe's rows have it, and how it sorts.
+    """A sort key: which column of a probe's rows it is, and how it sorts.
 
-    ``column`` counts from 0, from the end where it is negative; a name is that of a column.
-    ``collation`` is what the query says of it, in capitals.
+    ``column`` is an index, from the end if negative, or a column's name. ``collation`` is the
+    query's own, in capitals.
     """
 
     column: int | str
@@ -44,10 +48,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Cut:
-    """One LIMIT: it lets ``take`` rows through after ``skip``, sorted by ``keys``.
+    """One LIMIT: it takes ``take`` rows after ``skip``, sorted by ``keys``.
 
-    ``extra`` columns at the end of the probe's rows are not the query's own. ``outermost``
-    tells whether the rows are the gold query's result, or those of a query inside it.
+    The last ``extra`` columns of the probe's rows are not the query's own. ``outermost`` says
+    whether the rows are the gold query's result, or those of a query inside it.
     """
 
     probe: str
@@ -59,21 +63,21 @@ class Cut:
     node: exp.Query
 
     def numeric_probe(self, at: int) -> str | None:
-        """Return the probe sorted by the number that key ``at`` is read as; None if it cannot."""
+        """Return the probe sorted by the number in key ``at``; None for a column of a star."""
         query = self.node.copy()
         ordered = _terms(query)[at]
         term = _own_term(query, ordered.this) if isinstance(query, exp.Select) else None
         if term is None:
             return None
         probe, _ = _with_keys(query)
-        plain = without_marks(term.sql(AsWritten, comments=False))
-        ordered.set("this", exp.cast(expression(plain), "DOUBLE"))
+        (number,) = projections(without_marks(term.sql(AsWritten, comments=False)))
+        ordered.set("this", exp.cast(number, "DOUBLE"))
         return _write(probe, self.skip + self.take)
 
     def collation_probe(self, at: int, text: str) -> str | None:
-        """Return the probe with two columns more; None where the key is a star's column.
+        """Return the probe with two more columns; None if the key is a column of a star.
 
-        They say whether key ``at`` equals ``text`` in the other case, and with a space behind it:
+        They say whether key ``at`` equals ``text`` in swapped case, and with a trailing space:
         a comparison follows the collation that the table declares for a column.
         """
         query = self.node.copy()
@@ -90,28 +94,26 @@ class Cut:
 
 
 def cuts_of(sql: str) -> list[Cut]:
-    """Return the LIMITs of a query that sort, and the outermost one in any case.
+    """Return the outermost LIMIT of a query, and those inside it that sort.
 
-    Raises Unreadable where the query, or one of its LIMITs, cannot be followed.
+    Raises Unreadable if the query, or one of its LIMITs, cannot be followed.
     """
     if unknown_casts(sql):
         raise Unreadable("the parser would change a cast to a type that SQLite does not know")
     try:
-        return list(_cuts(parsed(sql)))
-    except (SqlglotError, RecursionError, ValueError) as error:
+        tree = parsed(sql)
+        return [
+            _cut(node, *bounds, outermost=node is tree)
+            for node in tree.find_all(exp.Select, exp.SetOperation)
+            if node.args.get("limit") and (node is tree or node.args.get("order"))
+            if (bounds := _bounds(node)) is not None
+        ]
+    except PARSER_ERRORS as error:
         raise Unreadable(str(error).splitlines()[0][:200]) from error
 
 
-def _cuts(tree: exp.Expr) -> Iterator[Cut]:
-    for node in tree.find_all(exp.Select, exp.SetOperation):
-        if node.args.get("limit") and (node is tree or node.args.get("order")):
-            bounds = _bounds(node)
-            if bounds is not None:
-                yield _cut(node, *bounds, outermost=node is tree)
-
-
 def _bounds(node: exp.Query) -> tuple[int, int] | None:
-    """Return (rows skipped, rows let through); None where there is no real limit."""
+    """Return (rows skipped, rows taken); None if there is no real limit."""
     take = _whole_number(node.args["limit"].expression)
     offset = node.args.get("offset")
     skip = _whole_number(offset.expression) if offset else 0
@@ -141,7 +143,7 @@ def _cut(node: exp.Query, skip: int, take: int, outermost: bool) -> Cut:
 
 
 def _keys(query: exp.Query) -> Iterator[Key]:
-    """Yield the sort keys; those that are no column of the result are appended to it."""
+    """Yield the sort keys; ``_with_keys`` appends those that are not columns of the result."""
     terms = _terms(query)
     appended = [not _is_ordinal(term.this) for term in terms]
     for at, term in enumerate(terms):
@@ -149,19 +151,17 @@ def _keys(query: exp.Query) -> Iterator[Key]:
         if _is_ordinal(term.this):
             yield Key(int(term.this.this) - 1, nulls_first)
         elif isinstance(query, exp.Select):
-            yield Key(-sum(appended[at:]), nulls_first, _collation(term.this))
+            collated = isinstance(term.this, exp.Collate)
+            collation = str(term.this.expression.name).upper() if collated else ""
+            yield Key(-sum(appended[at:]), nulls_first, collation)
         elif isinstance(term.this, exp.Column):
             yield Key(term.this.name, nulls_first)
         else:
             raise ValueError("a compound query sorts by an expression")
 
 
-def _collation(term: exp.Expr) -> str:
-    return str(term.expression.name).upper() if isinstance(term, exp.Collate) else ""
-
-
 def _with_keys(query: exp.Query) -> tuple[exp.Query, int]:
-    """Append the keys that are no column of the result; return the query and how many."""
+    """Append the keys that are not columns of the result; return the query and their number."""
     if not isinstance(query, exp.Select):
         return query, 0
     columns = list(query.expressions)
@@ -184,7 +184,7 @@ def _is_ordinal(term: exp.Expr) -> bool:
 
 
 def _by_alias(query: exp.Select, term: exp.Expr) -> exp.Expr:
-    """Return what a lone name in ORDER BY stands for: SQLite looks for an alias first."""
+    """Return what a lone name in ORDER BY means: SQLite looks for an alias first."""
     if isinstance(term, exp.Column) and not term.table:
         for column in query.expressions:
             if isinstance(column, exp.Alias) and column.alias.lower() == term.name.lower():
@@ -198,15 +198,15 @@ def _own_term(query: exp.Select, term: exp.Expr) -> exp.Expr | None:
 
 
 def column_at(query: exp.Select, number: int) -> exp.Expr | None:
-    """Return what the result's column of a number (from 1) is; None behind a star."""
+    """Return the result's column by its number (from 1); None after a star."""
     before = query.expressions[:number]
     if not 0 < number == len(before) or any(column.is_star for column in before):
         return None
     return cast(exp.Expr, before[-1].unalias())
 
 
-def own_terms(query: exp.Select) -> bool:
-    """Let an ORDER BY name no column of the result any more; False where it cannot."""
+def spell_out_order(query: exp.Select) -> bool:
+    """Replace numbers and aliases in ORDER BY with their expressions; False if impossible."""
     for ordered in _terms(query):
         if (term := _own_term(query, ordered.this)) is None:
             return False
@@ -215,7 +215,7 @@ def own_terms(query: exp.Select) -> bool:
 
 
 def add_visible_ctes(node: exp.Query, query: exp.Query) -> None:
-    """Give a query inside another the WITH clauses that it can see there."""
+    """Give the copy of a query inside another the WITH clauses that it can see there."""
     seen: list[exp.Expr] = []
     inside: exp.Expr = node
     while inside.parent is not None:

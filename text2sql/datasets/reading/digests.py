@@ -1,4 +1,4 @@
-"""Digests of files, remembered between runs: a file is read again only when its stamp changed."""
+"""Digests of files, cached between runs: a file is read again only if its stamp changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.sandbox.files import stamp_of
 
 _SETTLED_NS = 50_000_000
-"""Longer than a tick of a file system's clock: two changes within one have the same stamp."""
+"""Longer than a tick of a file system's clock: two changes in one tick have the same stamp."""
 _READERS = 4
 
 
@@ -28,20 +28,20 @@ def combine_digests(parts: Mapping[str, str]) -> str:
 class Digests:
     """The sha256 of files, known by path, size, inode and times of change.
 
-    With a ``store`` they are kept in that JSON file between runs, once ``save`` was called. A
-    store that is damaged or of another form is made anew: it saves time and holds no truth.
+    With a ``store``, ``save`` keeps them in that JSON file between runs. It is only a cache: a
+    damaged one is ignored and replaced.
     """
 
     def __init__(self, store: Path | None = None) -> None:
         self._store = store
         self._known: dict[str, list[int | str]] = self._load()
         self.read = 0
-        """How many files had to be read."""
+        """The number of files that were read."""
 
     def of(self, path: Path) -> str:
         """Return a file's sha256; read it only if it is new or has changed.
 
-        Raises Text2SqlError where it cannot be read or changes meanwhile.
+        Raises Text2SqlError if it cannot be read or changes in the meantime.
         """
         name = os.path.realpath(path)
         try:
@@ -52,7 +52,7 @@ class Digests:
             _settle(stamp)
             digest = file_digest(Path(name))
             if list(stamp_of(name)) != stamp:
-                raise Text2SqlError(f"{path} is being changed; run again when that has ended.")
+                raise Text2SqlError(f"{path} is being written; run again when it is complete.")
         except OSError as error:
             raise Text2SqlError(f"{path} cannot be read: {error.strerror or error}.") from error
         self._known[name] = [*stamp, digest]
@@ -60,17 +60,17 @@ class Digests:
         return digest
 
     def of_all(self, paths: Iterable[Path]) -> list[str]:
-        """Return the sha256 of each file; several are read at once."""
+        """Return the sha256 of each file, reading several at once."""
         with ThreadPoolExecutor(_READERS) as pool:
             return list(pool.map(self.of, paths))
 
     def note(self, path: Path, digest: str) -> None:
-        """Take the sha256 of a file that the caller has just written and nobody else knows of."""
+        """Record the sha256 of a file that the caller has just written."""
         name = os.path.realpath(path)
         self._known[name] = [*stamp_of(name), digest]
 
     def save(self) -> None:
-        """Write what is known of files that still exist, whole or not at all."""
+        """Write the digests of files that still exist, atomically."""
         if self._store is None:
             return
         known = {**self._load(), **self._known}
@@ -89,7 +89,7 @@ class Digests:
 
 
 def _settle(stamp: list[int]) -> None:
-    """Wait until a later change of a file is sure to change its stamp."""
+    """Wait until any later change of a file is certain to change its stamp."""
     age = time_ns() - max(stamp[-2:])
     if 0 <= age < _SETTLED_NS:
         sleep((_SETTLED_NS - age) / 1e9)

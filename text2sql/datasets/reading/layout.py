@@ -1,8 +1,8 @@
-"""Where a dataset's question files and databases lie on disk, and what their content is.
+"""Where a dataset's question files and databases are on disk, and the fingerprint of their bytes.
 
-Public copies of BIRD differ: a dated root folder, a folder within a folder, rests of macOS
-archives, an archive within that nobody unpacked. The finder looks at every level and never
-guesses between two equal candidates.
+Public copies of BIRD differ: a dated root folder, nested folders, leftovers of macOS archives,
+an inner archive that was never unpacked. The search covers every level and never guesses between
+two equally near files.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.agent.schema.descriptions import description_files
-from text2sql.datasets.reading.databases import (
+from text2sql.datasets.reading.digests import Digests, combine_digests
+from text2sql.datasets.reading.files import (
+    Found,
+    broken_link,
     database_files,
-    dead_link,
+    entries,
+    find_gold_file,
     holds_databases,
     named_databases,
+    nearest,
     referenced_databases,
+    walk,
 )
-from text2sql.datasets.reading.digests import Digests, combine_digests
-from text2sql.datasets.reading.folders import Found, entries, nearest, walk
-from text2sql.datasets.reading.gold_file import find_gold_file
 from text2sql.datasets.reading.rows import read_rows
 from text2sql.errors import Text2SqlError
 
@@ -55,13 +58,13 @@ QUESTION_FILES = {
 """
 
 ARCHIVES = {"train": ("train.zip",), "dev": ("dev.zip", "minidev.zip"), "test": ("test.zip",)}
-"""Archives that may hold a split, for a folder in which they lie as they were downloaded."""
+"""Archives that may hold a split, for a folder with the archives as downloaded."""
 
 _OTHER_FORMS = {
     (".parquet", ".csv", ".tsv", ".xlsx", ".arrow"): "convert to .jsonl:",
     (".gz", ".tgz", ".tar", ".bz2", ".xz", ".zst", ".7z", ".rar"): "unpack:",
 }
-"""What people have instead, by the ends of names, and what to do with it."""
+"""Formats that are not read, by suffix, and what to do with such a file."""
 
 Unpack = Callable[[Path], Path]
 
@@ -103,10 +106,10 @@ def find_split(
 ) -> SplitLayout:
     """Find a split's questions file and databases at any level below ``root``.
 
-    ``questions`` names the file where the finder shall not look for it. With ``unpack``, an
-    archive that holds what is missing is unpacked. Rows may name a database by a path relative
-    to their file; with ``anywhere`` it may lie outside of ``root``.
-    Raises Text2SqlError when something is missing or two candidates are equally near.
+    ``questions`` gives the questions file, so that it is not searched for. ``unpack`` is called
+    for an archive that holds what is missing. Rows may name a database by a path relative to their
+    file; with ``anywhere`` it may be outside of ``root``.
+    Raises Text2SqlError if something is missing or two files are equally near.
     """
     if split not in QUESTION_FILES:
         raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(QUESTION_FILES)}.")
@@ -127,14 +130,14 @@ def find_split(
         raise Text2SqlError(
             f"No {split} databases below {root}: expected a folder "
             f"{' or '.join(_folder_names(split))} that holds <db_id>/<db_id>.sqlite, or rows "
-            f"that name their database's file.{dead_link(folder for _, folder in walk(root))}"
+            f"with their database's path.{broken_link(folder for _, folder in walk(root))}"
         )
     _require_readable_names([file, *databases.values()])
     return SplitLayout(split, file, databases, find_gold_file(file, rows))
 
 
 def _require_readable_names(files: Iterable[Path]) -> None:
-    """Refuse a path that is no text in UTF-8, as archives from Windows may leave: raise."""
+    """Raise for a path that is not UTF-8, as archives from Windows may leave."""
     for file in files:
         try:
             str(file).encode()
@@ -154,7 +157,7 @@ def _nearest_questions(root: Path, split: str) -> Path | None:
 def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
     """Identify a split by the bytes of its questions file, of every database and its descriptions.
 
-    Commits that are still in a database's write-ahead log count as well.
+    Commits in a database's write-ahead log count too.
     """
     digests = digests or Digests()
     files = {"questions": layout.questions}
@@ -182,7 +185,7 @@ def _unpack_split(root: Path, split: str, unpack: Unpack | None) -> Path:
 
 
 def _other_form(root: Path, split: str) -> str:
-    """Say what to do with a file that may hold a split, in a form that is not read."""
+    """Say what to do with a file that may hold a split, but in a format that is not read."""
     for _, file in _files(root):
         name = file.name.lower()
         known = (todo for endings, todo in _OTHER_FORMS.items() if name.endswith(endings))
@@ -193,14 +196,14 @@ def _other_form(root: Path, split: str) -> str:
 
 
 def _folder_names(split: str) -> tuple[str, ...]:
-    """Return how folders of databases are called, the preferred name first."""
+    """Return the usual names of a folder of databases, the preferred one first."""
     return f"{split}_databases", f"{split}_database", "databases", "database"
 
 
 def _in_folders(
     root: Path, bases: list[Path], split: str, unpack: Unpack | None
 ) -> dict[str, Path]:
-    """Return the databases of a folder named as BIRD's and Spider's, be it still packed."""
+    """Return the databases of a folder named as in BIRD and Spider, unpacked if need be."""
     names = _folder_names(split)
     found = _in_named_folder(bases, names, split)
     if found or unpack is None:
@@ -214,7 +217,7 @@ def _in_folders(
 
 
 def _in_named_folder(bases: list[Path], names: tuple[str, ...], split: str) -> dict[str, Path]:
-    """Return the databases of the nearest folder that is named as those of BIRD and Spider."""
+    """Return the databases of the nearest folder named as in BIRD and Spider."""
     for base in bases:
         folders = [
             (depth, folder)
@@ -233,7 +236,7 @@ def _archive(root: Path, names: tuple[str, ...], what: str) -> Path | None:
 
 
 def _files(root: Path) -> Found:
-    """Return the files at every level, those of databases left out."""
+    """Return the files at every level, without those in folders of databases."""
     folders = walk(root, holds_databases)
     return [
         (depth, entry) for depth, folder in folders for entry in entries(folder) if entry.is_file()

@@ -1,28 +1,43 @@
-"""Rows of a questions file: a JSON list or JSON Lines, whatever a copy calls its keys.
+"""Rows of a questions file: JSON or JSON Lines, with keys spelt in any of the usual ways.
 
 Public copies of BIRD and Spider, and teams' own files, differ in spelling and case: ``SQL``,
 ``query``, ``gold_sql``; ``db_id``, ``dbId``, ``database``. Only letters and digits of a key count.
+BIRD and Spider also ship gold queries in a .sql file beside the questions: one a line, the SQL, a
+tab, the database. It is read only if the questions file has no SQL.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.counting import counted
 from text2sql.common.files import read_text
-from text2sql.datasets.reading.json_rows import kind_of, parse_rows
+from text2sql.common.json_files import json_fault
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import cut_suffix
+from text2sql.sandbox.sql.statements import BIRD_SEPARATOR
 
 _HALF = re.compile("[\ud800-\udfff]")
+_SPACE = re.compile(r"\s*")
+_LINES = (".jsonl", ".ndjson")
+_KINDS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 
 
 class Field(StrEnum):
-    """What a row can say; the value is how BIRD calls it."""
+    """A field of a row; the value is BIRD's name for it."""
 
     ID = "question_id"
     DATABASE = "db_id"
@@ -33,9 +48,9 @@ class Field(StrEnum):
     SUBSET = "subset"
 
 
-_REMARKS = (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET)
-_NOTHING = ("nan", "none", "null", "<na>")
-"""What pandas and others write as text for a value that is missing."""
+_OPTIONAL = (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET)
+_NULLS = ("nan", "none", "null", "<na>")
+"""What pandas and others write as text for a missing value."""
 
 _NAMES: Mapping[Field, tuple[str, ...]] = {
     Field.ID: ("questionid", "idx", "qid", "id"),
@@ -53,15 +68,15 @@ _KNOWN = frozenset(name for names in _NAMES.values() for name in names)
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its 0-based position, its file, and its values by plain name."""
+    """One row: its 0-based position, file, values by normalized key, and keys as written."""
 
     position: int
     file: Path
     values: Mapping[str, Any]
-    found: tuple[str, ...]
+    keys: tuple[str, ...]
 
     def has(self, field: Field) -> bool:
-        """Whether the row has a key for the field, be it null."""
+        """Whether the row has a key for the field, even if its value is null."""
         return any(name in self.values for name in _NAMES[field])
 
     def get(self, field: Field) -> Any:
@@ -71,25 +86,22 @@ class Row:
     def text(self, field: Field) -> str:
         """Return text; null, NaN and missing are the empty string, never 'None' or 'nan'.
 
-        That also where another program wrote these words, in a field that may be missing. Half a
-        character (a lone surrogate of UTF-16) is U+FFFD, as no file can hold it.
+        In an optional field these words count as missing too. A lone surrogate of UTF-16 becomes
+        U+FFFD, since no file can hold it.
         """
         value = self.get(field)
-        parts = value if isinstance(value, list) else [value]
-        lines = [str(part).strip() for part in parts if not _is_null(part)]
+        items = value if isinstance(value, list) else [value]
+        lines = [str(item).strip() for item in items if not _is_null(item)]
         text = _HALF.sub("\ufffd", "\n".join(lines).strip())
-        return "" if field in _REMARKS and text.lower() in _NOTHING else text
+        return "" if field in _OPTIONAL and text.lower() in _NULLS else text
 
     def gold(self) -> str:
-        """Return the gold SQL without BIRD's suffix.
-
-        Spider has the parsed query as an object under "sql" beside it.
-        """
+        """Return the gold SQL without BIRD's suffix; skip Spider's parsed query under "sql"."""
         texts = (cut_suffix(v).strip() for v in self._all(Field.SQL) if isinstance(v, str))
         return _HALF.sub("\ufffd", next(texts, ""))
 
     def broken(self) -> list[str]:
-        """Name the fields that hold half a character, as cutting a text at a byte leaves it."""
+        """Return the fields with a lone surrogate, as cutting a text at a byte leaves it."""
         return [
             field
             for field in Field
@@ -97,7 +109,7 @@ class Row:
         ]
 
     def require_text(self, field: Field) -> None:
-        """Raise Text2SqlError where a field has something else than text, and no text beside it.
+        """Raise Text2SqlError if a field has a value, but no text.
 
         Spider has an object under "sql" beside its query.
         """
@@ -105,18 +117,18 @@ class Row:
         if values and not any(isinstance(value, str) for value in values):
             raise self.error(f"'{field}' must be text, not {kind_of(values[0])}")
 
-    def require_plain(self, field: Field) -> None:
-        """Raise Text2SqlError where a field is no text, number, or list of these."""
+    def require_scalar(self, field: Field) -> None:
+        """Raise Text2SqlError if a field is not text, a number, or a list of these."""
         value = self.get(field)
-        for part in value if isinstance(value, list) else [value]:
-            if not _is_plain(part):
-                raise self.error(f"'{field}' must be text, not {kind_of(part)}")
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, bool) or not isinstance(item, str | int | float | None):
+                raise self.error(f"'{field}' must be text, not {kind_of(item)}")
 
     def missing(self, field: Field) -> Text2SqlError:
-        """Return the error that says which key is not there, and which are."""
+        """Return the error for a missing key; it lists the keys of the row."""
         return self.error(
-            f"has no '{field}' (found: {', '.join(self.found) or 'nothing'}); "
-            "each entry needs db_id or database, question and SQL, which may also stand in "
+            f"has no '{field}' (found: {', '.join(self.keys) or 'nothing'}); "
+            "each entry needs db_id or database, question and SQL, which may also be in "
             f"{self.file.stem}_gold.sql"
         )
 
@@ -129,25 +141,30 @@ class Row:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """Read a questions file; raise Text2SqlError where it is none."""
-    rows = parse_rows(read_text(file, "the questions file"), file)
+    """Read a questions file; raise Text2SqlError if it is not one."""
+    rows = _parse(read_text(file, "the questions file"), file)
+    for position, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise Text2SqlError(
+                f"{file}: entry {position} (counting from 0) must be an object, not {kind_of(row)}."
+            )
     return [_row(position, file, values) for position, values in enumerate(rows)]
 
 
 def _row(position: int, file: Path, values: Mapping[str, Any]) -> Row:
-    """Return a row with its values by plain name; of two keys of one name, the one with text.
+    """Return a row with normalized keys; of two keys with one name, the one with text.
 
-    Raises Text2SqlError where two keys of one name have different texts: one would be dropped.
+    Raises Text2SqlError if two keys with one name have different texts: one would be lost.
     """
     row = Row(position, file, {}, tuple(map(str, values)))
-    plain: dict[str, Any] = {}
+    normalized: dict[str, Any] = {}
     for key, value in values.items():
         name = re.sub(r"[^a-z0-9]", "", key.lower())
-        if name in _KNOWN and _differ(plain.get(name), value):
-            raise row.error(f"has '{key}' twice, spelt otherwise and with another text; keep one")
-        if not isinstance(plain.get(name), str):
-            plain[name] = value
-    return replace(row, values=plain)
+        if name in _KNOWN and _differ(normalized.get(name), value):
+            raise row.error(f"has '{key}' in two spellings with different texts; keep one")
+        if not isinstance(normalized.get(name), str):
+            normalized[name] = value
+    return replace(row, values=normalized)
 
 
 def _differ(one: Any, other: Any) -> bool:
@@ -158,5 +175,106 @@ def _is_null(value: Any) -> bool:
     return value is None or value != value
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | None) and not isinstance(value, bool)
+def kind_of(value: Any) -> str:
+    """Return what JSON calls a value."""
+    return _KINDS.get(type(value), "null")
+
+
+def _parse(text: str, file: Path) -> list[Any]:
+    """Return the entries of JSON text: a list, an object with one list, or objects in a row.
+
+    The content decides, not the suffix: people save a list as .jsonl and lines as .json.
+    """
+    is_list = text.lstrip().startswith("[")
+    if file.suffix.lower() in _LINES and not is_list:
+        return _parse_lines(text, file)
+    if not text.strip():
+        raise Text2SqlError(f"{file} is empty; get it again.")
+    try:
+        content = _load(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("{"):
+            return _parse_lines(text, file)
+        raise Text2SqlError(
+            f"{file} is not JSON: {json_fault(error)}; give an unedited and complete .json or "
+            ".jsonl file."
+        ) from error
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        return lists[0] if len(lists) == 1 else [content]
+    if not isinstance(content, list):
+        raise Text2SqlError(f"{file} must hold a list of questions, not {kind_of(content)}.")
+    return content
+
+
+def _parse_lines(text: str, file: Path) -> list[Any]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_load(line))
+        except (ValueError, RecursionError) as error:
+            if objects := _parse_objects(text):
+                return objects
+            reason = json_fault(error)
+            if isinstance(error, json.JSONDecodeError):
+                reason = f"{error.msg.removesuffix(' starting at')} (column {error.colno})"
+            raise Text2SqlError(
+                f"{file}: line {number} is not JSON: {reason}; get the file again, or fix the line."
+            ) from error
+    return rows
+
+
+def _parse_objects(text: str) -> list[Any]:
+    """Return objects that span several lines, or share one; nothing if that fails."""
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
+    rows, at, text = [], 0, text.strip()
+    while at < len(text):
+        try:
+            row, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        rows.append(row)
+        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    return rows
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raise ValueError for a repeated key, of which readers drop one value."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values and values[name] != value:
+            raise ValueError(f"an object has the key '{name}' twice with different values")
+        values[name] = value
+    return values
+
+
+def read_gold_file(file: Path, rows: Sequence[Row]) -> list[str]:
+    """Return the gold SQL of each row, paired line by line.
+
+    The last tab of a line separates: a query may have tabs of its own. Raises Text2SqlError
+    for a pair that does not match, as after a line break within a query, which shifts the rest.
+    """
+    lines = read_text(file, "the gold queries").rstrip("\n").split("\n")
+    if len(lines) != len(rows):
+        raise Text2SqlError(
+            f"line_count_mismatch: {file} has {counted(len(lines), 'line')} for "
+            f"{counted(len(rows), 'question')}; "
+            "it needs one line for each, without line breaks within a query."
+        )
+    golds = []
+    for line, row in zip(lines, rows, strict=True):
+        sql, tab, database = line.rstrip().rpartition("\t")
+        expected = row.text(Field.DATABASE)
+        if not tab or database.strip() != expected:
+            raise Text2SqlError(
+                f"{file}: line {row.position + 1} must end in a tab and the question's database "
+                f"'{expected}', not in '{database.strip()[-40:]}'."
+            )
+        golds.append(sql.removesuffix(BIRD_SEPARATOR.rstrip()).strip())
+    return golds

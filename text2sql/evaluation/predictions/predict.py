@@ -1,4 +1,4 @@
-"""Let a policy answer a file of questions: kept rollouts, and what each question's come to."""
+"""Let a policy answer a file of questions, with rollouts that are stored and resumed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _RETRIES = 2
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a policy answers to one question.
+    """A policy's answer to one question.
 
-    ``sql`` is the only rollout's query, or of several the one that their vote chose, without
-    fences; empty where nothing was submitted or no rollout has a vote. ``vote`` is None for one
-    rollout. ``rollouts`` come without their transcripts.
+    ``sql`` is the query of the only rollout, or of the one that won the vote; empty if nothing was
+    submitted or no rollout has a vote. ``vote`` is None for a single rollout. ``rollouts`` have no
+    transcripts.
     """
 
     question: Question
@@ -46,15 +46,15 @@ class Drawing:
 
     @property
     def name(self) -> str:
-        """What sets these rollouts apart in the names of files: greedy, sampled, single-turn-…"""
+        """The kind of rollouts in names of files: greedy, sampled, single-turn-greedy, …"""
         kind = "sampled" if self.sampling.temperature else "greedy"
         return kind if self.settings.mode == "agentic" else f"single-turn-{kind}"
 
 
 def store_name(file: Path, asked: Sequence[Question], drawing: Drawing, revision: str) -> str:
-    """Name the file that keeps rollouts, so that others are never taken for them.
+    """Name the file that stores rollouts after everything that they depend on.
 
-    The name has the policy's ``revision`` and a fingerprint of all that is asked: the bytes of the
+    The name has the policy's ``revision`` and a fingerprint of what is asked: the bytes of the
     questions ``file``, of every database and of its descriptions. Raises Text2SqlError where one
     cannot be read.
     """
@@ -72,11 +72,11 @@ async def predict(
     concurrency: int = 16,
     on_progress: OnProgress | None = None,
 ) -> list[Predicted]:
-    """Ask every question, and return the answers in order; gold is not looked at.
+    """Ask every question, and return the answers in order; gold is not used.
 
-    Only what the store lacks is asked. Raises InfrastructureError if rollouts are still lost after
-    the retries: a vote or an accuracy without them would be another one. The valid ones stay in
-    the store.
+    Only rollouts that the store lacks are drawn. Raises InfrastructureError if some are still lost
+    after the retries, because they could change a vote or the accuracy. The valid ones stay in the
+    store.
     """
     plan = RolloutPlan(
         policy,
@@ -90,21 +90,14 @@ async def predict(
     rollouts = await plan.rollouts(questions, store, on_progress=on_progress, transcripts=False)
     lost = [rollout for rollout in rollouts if not rollout.valid]
     if not lost:
-        return _predicted(questions, rollouts, drawing.votes)
+        starts = range(0, len(rollouts), drawing.votes)  # each question's rollouts are adjacent
+        groups = (tuple(rollouts[start : start + drawing.votes]) for start in starts)
+        return [_answer(question, group) for question, group in zip(questions, groups, strict=True)]
     raise InfrastructureError(
         f"{len(lost)} of {counted(len(rollouts), 'rollout')} failed {1 + _RETRIES} times, one of "
-        f"{lost[0].key} with: {lost[0].error}; the others are kept in {store.path}. Run it "
-        "again: only what is missing is asked."
+        f"{lost[0].key} with: {lost[0].error}; the others are stored in {store.path}. Run it "
+        "again: it only draws the missing ones."
     )
-
-
-def _predicted(
-    questions: Sequence[Question], rollouts: Sequence[Rollout], votes: int
-) -> list[Predicted]:
-    """Give each question its rollouts, which lie one question after the other."""
-    starts = range(0, len(rollouts), votes)
-    groups = (tuple(rollouts[start : start + votes]) for start in starts)
-    return [_answer(question, group) for question, group in zip(questions, groups, strict=True)]
 
 
 def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:

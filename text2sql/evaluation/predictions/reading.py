@@ -15,7 +15,7 @@ from typing import Any
 from text2sql.common.counting import counted
 from text2sql.common.files import read_text
 from text2sql.common.json_files import json_fault
-from text2sql.datasets.reading.json_rows import kind_of
+from text2sql.datasets.reading.rows import kind_of
 from text2sql.errors import Text2SqlError
 from text2sql.questions import Question
 from text2sql.sandbox import cut_suffix

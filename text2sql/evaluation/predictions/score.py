@@ -1,4 +1,4 @@
-"""Scoring a file of predictions: run each, run each gold, compare, and sum up."""
+"""Score a file of predictions: run each and its gold query, compare, and sum up."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from text2sql.judge.verdicts import (
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
 
-_TOLD = (Verdict.MATCH, Verdict.WRONG, Verdict.NO_SUBMISSION)
-"""Verdicts that say all there is to say."""
+_NO_ERROR = (Verdict.MATCH, Verdict.WRONG, Verdict.NO_SUBMISSION)
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True)
 class ScoredPrediction:
-    """One question's verdict; ``error`` says what failed where it did, or could not be judged."""
+    """One question's verdict; ``error`` says what failed, if anything did."""
 
     question: Question
     verdict: Verdict
@@ -39,10 +39,10 @@ class ScoredPrediction:
 class PredictionScores:
     """The verdicts in the order of the questions.
 
-    A question without a prediction counts as not matched. One whose verdict is
-    ``infrastructure`` says nothing about its prediction and is left out of the accuracy.
-    ``golds`` are the questions' gold results. ``corrected`` are the verdicts by the known
-    issues, without flagged questions; None where no issues were given.
+    A question without a prediction counts as not matched. The verdict ``infrastructure`` says
+    nothing about the prediction, so the accuracy leaves it out. ``golds`` are the questions' gold
+    results. ``corrected`` are the verdicts by the known issues, without flagged questions; None
+    without a list of issues.
     """
 
     rule: Rule
@@ -72,45 +72,46 @@ class PredictionScores:
         return _interval(self.scored)
 
     def _by_gold(self) -> dict[str, Any]:
-        """Return the questions apart whose gold returns no row or fails, where there are any."""
+        """Return the scores by what gold returns, if some returns no row or fails."""
         empty = {gold.key for gold in self.golds if gold.empty}
         failing = {gold.key for gold in self.golds if gold.failing}
-        parts = self._by(lambda question: gold_slice(question.key, empty, failing))
-        return {"by_gold": parts} if empty or failing else {}
+        groups = self._by(lambda question: gold_slice(question.key, empty, failing))
+        return {"by_gold": groups} if empty or failing else {}
 
-    def _by(self, part: Callable[[Question], str]) -> dict[str, Any]:
-        parts: dict[str, list[ScoredPrediction]] = {}
+    def _by(self, name_of: Callable[[Question], str]) -> dict[str, Any]:
+        groups: dict[str, list[ScoredPrediction]] = {}
         for item in self.scored:
-            parts.setdefault(part(item.question), []).append(item)
-        return {name: _share(items) for name, items in parts.items()}
+            groups.setdefault(name_of(item.question), []).append(item)
+        return {name: _share(items) for name, items in groups.items()}
 
 
 def _share(scored: Sequence[ScoredPrediction]) -> dict[str, Any]:
-    """Return accuracy, count and interval; where some could not be judged, how many were."""
-    judged = sum(item.verdict is not Verdict.INFRASTRUCTURE for item in scored)
+    """Return accuracy, count and interval; if some could not be judged, also how many were."""
+    judged = len(_judged(scored))
     partial = {} if judged == len(scored) else {"judged": judged}
     counted = {"execution_accuracy": accuracy(scored), "count": len(scored)} | partial
     return counted | {"interval": list(_interval(scored))}
 
 
+def _judged(scored: Iterable[ScoredPrediction]) -> list[Verdict]:
+    return [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
+
+
 def _interval(scored: Sequence[ScoredPrediction]) -> tuple[float, float]:
-    verdicts = [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
+    verdicts = _judged(scored)
     return wilson(verdicts.count(Verdict.MATCH), len(verdicts))
 
 
 def accuracy(scored: Iterable[ScoredPrediction]) -> float | None:
     """Return the share of matches among the questions with a verdict; None without any."""
-    verdicts = [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
+    verdicts = _judged(scored)
     return verdicts.count(Verdict.MATCH) / len(verdicts) if verdicts else None
 
 
 def question_id(question: Question) -> int | str:
-    """Return the id as the questions file has it: a number where it is written like one."""
+    """Return the id as the questions file has it: a number if it is written like one."""
     identity = question.key.split("/", 1)[-1]
     return int(identity) if _NUMBER.fullmatch(identity) else identity
-
-
-_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def score_predictions(
@@ -124,11 +125,10 @@ def score_predictions(
 ) -> PredictionScores:
     """Judge ``predictions`` (SQL by question key) with all of the sandbox's workers.
 
-    Predictions are run as they are written, fences and all, as the official evaluator does.
-    ``limits`` hold for a prediction and for its gold query each. Equal queries run once, and
-    those that are ``known`` not at all. With ``corrections`` (by question key, already run)
-    the corrected verdicts stand beside the official ones. Raises Text2SqlError when a database
-    cannot be read at all.
+    Predictions run as they are written, fences and all, as in the official evaluator. ``limits``
+    apply to each query. Equal queries run once, and those that are ``known`` not at all. With
+    ``corrections`` (by question key, already run) there are corrected verdicts as well. Raises
+    Text2SqlError when a database cannot be read at all.
     """
     return score_many(questions, [predictions], sandbox, limits, rule, known, corrections)[0]
 
@@ -142,7 +142,7 @@ def score_many(
     known: KnownResults | None = None,
     corrections: Mapping[str, Correction] | None = None,
 ) -> list[PredictionScores]:
-    """Do what ``score_predictions`` does for the predictions of several models at once."""
+    """Score the predictions of several models at once, as ``score_predictions`` does."""
     texts = [[cut_suffix(sql.get(question.key)) for question in questions] for sql in files]
     golds = [(question.database, question.sql) for question in questions]
     submitted = [
@@ -186,5 +186,5 @@ def _scored(
 ) -> ScoredPrediction:
     verdict = verdict_of(result, gold, rule)
     failed = gold if result.status is Status.OK else result
-    error = "" if verdict in _TOLD else failed.error
+    error = "" if verdict in _NO_ERROR else failed.error
     return ScoredPrediction(question, verdict, error)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from text2sql.common.files import write_whole
-from text2sql.datasets.reading.bird import Reason, Record, file_key
+from text2sql.datasets.reading.questions import Reason, Record, file_key
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout

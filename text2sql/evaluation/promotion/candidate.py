@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.artifacts import training_record_file
 from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.held_out import require_selection
@@ -65,7 +66,7 @@ def read_candidate(root: Path, run: str) -> Candidate:
     weights have changed since the evaluation, or the split is held out.
     """
     folder = run_folder(root, run)
-    training = _read(root / "training" / run / "training.json", "grpo_policy")
+    training = _read(training_record_file(root, run), "grpo_policy")
     try:
         scores = Scores.from_dict(_read(folder / SCORES))
         outcomes = _read(folder / OUTCOMES)[SETTING]

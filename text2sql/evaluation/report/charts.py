@@ -42,7 +42,7 @@ def score_chart(
 def curve_chart(curves: Sequence[Curve]) -> Chart:
     """Return voting at every k with its band and, dashed, pass@k, which is its ceiling."""
     longest = max(len(curve.points) for curve in curves)
-    drawn, told = [], []
+    drawn, points_in_words = [], []
     for curve in curves:
         points, colour = curve.points, COLOURS.get(curve.policy, SECOND)
         votes, passes = [p.vote for p in points], [p.ceiling for p in points]
@@ -50,14 +50,14 @@ def curve_chart(curves: Sequence[Curve]) -> Chart:
         vote, ceiling = f"{100 * votes[-1]:.1f}", f"{100 * passes[-1]:.1f}"
         drawn.append(Line(votes, f"{curve.policy} vote {vote}", colour, band=band))
         drawn.append(Line(passes, f"{curve.policy} pass {ceiling}", colour, dashed=True))
-        told += [
+        points_in_words += [
             f"{curve.policy} vote@{p.k} {100 * p.vote:.1f}, pass@{p.k} {100 * p.ceiling:.1f}"
             for p in points
             if p.k in shown_ks(longest)
         ]
     ticks = {float(k): str(k) for k in shown_ks(longest)}
     x = range(1, longest + 1)
-    return lines(x, drawn, ticks, PERCENT, x_label="k", description="; ".join(told))
+    return lines(x, drawn, ticks, PERCENT, x_label="k", description="; ".join(points_in_words))
 
 
 def class_chart(counts: Sequence[tuple[str, int, int]]) -> Chart:

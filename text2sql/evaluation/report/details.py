@@ -1,4 +1,4 @@
-"""Everything that a report shows, as plain JSON values, put together from scores and rollouts."""
+"""Everything that a report shows, as plain JSON values, from scores and rollouts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from text2sql.rollouts.located import LocatedRollouts, whole_rows
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One policy's rollouts and where they lie: one greedy a question, and sampled ones.
+    """One policy's rollouts and where they are stored.
 
-    ``single_turn`` are the greedy ones without tools.
+    ``greedy`` has one rollout per question, ``single_turn`` one without tools.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Before:
-    """The champion that the trained policy is compared with, and which questions differ."""
+    """The champion that the trained policy is compared with, and the questions that differ."""
 
     training_run: str
     comparison: Comparison
@@ -57,11 +57,11 @@ def details_of(
 ) -> dict[str, Any]:
     """Return what the report of a training run shows.
 
-    ``policies`` are the base and the trained one; places are named below ``root``. ``rules`` are
-    what the other rules give, where they were looked at.
+    ``policies`` are the base and the trained one; places are relative to ``root``. ``rules`` are
+    the results of the other rules, if they were scored.
     """
-    asked = {question.key: question for question in questions}
-    classes = {policy.name: classify(policy.greedy.rollouts, asked) for policy in policies}
+    by_key = {question.key: question for question in questions}
+    classes = {policy.name: classify(policy.greedy.rollouts, by_key) for policy in policies}
     rows = [_question_row(question) for question in questions]
     for policy in policies:
         _add_answers(rows, policy, classes[policy.name], root)
@@ -96,7 +96,7 @@ def _add_answers(
     classes: Mapping[str, Sequence[str]],
     root: Path,
 ) -> None:
-    """Add to each question what a policy answered; ``solved`` counts its matching samples."""
+    """Add a policy's answer to each question; ``solved`` counts its matching samples."""
     greedy = {one.rollout.key: one for one in policy.greedy}
     sampled: dict[str, list[bool]] = {}
     for rollout in policy.sampled.rollouts:
@@ -136,7 +136,7 @@ def _examples(
     classes: Mapping[str, Sequence[str]],
     root: Path,
 ) -> list[dict[str, Any]]:
-    """Return failed rollouts with transcripts; those that the base got right come first."""
+    """Return failed rollouts with transcripts; the base's correct ones come first."""
     lost = {row["key"] for row in rows if row[BASE]["verdict"] == Verdict.MATCH}
     chosen = choose(classes, lost)
     places = {one.place: one.rollout.key for one in policy.greedy if one.rollout.key in chosen}

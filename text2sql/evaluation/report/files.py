@@ -43,12 +43,12 @@ COLUMNS = (
     "classes",
 )
 FLAGGED = "flagged"
-"""Stands for the corrected verdict on a question that cannot be judged: it does not count."""
+"""The corrected verdict of a question that cannot be judged; it does not count."""
 
 
 @dataclass(frozen=True)
 class Grounds:
-    """What scores rest on beside rollouts and questions, as far as there is any.
+    """What scores rest on besides rollouts and questions.
 
     ``parts`` are those that questions were scored in; ``corrections`` go by question key, and
     ``rules`` are what the other rules give.
@@ -85,7 +85,7 @@ def write_report(
 
 
 def read_details(folder: Path) -> dict[str, Any]:
-    """Read what a report shows; raises Text2SqlError where there is none."""
+    """Read the data of a report; raises Text2SqlError if there is none."""
     file = folder / DETAILS
     held_out = folder.parent.name == held_out_folder(Path()).name
     asset = "held_out_scores" if held_out else "dev_scores"
@@ -95,7 +95,7 @@ def read_details(folder: Path) -> dict[str, Any]:
 
 
 def render_again(folder: Path) -> str:
-    """Return the page of a report that was written; raises Text2SqlError where there is none."""
+    """Render the page of a stored report again; raises Text2SqlError if there is none."""
     details = read_details(folder)
     try:
         return render_report(details)
@@ -115,9 +115,9 @@ def scores_table(file: TextIO, scores: Sequence[Mapping[str, Any]]) -> None:
 
 @contextmanager
 def _whole(file: Path) -> Iterator[TextIO]:
-    """Give a file to write that takes the place of ``file`` once everything is in it.
+    """Open a file for writing that replaces ``file`` once it is complete.
 
-    Half a character, which a model may write, becomes its escape: that is JSON's own form of it.
+    Half a character, which a model may write, becomes its escape, as in JSON.
     """
     half = "backslashreplace"
     with whole_file(file) as part, part.open("w", encoding="utf-8", errors=half) as opened:
@@ -132,7 +132,7 @@ def trace(
     grounds: Grounds,
     classes: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> None:
-    """Write a line for every rollout with the file and line where it lies whole below ``root``.
+    """Write a line for every rollout, with the file and line below ``root`` that hold all of it.
 
     Every number of the report counts or averages such lines. Greedy rollouts also have what the
     other rules give and, by policy and question key, their ``classes`` of failure.
@@ -160,7 +160,7 @@ def _line(one: Located, question: Question, root: Path) -> dict[str, Any]:
 
 
 def _corrected(one: Located, corrections: Mapping[str, Correction]) -> Iterator[tuple[str, str]]:
-    """Give the verdict by the known issues, where there are any."""
+    """Yield the verdict by the known issues, if there are any."""
     if corrections:
         judged = next(judge_again([one.rollout], corrections), None)
         yield "corrected", judged.verdict if judged else FLAGGED
@@ -169,7 +169,7 @@ def _corrected(one: Located, corrections: Mapping[str, Correction]) -> Iterator[
 def _greedy(
     policy: str, grounds: Grounds, classes: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> dict[str, dict[str, Any]]:
-    """Return by question key what only a policy's greedy rollouts have."""
+    """Return by question key the columns that only greedy rollouts have."""
     given = grounds.rules.values.get(policy, {}) if grounds.rules else {}
     found: dict[str, dict[str, Any]] = {
         key: {rule: value for rule, value in row.items() if rule in RULES}

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from text2sql.common.charts import CHART_STYLE
 from text2sql.common.counting import counted
 from text2sql.common.html import render
 from text2sql.evaluation.report import charts, tables
@@ -42,7 +41,6 @@ def render_report(details: Mapping[str, Any]) -> str:
     return render(
         "text2sql.evaluation.report",
         "report.html",
-        chart_style=Markup(CHART_STYLE),
         anchor=lambda key: "q-" + quote(key, safe=""),
         base=BASE,
         trained=TRAINED,
@@ -80,7 +78,7 @@ def render_report(details: Mapping[str, Any]) -> str:
 
 
 def _partial(scores: Scores) -> list[str]:
-    """Say which settings lack questions, those that lack as many together."""
+    """List the settings that lack questions, grouped by how many they lack."""
     found: dict[str, list[str]] = {}
     for policy in (BASE, TRAINED):
         for setting in tables.settings_of(scores):
@@ -93,7 +91,7 @@ def _partial(scores: Scores) -> list[str]:
 
 
 def _accuracy_words(scores: Scores, details: Mapping[str, Any]) -> str:
-    """Say what the first number is, and what the base and the other settings give."""
+    """Explain the first number, and compare it with the base and the other settings."""
     base, official = (scores.find(policy, "greedy") for policy in (BASE, TRAINED))
     first = "The trained policy's greedy accuracy"
     if base and base.n:
@@ -109,7 +107,7 @@ def _accuracy_words(scores: Scores, details: Mapping[str, Any]) -> str:
 
 
 def _voted(scores: Scores, details: Mapping[str, Any]) -> list[str]:
-    """Say what voting gives; where not every question was sampled, beside greedy on the same."""
+    """Return the accuracy of voting, with greedy on the same questions if some were not sampled."""
     voted = scores.find(TRAINED, f"vote@{scores.k}")
     if voted is None or not voted.n:
         return []
@@ -141,7 +139,7 @@ def _better(scores: Scores, before: Mapping[str, Any] | None) -> list[str]:
 
 
 def _failures(details: Mapping[str, Any]) -> list[str]:
-    """Say in a few words where the trained policy fails most."""
+    """Summarize where the trained policy fails most."""
     classes = details["classes"][TRAINED]
     verdicts = Counter(row[TRAINED]["verdict"] for row in details["questions"])
     invalid = sum(verdicts.pop(verdict, 0) for verdict in tables.NO_RESULT)

@@ -8,23 +8,19 @@ from text2sql.evaluation.scores import Comparison, Score
 from text2sql.evaluation.statistics import p_equals
 
 SIGNIFICANT = 0.05
-
-
-def inside_noise(comparison: Comparison) -> bool:
-    """Whether chance explains the difference as well (McNemar's exact test, p >= 0.05)."""
-    return comparison.p >= SIGNIFICANT
+"""A difference with this p or more is within the noise (McNemar's exact test)."""
 
 
 def difference(comparison: Comparison, than: str) -> str:
-    """Say whether the second policy is better than the first, and how sure that is."""
+    """Return a sentence on whether the second policy is better than the first, and how surely."""
     won, lost, n = comparison.won, comparison.lost, comparison.n
     if not n:
         return f"Not comparable with {than}: no question was answered by both."
     counts = f"{won} gained, {lost} lost of {counted(n, 'question')}"
     counts += f" (McNemar exact, {p_equals(comparison.p)})"
     if not won + lost:
-        return f"No question is answered differently than by {than} (n = {n})."
-    if inside_noise(comparison):
+        return f"Every question has the same outcome as with {than} (n = {n})."
+    if comparison.p >= SIGNIFICANT:
         return f"The difference to {than} is within the noise: {counts}."
     return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
 

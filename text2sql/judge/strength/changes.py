@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 
 from sqlglot import exp
@@ -55,10 +56,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """A change: the place in the query's tree, and what to do there to a copy of it.
+    """A change: the place in the query's tree, and the edit of a copy of that place.
 
-    ``text`` says it in words. ``neutral`` says why it cannot alter the result as a set of rows,
-    whatever the tables hold; empty where it can.
+    ``text`` says it in words. ``neutral`` says why it cannot change the result as a set of rows,
+    whatever is in the tables; empty where it can.
     """
 
     kind: Kind
@@ -100,55 +101,44 @@ _IMPLIED = "the schema or another condition implies it"
 
 
 def comparisons(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Swap each comparison; the equality that joins two sources is left alone."""
+    """Swap each comparison, except the equality that joins two sources."""
     for node in tree.find_all(*_SWAPPED):
         if not joins_sources(node, keys):
             swapped = _SWAPPED[type(node)]
             new = swapped(this=node.this.copy(), expression=node.expression.copy())
             yield replacement(Kind.COMPARISON, node, new)
     for node in tree.find_all(exp.Between):
-        yield replacement(Kind.COMPARISON, node, _without_ends(node))
-
-
-def _without_ends(node: exp.Between) -> exp.Expr:
-    value, low, high = node.this.copy(), node.args["low"].copy(), node.args["high"].copy()
-    inside = exp.And(
-        this=exp.GT(this=value, expression=low),
-        expression=exp.LT(this=value.copy(), expression=high),
-    )
-    return exp.Paren(this=inside)
+        above = exp.GT(this=node.this.copy(), expression=node.args["low"].copy())
+        below = exp.LT(this=node.this.copy(), expression=node.args["high"].copy())
+        without_ends = exp.Paren(this=exp.And(this=above, expression=below))
+        yield replacement(Kind.COMPARISON, node, without_ends)
 
 
 def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Drop each condition, whole clauses of one condition too, but none that joins sources."""
+    """Drop each condition, or its clause if it is alone there, except those that join sources."""
     for node in tree.find_all(exp.And, exp.Or):
         for dropped in (node.this, node.expression):
             if not isinstance(dropped, exp.Connector) and not joins_sources(dropped, keys):
                 yield _dropped(node, dropped, keys)
     for clause in tree.find_all(exp.Where, exp.Having):
-        single = not isinstance(clause.this.unnest(), exp.Connector)
-        if single and not joins_sources(clause.this, keys):
-            where = isinstance(clause, exp.Where)
-            neutral = _IMPLIED if where and is_filter_implied(clause.this, [], keys) else ""
+        several = isinstance(clause.this.unnest(), exp.Connector)
+        if not several and not joins_sources(clause.this, keys):
+            implied = isinstance(clause, exp.Where) and is_filter_implied(clause.this, [], keys)
             text = f"without {shown(clause).strip()}"
+            neutral = _IMPLIED if implied else ""
             yield Change(Kind.CONDITION, clause, lambda node: node.pop(), text, neutral)
 
 
 def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
     others = _others(node, dropped)
     implied = others is not None and (dropped in others or is_filter_implied(dropped, others, keys))
-    side = "expression" if dropped is node.this else "this"
-    return Change(
-        Kind.CONDITION,
-        node,
-        lambda copy: copy.replace(copy.args[side]),
-        f"without {shown(dropped)}",
-        _IMPLIED if implied else "",
-    )
+    kept = "expression" if dropped is node.this else "this"
+    text, neutral = f"without {shown(dropped)}", _IMPLIED if implied else ""
+    return Change(Kind.CONDITION, node, lambda copy: copy.replace(copy.args[kept]), text, neutral)
 
 
 def _others(node: Node, dropped: Node) -> list[Node] | None:
-    """Return what must hold beside a condition; None where it is not one that must hold."""
+    """Return the conditions that must be true beside one; None where it need not be true."""
     top = node
     while isinstance(top.parent, exp.And | exp.Paren):
         top = top.parent
@@ -158,7 +148,7 @@ def _others(node: Node, dropped: Node) -> list[Node] | None:
 
 
 def connectives(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Make each AND an OR and the reverse, but not those among joining equalities."""
+    """Make each AND an OR and the reverse, except among joining equalities."""
     for node in tree.find_all(exp.And, exp.Or):
         if any(joins_sources(equality, keys) for equality in node.find_all(exp.EQ)):
             continue
@@ -187,20 +177,22 @@ _UNIQUE_VALUES = "no value can occur twice"
 def distincts(tree: Node, keys: Keys) -> Iterator[Change]:
     """Add DISTINCT to each SELECT without it and drop it from each other."""
     for select in tree.find_all(exp.Select):
-        neutral = _distinct_is_neutral(select, keys)
-        if neutral is None:
+        if (neutral := _distinct_is_neutral(select, keys)) is None:
             continue
-        word = "without" if select.args.get("distinct") else "with"
-        text = f"{word} DISTINCT in {_head(select)}"
-        yield Change(Kind.DISTINCT, select, _turn_distinct, text, neutral)
+        new = None if select.args.get("distinct") else exp.Distinct()
+        columns = ", ".join(map(shown, select.expressions))
+        text = f"{'with' if new else 'without'} DISTINCT in SELECT {columns}"
+        edit = partial(_set, distinct=new)
+        yield Change(Kind.DISTINCT, select, edit, text, neutral)
 
 
-def _turn_distinct(select: Node) -> None:
-    select.set("distinct", None if select.args.get("distinct") else exp.Distinct())
+def _set(node: Node, **arguments: Node | None) -> None:
+    for name, value in arguments.items():
+        node.set(name, value.copy() if value else None)
 
 
 def _distinct_is_neutral(select: exp.Select, keys: Keys) -> str | None:
-    """Say why DISTINCT makes no difference; None where it only depends on the order of ties."""
+    """Say why DISTINCT makes no difference; None where only the order of ties decides."""
     if repeats_no_row(select, keys):
         return _ONE_ROW if returns_one_row(select) else _UNIQUE_ROWS
     limit = _rows(select)
@@ -235,7 +227,7 @@ def joins(tree: Node, keys: Keys) -> Iterator[Change]:
 
 
 def aggregates(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Put the aggregate that is taken by mistake into the place of each."""
+    """Replace each aggregate with the one it is often confused with."""
     for node in tree.find_all(exp.Sum, exp.Avg, exp.Min, exp.Max):
         for other in _CONFUSED[type(node)]:
             yield replacement(Kind.AGGREGATE, node, other(this=node.this.copy()))
@@ -255,7 +247,7 @@ _CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
 
 
 def _counted(node: exp.Count) -> Node | None:
-    """Return what COUNT is given instead: with DISTINCT or without it."""
+    """Return COUNT's other argument: with DISTINCT, or without it."""
     argument = node.this
     if isinstance(argument, exp.Star) or isinstance(node.parent, exp.Window):
         return None
@@ -273,7 +265,7 @@ def _counts_unique(node: exp.Count, keys: Keys) -> bool:
 
 
 def orders(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Turn the direction of each ORDER BY term that decides something, or the set rule hides."""
+    """Reverse each ORDER BY term whose effect is known, even where sets of rows hide it."""
     for term in tree.find_all(exp.Ordered):
         query = term.parent.parent if isinstance(term.parent, exp.Order) else None
         if query is None or (use := _use_of_order(query)) is None:
@@ -281,12 +273,12 @@ def orders(tree: Node, keys: Keys) -> Iterator[Change]:
         new = term.copy()
         new.set("desc", not term.args.get("desc"))
         if bool(term.args.get("nulls_first")) is not bool(term.args.get("desc")):
-            new.set("nulls_first", not term.args.get("nulls_first"))  # SQLite's NULLs are small
+            new.set("nulls_first", not term.args.get("nulls_first"))  # in SQLite, NULLs sort first
         yield replacement(Kind.ORDER, term, new, use)
 
 
 def _use_of_order(query: Node) -> str | None:
-    """Say why an order makes no difference, empty where it does; None where that is not sure."""
+    """Say why an order makes no difference, empty where it does; None where it is uncertain."""
     if isinstance(query, exp.Window):
         return ""
     if not isinstance(query, exp.Query):
@@ -299,32 +291,23 @@ def _use_of_order(query: Node) -> str | None:
 
 
 def limits(tree: Node, keys: Keys) -> Iterator[Change]:
-    """Let each LIMIT return one row more, and drop it."""
+    """Raise each LIMIT by one row, and drop it."""
     for limit in tree.find_all(exp.Limit):
         query = limit.parent
         number = _rows(query) if query is not None else None
         if query is None or not number:
             continue
         more = exp.Limit(expression=exp.Literal.number(number + 1))
-        one = _ONE_ROW if returns_one_row(query) else ""
         first = _FIRST_ROW if use_of(query) in ("value", "exists") else ""
-        yield replacement(Kind.LIMIT, limit, more, one or first)
-        yield Change(
-            Kind.LIMIT,
-            query,
-            _without_limit,
-            f"without {shown(limit).strip()}",
-            "" if _offset(query) else one or first,
-        )
-
-
-def _without_limit(query: Node) -> None:
-    query.set("limit", None)
-    query.set("offset", None)
+        neutral = _ONE_ROW if returns_one_row(query) else first
+        yield replacement(Kind.LIMIT, limit, more, neutral)
+        text = f"without {shown(limit).strip()}"
+        edit = partial(_set, limit=None, offset=None)
+        yield Change(Kind.LIMIT, query, edit, text, "" if _offset(query) else neutral)
 
 
 def _rows(query: Node) -> int | None:
-    """Return the rows of a LIMIT: None without one, 0 where it is no plain number."""
+    """Return the rows of a LIMIT: None without one, 0 where it is not a number."""
     limit = query.args.get("limit")
     if limit is None:
         return None
@@ -336,11 +319,6 @@ def _offset(query: Node) -> bool:
     return query.args.get("offset") is not None
 
 
-def _head(select: exp.Select) -> str:
-    columns = ", ".join(shown(projection) for projection in select.expressions)
-    return f"SELECT {columns}"
-
-
 # Literals
 
 _RANGE = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
@@ -350,11 +328,11 @@ _YEAR = re.compile(r"[12]\d{3}(?!\d)|[12]\d{3}(?=\d\d\Z|\d{4}\Z)")
 
 
 def literals(tree: Node) -> Iterator[Change]:
-    """Change each number, year and pattern that something is compared with.
+    """Change each number, year and pattern in a comparison.
 
-    A number that must be equalled grows by one; one that bounds a range grows in its first
-    digit, since the next number often bounds the same rows. Other texts are left alone: what
-    stands in the place of a name is a matter of the data.
+    A number in an equality grows by one; the limit of a range grows in its first digit, since the
+    next number often selects the same rows. Other texts stay: which name could be taken for another
+    depends on the data.
     """
     for node in tree.find_all(exp.Literal):
         place = node.parent.parent if isinstance(node.parent, exp.Neg) else node.parent
@@ -368,21 +346,21 @@ def literals(tree: Node) -> Iterator[Change]:
             yield replacement(Kind.LITERAL, node, literal)
 
 
-def _value(literal: exp.Literal, bounds: bool) -> str | None:
+def _value(literal: exp.Literal, is_range: bool) -> str | None:
     text = literal.name
     if literal.is_string and (year := _YEAR.match(text)):
         return f"{int(year[0]) + 1}{text[year.end() :]}"
     if not _NUMBER.match(text):
         return None
     if literal.is_string:
-        return None if bounds else str(int(text) + 1).zfill(len(text)) if text.isdigit() else None
+        return None if is_range else str(int(text) + 1).zfill(len(text)) if text.isdigit() else None
     number = Decimal(text)
-    step = Decimal(10) ** number.adjusted() if bounds and number else Decimal(1)
+    step = Decimal(10) ** number.adjusted() if is_range and number else Decimal(1)
     return format(number + step, "f")
 
 
 def _pattern(text: str) -> str | None:
-    """Return the pattern that matches more, or, where it matches anywhere, only at the start."""
+    """Return a pattern that matches anywhere or, where it did so already, only at the start."""
     inside = text.strip("%")
     if not inside:
         return None

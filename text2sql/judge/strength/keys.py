@@ -1,4 +1,4 @@
-"""What a schema promises: the columns of each table, which are unique and which never NULL."""
+"""What a schema guarantees: each table's columns, which are unique and which never NULL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Limits, Sandbox, Status
 
 ColumnName = tuple[str, str]
-"""A table and a column, both in lower case: SQLite's names have no case."""
+"""A table and a column, both in lower case, as SQLite ignores case in names."""
 
 _COLUMNS = """
 SELECT m.name, c.name, c."notnull", c.pk, c.type
@@ -28,10 +28,10 @@ _LIMITS = Limits(keep_rows=1_000_000)
 
 @dataclass(frozen=True)
 class Keys:
-    """A database's columns by table, those that hold no value twice, and those without NULL.
+    """A database's columns by table, the unique ones, and those without NULL.
 
-    SQLite enforces all of it, so a conclusion from it holds for any content. Foreign keys are
-    left out: SQLite does not enforce them unless a connection asks for it.
+    SQLite enforces all of this, so conclusions are valid for any content. Foreign keys are left
+    out: SQLite enforces them only where a connection asks for it.
     """
 
     columns: Mapping[str, frozenset[str]]

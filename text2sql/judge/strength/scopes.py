@@ -1,6 +1,6 @@
-"""Where a part of a query stands: its sources, and what becomes of its rows.
+"""What a query's parts mean: their sources, the use of their rows, and the effect of NULLs.
 
-Everything here errs towards no: where a query does not show something, it is not claimed.
+Every answer errs towards no: what the query and the schema do not prove is not claimed.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ def _root(node: Node) -> Node:
 
 
 def source_of(column: Node, keys: Keys) -> tuple[exp.Select, str] | None:
-    """Return the SELECT and the alias that a column belongs to, None where that is not sure.
+    """Return the SELECT and the alias that a column belongs to, None where that is uncertain.
 
-    A name in double quotes that no source has is a text to SQLite, and has no source here.
+    A name in double quotes that no source has is text in SQLite, and has no source here.
     """
     select = column.find_ancestor(exp.Select)
     while select is not None:
         found = sources(select)
-        wanted, name = column.text("table").lower(), column.name.lower()
+        table_name, name = column.text("table").lower(), column.name.lower()
         for alias, table in found.items():
-            if alias == wanted or (not wanted and name in keys.columns.get(table, ())):
+            if alias == table_name or (not table_name and name in keys.columns.get(table, ())):
                 return select, alias
         select = select.find_ancestor(exp.Select)
     return None
 
 
 def column_of(node: Node, keys: Keys) -> tuple[str, ColumnName] | None:
-    """Return a column's alias and its place in the schema, None where that is not sure."""
+    """Return a column's alias and its place in the schema, None where that is uncertain."""
     found = source_of(node, keys) if isinstance(node, exp.Column) else None
     if found is None:
         return None
@@ -67,7 +67,7 @@ def joins_sources(node: Node, keys: Keys) -> bool:
 
 
 def conjuncts(condition: Node | None) -> Iterator[Node]:
-    """Yield the conditions that all must hold."""
+    """Yield the conditions that must all be true."""
     if isinstance(condition, exp.And):
         yield from conjuncts(condition.this)
         yield from conjuncts(condition.expression)
@@ -78,7 +78,7 @@ def conjuncts(condition: Node | None) -> Iterator[Node]:
 
 
 def aggregates(select: exp.Select) -> list[exp.AggFunc]:
-    """Return the aggregates among the columns that a SELECT returns, without window functions."""
+    """Return the aggregates, but no window functions, among a SELECT's result columns."""
     return [
         node
         for projection in select.expressions
@@ -95,10 +95,10 @@ def returns_one_row(select: Node) -> bool:
 
 
 def use_of(query: Node) -> str:
-    """Say what takes a query's rows.
+    """Say what uses a query's rows.
 
-    ``result``: nothing in the statement. ``part``: a UNION, INTERSECT or EXCEPT. ``in`` and
-    ``exists``: that operator. ``source``: a SELECT, which reads the subquery or CTE. ``value``:
+    ``result``: nothing, they are the statement's. ``part``: a UNION, INTERSECT or EXCEPT. ``in``
+    and ``exists``: that operator. ``source``: a SELECT that reads the subquery or CTE. ``value``:
     an expression, for which SQLite takes the first row.
     """
     node = query
@@ -117,7 +117,7 @@ def use_of(query: Node) -> str:
 
 
 def is_taken_as_a_set(query: Node) -> bool:
-    """Whether it makes no difference to the result, as a set, how often a query returns a row."""
+    """Whether repeated rows of a query cannot change the statement's result as a set."""
     use = use_of(query)
     if use == "part":
         parent = query.find_ancestor(exp.SetOperation)
@@ -131,7 +131,7 @@ def is_taken_as_a_set(query: Node) -> bool:
 
 
 def _is_plain(query: Node) -> bool:
-    """Whether a query neither counts its rows nor cuts them."""
+    """Whether a query neither counts nor limits its rows."""
     if isinstance(query, exp.Subquery):
         return True
     if query.args.get("limit") or query.args.get("offset") or query.args.get("group"):
@@ -140,7 +140,7 @@ def _is_plain(query: Node) -> bool:
 
 
 def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
-    """Whether a SELECT cannot return a row twice, whatever its tables hold."""
+    """Whether a SELECT cannot return a row twice, whatever is in its tables."""
     columns = [projection.unalias() for projection in select.expressions]
     group = select.args.get("group")
     if returns_one_row(select) or not select.args.get("from_"):
@@ -156,9 +156,9 @@ def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
 
 
 def is_row_once(select: exp.Select, alias: str, keys: Keys) -> bool:
-    """Whether the sources of a SELECT join each row of one of them with at most one of the others.
+    """Whether a SELECT joins each row of one source with at most one row of every other.
 
-    True where every other source is reached by an equality with a unique column of its own.
+    So it is where an equality with a unique column of its own leads to every other source.
     """
     found = sources(select)
     joins = select.args.get("joins", ())
@@ -176,7 +176,7 @@ def is_row_once(select: exp.Select, alias: str, keys: Keys) -> bool:
 def _equalities(
     select: exp.Select, keys: Keys
 ) -> Iterator[tuple[tuple[str, ColumnName], tuple[str, ColumnName]]]:
-    """Yield both directions of each equality of columns that must hold."""
+    """Yield both directions of each equality of columns that must be true."""
     where = select.args.get("where")
     conditions = [join.args.get("on") for join in select.args.get("joins", ())]
     for condition in [*conditions, where.this if where else None]:
@@ -191,7 +191,7 @@ def _equalities(
 # Which conditions a row of NULLs cannot pass: what makes an outer join an inner one.
 
 IsMine = Callable[[exp.Column], bool]
-"""Whether a column is one of those that are taken to be NULL."""
+"""Whether a column is one of those that are assumed to be NULL."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Glob)
 _OF_BOTH = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe)
@@ -235,7 +235,7 @@ def rejects_null(node: Node | None, mine: IsMine) -> bool:
 
 
 def _negation_rejects(node: Node, mine: IsMine) -> bool:
-    """Judge what stands behind NOT: only what is NULL, rather than false, is so when negated."""
+    """Judge what is negated: NOT of NULL is NULL, but NOT of false is true."""
     if isinstance(node, exp.Paren):
         return _negation_rejects(node.this, mine)
     if isinstance(node, exp.Is):

@@ -1,7 +1,7 @@
 """Continuous batching of conversations on a CPU, with a cache that is kept between turns.
 
 A conversation owns a row of the cache while a turn is written and keeps it for its next turn
-as long as there is room: then only the new tokens are fed.
+while there is room, so that only new tokens are fed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _FEED_TOKENS = 4096  # prompt tokens of all rows in one forward pass
 
 @dataclass(eq=False)
 class Turn:
-    """One turn to write: the conversation's tokens, how to sample, and what came of it.
+    """One turn to write: the conversation's tokens, how to sample, and the reply.
 
     ``reply`` has every token written; ``stopped`` says that the last one ends the turn.
-    ``reused`` counts the prompt tokens that were in the cache already.
+    ``reused`` counts the prompt tokens that were already in the cache.
     """
 
     prompt: list[int]
@@ -113,13 +113,13 @@ class Batch:
                 self._start(row, turn)
 
     def _own_row(self, turn: Turn) -> _Row | None:
-        """Find the idle row of this conversation: it agrees beyond the last turn's prompt."""
+        """Find the idle row of this conversation: it matches beyond the last turn's prompt."""
         best, longest = None, 0
         for row in self._rows:
-            said = len(row.prompt)
-            if row.turn is None and turn.prompt[:said] == row.prompt:
+            known = len(row.prompt)
+            if row.turn is None and turn.prompt[:known] == row.prompt:
                 agreed = _agreement(row.cached, turn.prompt)
-                if agreed > max(said, longest):
+                if agreed > max(known, longest):
                     best, longest = row, agreed
         return best
 
@@ -132,7 +132,7 @@ class Batch:
         return min(idle, key=lambda row: row.last_used, default=None)
 
     def _start(self, row: _Row, turn: Turn) -> None:
-        # At least one token is fed: the logits behind it give the first token of the reply.
+        # At least one token must be fed: its logits give the first token of the reply.
         length = min(_agreement(row.cached, turn.prompt), len(turn.prompt) - 1)
         row.turn, row.prompt = turn, turn.prompt
         self._set_cached(row, length)
@@ -144,7 +144,7 @@ class Batch:
             row.turn.reused = length
 
     def _feed_prompts(self) -> None:
-        """Feed each new prompt but for its last token; what another row has is copied."""
+        """Feed each new prompt except its last token; copy what another row already has."""
         while self._unread():
             for index in self._unread():
                 self._copy_shared(index)
@@ -155,7 +155,7 @@ class Batch:
         return [i for i, row in enumerate(self._rows) if len(row.waiting) > 1]
 
     def _copy_shared(self, index: int) -> None:
-        """Copy the longest beginning of the row's prompt that any other row has fed already."""
+        """Copy the longest prefix of the row's prompt that another row has already fed."""
         row = self._rows[index]
         head = row.prompt[: len(row.cached) + _SHARED]
         lengths = [
@@ -168,7 +168,7 @@ class Batch:
             self._set_cached(row, length)
 
     def _chosen(self, unread: list[int]) -> list[int]:
-        """Choose rows to feed at once, shortest first; of rows that begin alike only one."""
+        """Choose rows to feed at once, shortest first; only one of those with the same prefix."""
         chosen: list[int] = []
         for index in sorted(unread, key=lambda i: len(self._rows[i].waiting)):
             row = self._rows[index]
@@ -189,7 +189,7 @@ class Batch:
             del row.waiting[: len(part)]
 
     def _close_gaps(self) -> None:
-        """Move running rows forward where a step would compute too many idle ones."""
+        """Move running rows forward if a step would compute too many idle ones."""
         running = [i for i, row in enumerate(self._rows) if row.turn]
         count = len(running)
         if not running or running[-1] < count + count // 2:
@@ -201,7 +201,7 @@ class Batch:
         self._cache.swap(idle, behind)
 
     def _write_tokens(self) -> list[Turn]:
-        """Feed one token of each running row and draw its next; idle rows between go along."""
+        """Feed one token of each running row and draw the next; idle rows between go along."""
         running = [(i, row.turn) for i, row in enumerate(self._rows) if row.turn]
         if not running:
             return []
@@ -230,9 +230,9 @@ class Batch:
 
 
 def draw(logits: torch.Tensor, turns: Sequence[Turn]) -> list[int]:
-    """Draw one token a row by inverting its distribution function; at temperature 0 the best.
+    """Draw one token per row by inverse transform sampling; at temperature 0 the most probable.
 
-    Each turn draws from a stream of its own, so that neighbours do not matter.
+    Each turn has its own random stream, so that its neighbours do not matter.
     """
     temperature = torch.tensor([[turn.temperature] for turn in turns])
     greedy = temperature[:, 0] <= 0
@@ -250,7 +250,7 @@ def draw(logits: torch.Tensor, turns: Sequence[Turn]) -> list[int]:
 
 
 def _nucleus(scores: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Leave the most probable tokens whose probabilities reach ``top_p``, at least one."""
+    """Keep the most probable tokens whose probabilities add up to ``top_p``, at least one."""
     ordered, order = scores.softmax(-1).sort(descending=True)
     outside = ordered.cumsum(-1) - ordered >= top_p
     outside[:, 0] = False
@@ -258,7 +258,7 @@ def _nucleus(scores: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
 
 
 def _agreement(a: list[int], b: list[int]) -> int:
-    """Return how many leading tokens two sequences share."""
+    """Return the length of the common prefix of two sequences."""
     low, high = 0, min(len(a), len(b))
     if a[:high] == b[:high]:
         return high

@@ -22,8 +22,8 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
 
     ``threads`` sets how many CPU threads torch uses, in the whole process; None is one for a
     small model, which more would slow down, and torch's setting for others. Nothing is
-    downloaded. Raises Text2SqlError where the extra ``local`` is not installed and where the
-    directory holds no model that can be run and trained here.
+    downloaded. Raises Text2SqlError if the extra ``local`` is not installed or the directory has
+    no model that can be run and trained here.
     """
     _require_files(directory)
     try:

@@ -65,9 +65,9 @@ class ModelPolicy:
         return self.reply(turn, tools)
 
     def encode(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[int]:
-        """Return the tokens of a conversation, up to where the assistant's next turn begins.
+        """Return the tokens of a conversation, up to the start of the assistant's next turn.
 
-        Raises Text2SqlError where the chat template cannot write it.
+        Raises Text2SqlError if the chat template cannot write it.
         """
         from jinja2 import TemplateError
 
@@ -81,14 +81,14 @@ class ModelPolicy:
         except TemplateError as error:
             raise Text2SqlError(
                 f"The chat template of {self.info.name} cannot write this conversation "
-                f"({error}): take the template of a model that calls tools."
+                f"({error}): use the template of a model that calls tools."
             ) from error
         return tokens
 
     async def write(self, prompt: list[int], sampling: Sampling, stream: random.Random) -> Turn:
         """Continue a prompt's tokens by one turn, drawn with the numbers of ``stream``.
 
-        Raises ContextOverflow where the prompt fills the context.
+        Raises ContextOverflow if the prompt fills the context.
         """
         from text2sql.policy.local.batching import Turn
 
@@ -128,8 +128,8 @@ class LocalPolicy(ModelPolicy):
     """The policy in a model directory, in single precision on the CPU.
 
     ``threads`` is the number of CPU threads torch may use in the whole process, see
-    ``load_model``. Raises Text2SqlError where there is no such model or the extra ``local``
-    is not installed.
+    ``load_model``. Raises Text2SqlError if the model cannot be loaded or the extra ``local`` is
+    not installed.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class _Job:
     loop: asyncio.AbstractEventLoop
 
     def finish(self, error: Exception | None = None) -> None:
-        """Wake the coroutine that waits; its loop may be gone by now."""
+        """Wake the waiting coroutine; its loop may be closed by now."""
         try:
             self.loop.call_soon_threadsafe(self._resolve, error)
         except RuntimeError:
@@ -169,7 +169,7 @@ class _Job:
 
 
 class _BatchWorker:
-    """Owns a batch: takes turns from a queue and steps while any is unfinished."""
+    """A thread that owns a batch: it takes turns from a queue and steps until all are complete."""
 
     def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
@@ -179,9 +179,9 @@ class _BatchWorker:
         self._thread.start()
 
     async def run(self, turn: Turn) -> None:
-        """Wait until the turn is complete; it is dropped when the caller is cancelled.
+        """Wait until the turn is complete; it is dropped if the caller is cancelled.
 
-        Raises InfrastructureError where generating fails or the worker is closed.
+        Raises InfrastructureError if generating fails or the worker is closed.
         """
         if self._closed:
             raise InfrastructureError("The policy is closed; open it again.")
@@ -221,7 +221,7 @@ class _BatchWorker:
         jobs.clear()
 
     def _take(self, batch: Batch, jobs: dict[Turn, _Job]) -> bool:
-        """Move new turns into the batch, waiting for one where there is nothing to do."""
+        """Move new turns into the batch; wait for one if there is nothing to do."""
         while not self._inbox.empty() or not batch.busy:
             job = self._inbox.get()
             if job is None:

@@ -1,8 +1,8 @@
 """A key-value cache with independent rows, and the forward pass that reads and writes it.
 
-Each row holds one conversation with its own length. A row's padding is written behind its end,
-where the attention mask hides it until the row's own next token takes its place; so a row's
-logits do not depend on the other rows (but for float rounding).
+Each row is one conversation with its own length. Padding is written after its end, where the
+attention mask hides it until the row's next token replaces it; so a row's logits do not depend on
+the other rows (except for float rounding).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-_BLOCK = 32  # lengths are rounded up to multiples, so that kernels and buffers are used again
+_BLOCK = 32  # lengths are rounded up to multiples, so that kernels and buffers are reused
 _GROWTH = 128  # positions by which the cache grows
 
 

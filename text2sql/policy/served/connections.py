@@ -1,4 +1,4 @@
-"""HTTP to policy servers: connections that stay open, bounded answers, one kind of failure."""
+"""HTTP to policy servers: persistent connections, bounded answers, one kind of failure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _KEEP_SECONDS = 4.0
-"""Idle connections close before uvicorn, which vLLM runs on, hangs up on them after 5 s."""
+"""Less than the 5 s after which uvicorn, which vLLM runs on, drops idle connections."""
 
-_SECRET_CHARS = 8  # a shorter key, such as EMPTY, is none, and may be a word of any answer
+_SECRET_CHARS = 8  # a shorter key, such as EMPTY, is no secret and may occur in any answer
 
 MOST_BYTES = 64 << 20
-"""A longer answer is no chat completion."""
+"""A longer answer is not a chat completion."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A whole answer; the names of its headers are in lower case."""
+class HttpAnswer:
+    """A complete answer; the names of its headers are in lower case."""
 
     status: int
     content: bytes
@@ -41,7 +41,7 @@ class Answer:
 
 
 class NoAnswer(Exception):
-    """No whole answer came: nobody there, hung up, garbled, late or endless."""
+    """No complete answer came: connection refused or lost, garbled, late or endless."""
 
 
 class Connections:
@@ -53,8 +53,8 @@ class Connections:
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
         self._proxies: dict[str, str | None] = {}
 
-    async def post(self, url: str, body: bytes, seconds: float) -> Answer:
-        """Send one request and return the answer, which must be whole within ``seconds``.
+    async def post(self, url: str, body: bytes, seconds: float) -> HttpAnswer:
+        """Send one request and return the answer, which must be complete within ``seconds``.
 
         Redirects are not followed: a key must not travel to another server. Raises NoAnswer.
         """
@@ -73,10 +73,10 @@ class Connections:
                 content = await _content(response)
                 return _answer(response.status, content, response.headers, self._key)
         except aiohttp.ServerDisconnectedError as error:
-            raise NoAnswer("it hung up") from error
+            raise NoAnswer("it closed the connection") from error
         except aiohttp.ClientResponseError as error:
             words = error.message.partition("\n")[0].rstrip(":")
-            raise NoAnswer(f"its answer is not proper HTTP ({words[:80]})") from error
+            raise NoAnswer(f"its answer is not valid HTTP ({words[:80]})") from error
         except aiohttp.ClientError as error:
             raise NoAnswer(_reason(error)) from error
         except TimeoutError as error:
@@ -91,7 +91,7 @@ class Connections:
             await session.close()
 
     async def _session(self) -> aiohttp.ClientSession:
-        """Return this event loop's session; those of loops that ended are dropped."""
+        """Return this event loop's session; drop those of loops that have ended."""
         loop = asyncio.get_running_loop()
         if loop not in self._sessions:
             for ended in [other for other in self._sessions if other.is_closed()]:
@@ -118,19 +118,19 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
         if len(content) > MOST_BYTES:
             raise NoAnswer(f"the answer is longer than {MOST_BYTES >> 20} MB")
         if content[-40:].rstrip().endswith(b"data: [DONE]"):
-            break  # some servers leave a stream open behind its end
+            break  # some servers leave a stream open after its end
     return bytes(content)
 
 
-def _answer(status: int, content: bytes, headers: Any, key: str) -> Answer:
-    """Return an answer; one that is no reply does not tell the key, which would be logged."""
+def _answer(status: int, content: bytes, headers: Any, key: str) -> HttpAnswer:
+    """Return an answer; the key is masked in errors, which are logged."""
     if len(key) >= _SECRET_CHARS and not (status == 200 and b'"choices"' in content):
         content = content.replace(key.encode(), b"[key]")
-    return Answer(status, content, {name.lower(): value for name, value in headers.items()})
+    return HttpAnswer(status, content, {name.lower(): value for name, value in headers.items()})
 
 
 def _unpacked(content: bytes, headers: Any) -> bytes:
-    """Undo the compression that a proxy may apply unasked. Raises OSError where it is broken."""
+    """Undo the compression that a proxy may apply unasked. Raises OSError if it is broken."""
     if headers.get("Content-Encoding", "").lower() != "gzip":
         return content
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacking:
@@ -141,7 +141,7 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
 
 
-def fetch(url: str, api_key: str, seconds: float) -> Answer:
+def fetch(url: str, api_key: str, seconds: float) -> HttpAnswer:
     """Get one page without an event loop; ``seconds`` bound each wait. Raises NoAnswer."""
     headers = authorization(api_key)
     proxy = proxy_for(url)
@@ -160,21 +160,21 @@ def fetch(url: str, api_key: str, seconds: float) -> Answer:
 
 
 def authorization(api_key: str) -> dict[str, str]:
-    """Return the header that carries a key, none for no key.
+    """Return the header that carries a key; empty without a key.
 
-    Raises Text2SqlError for one that no header can carry, without telling it.
+    Raises Text2SqlError, without quoting the key, if no header can carry it.
     """
     key = api_key.strip()
     if not (key.isascii() and key.isprintable()):
         raise Text2SqlError(
-            "The key for the policy server (TEXT2SQL_API_KEY) holds a line break or a character "
-            "outside ASCII; set it anew."
+            "The key for the policy server (TEXT2SQL_API_KEY) contains a line break or a non-ASCII "
+            "character; set it again."
         )
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def is_loopback(url: str) -> bool:
-    """Say whether a server runs on this machine, where no proxy belongs in between."""
+    """Say whether a server runs on this machine, so that no proxy belongs in between."""
     host = urllib.parse.urlsplit(url).hostname or ""
     return host in ("localhost", "0.0.0.0", "::", "::1") or host.startswith("127.")
 
@@ -189,7 +189,7 @@ def proxy_for(url: str) -> str | None:
     if proxy and "://" not in proxy:
         proxy = f"http://{proxy}"
     if proxy and not proxy.startswith(("http://", "https://")):
-        proxy = re.sub(r"//.*@", "//", proxy)  # its password is not told
+        proxy = re.sub(r"//.*@", "//", proxy)  # hides its password
         raise Text2SqlError(
             f"The proxy {proxy!r} for {url} cannot be used: it must be an HTTP proxy; set "
             "NO_PROXY to go without."

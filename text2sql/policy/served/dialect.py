@@ -1,4 +1,4 @@
-"""How a request is written for one server: what it refuses is learned from its words."""
+"""How requests are written for one server: what it refuses is learned from its errors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from text2sql.policy.base import Message, Sampling
-from text2sql.policy.served.connections import Answer
-from text2sql.policy.served.failures import overflows, told
+from text2sql.policy.served.connections import HttpAnswer
+from text2sql.policy.served.failures import error_details, overflows
 
 _log = logging.getLogger(__name__)
 
 REASONING = ("reasoning", "reasoning_content", "reasoning_details")
-"""The fields in which servers put what a model thought; they go back with the history."""
+"""The fields in which servers put reasoning; they are sent back with the history."""
 
 _NEWER_LIMIT = re.compile(r"\buse\W+max_completion_tokens", re.IGNORECASE)
 _EXTRA = re.compile(
@@ -29,7 +29,7 @@ _NO_TOP_P = re.compile(
     r"|(?:unsupported|unexpected|unknown|unrecogni[sz]ed).*\btop_p\b",
     re.IGNORECASE | re.DOTALL,
 )
-_WHOLE_NUCLEUS = re.compile(rb'"top_p": 1(?:\.0)?[,}]')
+_FULL_TOP_P = re.compile(rb'"top_p": 1(?:\.0)?[,}]')
 _NO_SYSTEM = re.compile(
     r"system\s(?:role|message|prompt)s?\W.*not\s(?:supported|allowed)"
     r"|not\s(?:support|allow).*\bsystem\b",
@@ -48,7 +48,7 @@ class Dialect:
     def body(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> bytes:
-        """Return a request; half of a surrogate pair becomes a question mark, as servers want."""
+        """Return a request; a lone surrogate becomes a question mark, as servers refuse it."""
         payload: dict[str, Any] = {
             "model": self._model,
             "messages": [self._sent(message) for message in self._opened(messages)],
@@ -62,35 +62,35 @@ class Dialect:
             payload["tools"] = list(tools)
         return json.dumps(payload, ensure_ascii=False).encode("utf-8", errors="replace")
 
-    def learns(self, answer: Answer, body: bytes) -> bool:
-        """Say whether a request that was refused can be written otherwise; the next ones are."""
+    def learns(self, answer: HttpAnswer, body: bytes) -> bool:
+        """Say whether a refused request can be written differently, and write later ones so."""
         if answer.status not in (400, 422) or overflows(answer.content):
             return False
-        reason = told(answer.content)
+        reason = error_details(answer.content)
         if _NEWER_LIMIT.search(reason) and b'"max_tokens": ' in body:
             self._limit = "max_completion_tokens"
             return True
         if _EXTRA.search(reason) and any(f'"{key}": '.encode() in body for key in REASONING):
             if self._reasoning:
-                _log.warning("The server takes no reasoning in the history: it is left out.")
+                _log.warning("The server accepts no reasoning in the history: it is left out.")
             self._reasoning = False
             return True
         return self._learns_less(reason, body)
 
     def _learns_less(self, reason: str, body: bytes) -> bool:
-        """Leave out a nucleus that is no limit, and give the user what the system should say."""
-        if _NO_TOP_P.search(reason) and _WHOLE_NUCLEUS.search(body):
+        """Leave out a top_p of 1, which is no limit, or send the system message as the user's."""
+        if _NO_TOP_P.search(reason) and _FULL_TOP_P.search(body):
             self._top_p = False
             return True
         if _NO_SYSTEM.search(reason) and b'"role": "system"' in body:
             if self._system:
-                _log.warning("The server takes no system message: the user says what it held.")
+                _log.warning("The server accepts no system message: it is sent as the user's.")
             self._system = False
             return True
         return False
 
     def _opened(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages; the first two as one where the server takes no system message."""
+        """Return the messages; the first two as one if the server accepts no system message."""
         if self._system or len(messages) < 2 or messages[0]["role"] != "system":
             return messages
         system, user, *rest = messages

@@ -1,4 +1,4 @@
-"""What a server's answer means: a chat completion, a failure that may pass, or one that stays."""
+"""What a server's answer means: a chat completion, a temporary failure, or a permanent one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow
-from text2sql.policy.served.connections import Answer
+from text2sql.policy.served.connections import HttpAnswer
 from text2sql.policy.served.streams import Broken, assembled, chunks_in
 
-# How servers say that a conversation is too long: OpenAI, vLLM, SGLang, llama.cpp, TGI,
-# TensorRT-LLM, Ollama, LiteLLM and the hosted models each have their own words.
+# How OpenAI, vLLM, SGLang, llama.cpp, TGI, TensorRT-LLM, Ollama, LiteLLM and hosted models each say
+# that a conversation is too long.
 _OVERFLOW = re.compile(
     r"""context[ _]?(?:length|size|window|limit) | remaining\scontext | exceed_context | n_ctx
       | max(?:imum)?[ _](?:model|seq|sequence|prompt)[ _]len | sequence\slength
@@ -30,7 +30,7 @@ _OVERFLOW = re.compile(
       | max_\w*tokens\W+(?:\S+\s)?must\sbe\s(?:at\sleast\s1|greater\sthan\s0)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-# A limit on the rate is no limit on the length, whatever it counts.
+# A rate limit may count tokens, but says nothing about the length.
 _BUSY = re.compile(
     r"throttl|rate[ _-]?limit|\bper (?:second|minute|hour|day)|please wait|overload|again later",
     re.IGNORECASE,
@@ -46,18 +46,18 @@ _REASON_CHARS = 300
 
 
 class Retryable(Exception):
-    """A failure that may pass; ``after`` is the wait that the server asked for, in seconds."""
+    """A temporary failure; ``after`` is the wait that the server asked for, in seconds."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
         self.after = after
 
 
-def completion_in(answer: Answer) -> Any:
-    """Return the JSON of a successful answer, in which a server may still report an error.
+def completion_in(answer: HttpAnswer) -> Any:
+    """Return the JSON of a successful answer; a server may still report an error in it.
 
-    A stream, which some servers and proxies send unasked, is put together. Raises Retryable,
-    and ContextOverflow for a conversation that is too long.
+    A stream, which some servers and proxies send unasked, is assembled. Raises Retryable, and
+    ContextOverflow for a conversation that is too long.
     """
     try:
         text = answer.content.decode("utf-8-sig")
@@ -72,7 +72,7 @@ def completion_in(answer: Answer) -> Any:
 
 
 def _streamed(content: bytes) -> Any:
-    """Return the completion in an event stream, None where there is no such stream."""
+    """Return the completion in an event stream; None if there is none."""
     try:
         chunks = chunks_in(content.decode("utf-8-sig"))
         failed = next((chunk for chunk in chunks if _is_failure(chunk)), None)
@@ -86,7 +86,7 @@ def _streamed(content: bytes) -> Any:
 
 
 def _is_failure(found: Any) -> bool:
-    """Say whether JSON with which a server answered reports an error."""
+    """Say whether a server's JSON reports an error."""
     if not isinstance(found, dict):
         return False
     bare = "choices" not in found and not {"message", "detail"}.isdisjoint(found)
@@ -94,18 +94,18 @@ def _is_failure(found: Any) -> bool:
 
 
 def _no_json(content: bytes) -> Exception:
-    """Return the exception that an answer means which is no JSON."""
+    """Return the exception for an answer that is not JSON."""
     if not content.strip():
         return Retryable("the answer is empty")
     text = content[:_READ_BYTES].decode("utf-8", errors="replace")
     return Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}")
 
 
-def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
-    """Return the exception that an error answer means.
+def refusal(answer: HttpAnswer, url: str, model: str, *, proven: bool) -> Exception:
+    """Return the exception for an error answer.
 
-    Before a server has ever answered (``proven``), a wrong key, model or address is the user's
-    to mend. Afterwards it is the server, or a proxy before it, that fails.
+    Until a server has answered once (``proven``), a wrong key, model or address is the user's to
+    fix. Afterwards the server, or a proxy in front of it, has failed.
     """
     code, reason = answer.status, error_text(answer.content)
     if code not in (401, 403, 404, 429) and overflows(answer.content):
@@ -125,40 +125,39 @@ def refusal(answer: Answer, url: str, model: str, *, proven: bool) -> Exception:
             f"The policy server at {url} has no model {model!r} or no chat completions: {reason}."
         )
     if code in _LOST:
-        place = answer.headers.get("location", "it does not say which")
+        place = answer.headers.get("location", "no location given")
         return Text2SqlError(
-            f"The policy server at {url} points to another address (HTTP {code}: {place}); give "
-            "the one that answers."
+            f"The policy server at {url} redirects (HTTP {code}: {place}); give the final address."
         )
     return InfrastructureError(f"The policy server at {url} answered HTTP {code}: {reason}.")
 
 
 def overflows(content: bytes) -> bool:
     """Say whether an error answer is about a conversation that is too long."""
-    said = told(content)
-    return _OVERFLOW.search(said) is not None and _BUSY.search(said) is None
+    details = error_details(content)
+    return _OVERFLOW.search(details) is not None and _BUSY.search(details) is None
 
 
-def told(content: bytes) -> str:
-    """Return all that an error answer says: its message, its code and its type."""
-    return " ".join(_said(content))
+def error_details(content: bytes) -> str:
+    """Return an error answer's message, code and type."""
+    return " ".join(_error_fields(content))
 
 
 def error_text(content: bytes) -> str:
     """Return the message of an error answer, at most 300 characters."""
-    text = " ".join(_said(content)[0].split())
+    text = " ".join(_error_fields(content)[0].split())
     return text[:_REASON_CHARS].rstrip(".") or "no reason given"
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that an answer's headers ask to wait, None where they ask nothing."""
+    """Return the seconds that an answer's headers ask to wait; None if they do not."""
     wait = retry_after(headers.get("retry-after"))
     milliseconds = None if wait is not None else _seconds(headers.get("retry-after-ms", ""))
     return wait if milliseconds is None else milliseconds / 1000
 
 
 def retry_after(value: str | None) -> float | None:
-    """Read a Retry-After header, in seconds or as a date; None where there is none."""
+    """Read a Retry-After header, in seconds or as a date; None if it is missing or invalid."""
     if not value:
         return None
     if (seconds := _seconds(value)) is not None:
@@ -171,7 +170,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def _seconds(value: str) -> float | None:
-    """Read a number that is no less than 0 and has an end; a negative one is 0."""
+    """Read a finite number; a negative one is 0."""
     try:
         number = float(value)
     except ValueError:
@@ -179,8 +178,8 @@ def _seconds(value: str) -> float | None:
     return max(0.0, number) if math.isfinite(number) else None
 
 
-def _said(content: bytes) -> list[str]:
-    """Return the message of an error answer, then its code and its type, as far as it has them."""
+def _error_fields(content: bytes) -> list[str]:
+    """Return the message of an error answer, then its code and its type if it has them."""
     text = content[:_READ_BYTES].decode("utf-8", errors="replace")
     try:
         found = json.loads(text)
@@ -194,6 +193,6 @@ def _said(content: bytes) -> list[str]:
 
 
 def _reported(content: bytes) -> Exception:
-    """Return the exception that an error within a successful answer means."""
+    """Return the exception for an error within a successful answer."""
     reason = error_text(content)
     return ContextOverflow(reason) if overflows(content) else Retryable(reason)

@@ -1,4 +1,4 @@
-"""From a server's chat completion to a reply: what it says, what it calls, whether it was cut."""
+"""Read a server's chat completion: its text, its calls, and whether it was cut off."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _MOST_TOKENS = 10_000_000  # no model reads or writes more at once; sums fit int
 
 
 class Unusable(Exception):
-    """The answer has not the form of a chat completion; another try may have it."""
+    """The answer is not a valid chat completion; another try may get one."""
 
 
 def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int) -> Reply:
     """Read one chat completion.
 
     Calls that the server left in the content are parsed, with one warning. A reply counts as
-    truncated when the server says so, or when it used every token and a call in it is broken
-    or none came (a parser may report a call that was cut as finished). Raises Unusable, also
-    where the server says that it gave up on the reply.
+    truncated when the server says so, or when it used every token and has no call or a broken
+    one (a parser may report a call that was cut off as finished). Raises Unusable, also if the
+    server reports that it gave up on the reply.
     """
     try:
         choice = answer["choices"][0]
@@ -52,7 +52,7 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
         content = content_text(message.get("content"))
         calls = calls_in(message)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise Unusable(f"the answer is no chat completion ({error!r})") from error
+        raise Unusable(f"the answer is not a chat completion ({error!r})") from error
     required = {tool["function"]["name"]: _required(tool) for tool in tools}
     calls, content = _with_content(calls, content, required)
     finish = _finish(choice)
@@ -70,7 +70,7 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
 
 
 def _finish(choice: Mapping[str, Any]) -> str:
-    """Return why a reply ended, ``stop`` where nothing says it; Unusable where the server failed.
+    """Return why a reply ended, ``stop`` by default; raise Unusable if the server failed.
 
     SGLang's own form is an object with a ``type``; a router may put an error beside half a reply.
     """
@@ -105,7 +105,7 @@ def history_message(
 
 
 def content_text(content: Any) -> str:
-    """Return a content as text: None, a string, or a list of parts; thoughts are left out."""
+    """Return content (None, a string or a list of parts) as text, without thoughts."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -118,16 +118,16 @@ def _part_text(part: Mapping[str, Any]) -> str:
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
-    """Return a number of tokens from the usage; 0 where it is missing or cannot be one."""
+    """Return a number of tokens from the usage; 0 if it is missing or implausible."""
     usage = answer.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None
     return int(value) if isinstance(value, int | float) and 0 < value <= _MOST_TOKENS else 0
 
 
 def calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
-    """Return what a message calls, also where it has the older ``function_call``.
+    """Return the calls of a message, including the older ``function_call``.
 
-    Raises KeyError, TypeError or AttributeError where its calls have another form.
+    Raises KeyError, TypeError or AttributeError if its calls have another form.
     """
     older = message.get("function_call")
     entries = message.get("tool_calls") or ([{"function": older}] if older else ())
@@ -143,7 +143,7 @@ def _call(entry: Mapping[str, Any]) -> ToolCall:
 
 
 def _arguments(value: Any) -> str:
-    """Return arguments as JSON text, whether they came as that, as an object, or quoted twice."""
+    """Return arguments as JSON text, whether they came as such, as an object, or quoted twice."""
     if not isinstance(value, str):
         return json.dumps({} if value is None else value)
     text, inner = value, _loaded(value)
@@ -155,7 +155,7 @@ def _arguments(value: Any) -> str:
 
 
 def _repeated(text: str) -> str | None:
-    """Return the one object in a text that a server wrote twice, or behind an empty one."""
+    """Return the one object in a text that a server wrote twice, or after an empty one."""
     values: list[Any] = []
     rest = text.strip()
     try:
@@ -171,7 +171,7 @@ def _repeated(text: str) -> str | None:
 
 
 def _loaded(text: str, *, strict: bool = False) -> Any:
-    """Read JSON, line breaks within a text too (servers forget to escape them); None for none."""
+    """Read JSON, with raw line breaks in texts (servers forget to escape them); None if invalid."""
     try:
         return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
@@ -179,7 +179,7 @@ def _loaded(text: str, *, strict: bool = False) -> Any:
 
 
 def _distinct(calls: list[ToolCall]) -> list[ToolCall]:
-    """Give a call whose identifier was used before a new one: each needs its own answer."""
+    """Give a call with a duplicate identifier a new one: each needs its own answer."""
     seen: set[str] = set()
     for index, call in enumerate(calls):
         if call.id in seen:
@@ -191,14 +191,14 @@ def _distinct(calls: list[ToolCall]) -> list[ToolCall]:
 def _with_content(
     calls: list[ToolCall], content: str, required: Mapping[str, Sequence[str]]
 ) -> tuple[list[ToolCall], str]:
-    """Return the calls, those in the content where the server parsed none, and the other text.
+    """Return the calls, from the content if the server parsed none, and the remaining text.
 
-    What a server parsed and left in the content too is one call.
+    A call that the server parsed and also left in the content counts once.
     """
     written, rest = parse_calls(content, list(required))
     if calls:
-        told = {call.name for call in written} <= {call.name for call in calls}
-        return calls, rest if told else content
+        repeated = {call.name for call in written} <= {call.name for call in calls}
+        return calls, rest if repeated else content
     if written and required and "parser" not in _warned:
         _warned.add("parser")
         _log.warning(
@@ -219,7 +219,7 @@ def _complete(call: ToolCall, required: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _object_text(arguments: str) -> str:
-    """Return arguments as the text of an object that a server can read: UTF-8 takes no halves."""
+    """Return arguments as the JSON text of an object, without surrogates, which UTF-8 lacks."""
     values = _loaded(arguments)
     if not isinstance(values, dict):
         return "{}"

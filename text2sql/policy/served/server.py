@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Retry:
-    """How long to insist: tries in all, the first and the longest wait, the total in seconds.
+    """How long to retry: tries in all, the first and the longest wait, the total in seconds.
 
-    A server's Retry-After is obeyed where it fits into the total.
+    A server's Retry-After is obeyed if it fits into the total.
     """
 
     attempts: int = 6
@@ -44,8 +44,8 @@ class Retry:
 class ServerPolicy:
     """Replies from ``/v1/chat/completions`` of one server or of several equal ones.
 
-    A conversation stays with one server, whose cache has its beginning; conversations are
-    spread evenly. Safe to use from many rollouts and from several event loops.
+    A conversation stays with one server, whose cache has its beginning; conversations are spread
+    evenly. Safe to use from many rollouts and from several event loops.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ServerPolicy:
         """Return the next assistant turn.
 
         Raises ContextOverflow, InfrastructureError after the last retry, and Text2SqlError for
-        what no retry mends: a refused key, a model that the server does not have.
+        what no retry fixes: a refused key, a model that the server does not have.
         """
         home = self._home(messages)
         deadline = time.monotonic() + self.retry.total_seconds
@@ -109,9 +109,9 @@ class ServerPolicy:
         return self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
 
     def _in_turn(self, turn: int, free: Mapping[str, float]) -> str:
-        """Return the server of a try: the next one, before it those that asked for no wait.
+        """Return the server of a try: the next one that does not have to be waited for.
 
-        ``free`` has the moments at which servers that did may be asked again.
+        ``free`` has the times at which servers that asked for a wait may be asked again.
         """
         now, count = time.monotonic(), len(self.urls)
         ring = [self.urls[(turn + step) % count] for step in range(count)]
@@ -120,7 +120,7 @@ class ServerPolicy:
     async def _before_next(
         self, attempt: int, failure: Exception, deadline: float, url: str, asked: float | None
     ) -> None:
-        """Wait before the next attempt, until ``asked`` where a server said when; or give up."""
+        """Wait before the next attempt, until ``asked`` if a server said when; or give up."""
         now = time.monotonic()
         wait = self.retry.wait(attempt)
         if asked is not None:
@@ -136,7 +136,7 @@ class ServerPolicy:
         await asyncio.sleep(wait)
 
     async def _ask(self, url: str, body: bytes, deadline: float) -> Any:
-        """Send one request and return its JSON; raise what the answer means."""
+        """Send one request and return its JSON; raise what an error answer means."""
         left = min(self._seconds, max(1.0, deadline - time.monotonic()))
         self.requests += 1
         answer = await self._connections.post(f"{url}/chat/completions", body, left)
@@ -148,7 +148,7 @@ class ServerPolicy:
 
 
 def api_root(url: str) -> str:
-    """Return the address under which the API lies: ``http://host:8000`` gains ``/v1``."""
+    """Return the address of the API: ``http://host:8000`` gains ``/v1``."""
     try:
         parts = urllib.parse.urlsplit(url)
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -158,18 +158,18 @@ def api_root(url: str) -> str:
     if not valid:
         shown = re.sub(r"//.*@", "//", re.split(r"[?#]", url)[0])  # the rest may hold a key
         raise Text2SqlError(
-            f"{shown!r} is no address of a server, like http://127.0.0.1:8000/v1; it has a "
-            "host, perhaps a port and a path, and nothing after them."
+            f"{shown!r} is not the address of a server; give a host, with port and path if "
+            "needed, like http://127.0.0.1:8000/v1."
         )
     if "@" in parts.netloc:
         raise Text2SqlError(
-            f"The address of the server at {parts.hostname} holds a name or password, which would "
-            "be logged with it; give a key in the environment instead (TEXT2SQL_API_KEY)."
+            f"The address of the server at {parts.hostname} contains a name or password, which "
+            "would be logged; set a key in TEXT2SQL_API_KEY instead."
         )
     root = re.sub(r"/(?:chat/completions|completions|models)\Z", "", url.strip().rstrip("/"))
     return root if re.search(r"/v\d+\Z", root) else f"{root}/v1"
 
 
 def named_revision(model: str, detail: str = "") -> str:
-    """Return 16 hex digits for a served model that declares no revision of its own."""
+    """Return 16 hex digits for a served model that declares no revision."""
     return hashlib.sha256(f"{model}\0{detail}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Chat completions that a server streams although nobody asked for it: events to one answer."""
+"""Assemble a chat completion that a server streams although it was not asked to."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _TEXTS = ("content", "reasoning", "reasoning_content")
 
 
 class Broken(Exception):
-    """The stream ended before its reply did, or holds something else than chunks of one."""
+    """The stream ended before its reply did, or contains something else than its chunks."""
 
 
 def chunks_in(text: str) -> list[Any]:
-    """Return the JSON of each event's data, and ``[DONE]`` for the mark of the end.
+    """Return the JSON of each event's data, and ``[DONE]`` for the end marker.
 
-    Comments and other fields are passed over. Empty for a text that is no event stream.
+    Comments and other fields are skipped. Empty for a text that is not an event stream.
     """
     return [chunk for event in _EVENT_END.split(text) for chunk in _data(event)]
 
 
 def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
-    """Return the chat completion that the chunks of a stream make up; its first choice alone.
+    """Return the chat completion of a stream's chunks, with its first choice alone.
 
-    Raises Broken where neither a finish reason nor the mark of the end came, or no reply.
+    Raises Broken without a reply, and without either a finish reason or the end marker.
     """
     answer: dict[str, Any] = {}
     texts: dict[str, list[Any]] = {}
@@ -50,14 +50,14 @@ def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
 
 
 class _Calls:
-    """The calls of a streamed message, put together from their parts."""
+    """The calls of a streamed message, assembled from their parts."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
         self._places: dict[Any, dict[str, Any]] = {}
 
     def add(self, delta: Mapping[str, Any]) -> None:
-        """Add the parts of one delta, those of the older ``function_call`` too."""
+        """Add the parts of one delta, including those of the older ``function_call``."""
         parts = list(delta.get("tool_calls") or ())
         if delta.get("function_call"):
             parts.append({"index": "function_call", "function": delta["function_call"]})
@@ -72,8 +72,8 @@ class _Calls:
     def _entry(self, index: Any, identifier: Any, name: Any) -> dict[str, Any]:
         """Find the call that a part belongs to, or begin one.
 
-        Some servers give each part an identifier of its own, each call the index 0, or no index
-        at all: a part begins a call where it has both a name and an identifier that is new.
+        Some servers give each part its own identifier, each call the index 0, or no index at
+        all: a part with both a name and a new identifier begins a call.
         """
         entry = self._places.get(("id", identifier)) or self._places.get(("index", index))
         if entry is None and index is None and not name and self.entries:
@@ -96,7 +96,7 @@ def _data(event: str) -> Iterator[Any]:
         try:
             yield json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise Broken(f"the stream holds no JSON, but {text[:80]!r}") from error
+            raise Broken(f"the stream contains {text[:80]!r} instead of JSON") from error
 
 
 def _choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -116,7 +116,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _fields(value: Any) -> Mapping[str, Any]:
-    """Return an object's fields, none for nothing; raises Broken for anything else."""
+    """Return an object's fields, none for None; raises Broken for anything else."""
     if value is not None and not isinstance(value, dict):
-        raise Broken(f"the stream holds a {type(value).__name__} where an object belongs")
+        raise Broken(f"the stream contains a {type(value).__name__} instead of an object")
     return value or {}

@@ -1,4 +1,4 @@
-"""GPUs as nvidia-smi shows them: how much memory is free, and who holds the rest."""
+"""GPUs as nvidia-smi shows them: how much memory is free, and which processes use the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Holder:
-    """A process with memory on a GPU; ``mib`` is None where the driver does not say how much."""
+    """A process with memory on a GPU; ``mib`` is None if the driver does not say how much."""
 
     pid: str
     name: str
@@ -25,7 +25,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU; ``total`` and ``free`` are MiB, None where the driver does not say."""
+    """One GPU; ``total`` and ``free`` are MiB, None if the driver does not say."""
 
     index: str
     uuid: str
@@ -38,8 +38,8 @@ class Gpu:
 def visible_gpus() -> list[Gpu]:
     """Return the GPUs that a child process may use, in its order; none without a driver.
 
-    ``CUDA_VISIBLE_DEVICES`` is obeyed; of a slice of a GPU the memory is not known. Raises
-    Text2SqlError where nvidia-smi is there and fails.
+    ``CUDA_VISIBLE_DEVICES`` is obeyed; the memory of a MIG slice is unknown. Raises Text2SqlError
+    if nvidia-smi fails.
     """
     gpus = _all_gpus()
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -48,42 +48,42 @@ def visible_gpus() -> list[Gpu]:
     found: list[Gpu] = []
     for entry in filter(None, (part.strip() for part in chosen.split(","))):
         gpu = _named(entry, gpus)
-        if gpu is None:  # as CUDA does: what follows a wrong entry is hidden too
+        if gpu is None:  # CUDA hides what follows an invalid entry
             break
-        if gpu in found:  # and all, where one is named twice
+        if gpu in found:  # and hides all if one is listed twice
             return []
         found.append(gpu)
     return found
 
 
 def require_memory(gpus: Sequence[Gpu], count: int, share: float) -> None:
-    """Refuse to start on GPUs that have less than ``share`` of their memory free.
+    """Raise Text2SqlError if a GPU has less than ``share`` of its memory free.
 
-    ``count`` is how many of them will be used, from the first on. Raises Text2SqlError that
-    names the processes that hold the memory; nothing is done to them.
+    Only the first ``count`` are used. The error names the processes that use the memory; they are
+    left alone.
     """
     if len(gpus) < count:
         raise Text2SqlError(
-            f"{counted(count, 'GPU is', 'GPUs are')} asked for and {len(gpus)} can be seen; lower "
+            f"{counted(count, 'GPU')} requested, but only {len(gpus)} visible; lower "
             "the data-parallel or tensor-parallel size."
         )
     lacking = [sentence for gpu in gpus[:count] if (sentence := _lack(gpu, share))]
     if lacking:
         raise Text2SqlError(
-            f"{' '.join(lacking)} End what is no longer needed, choose another GPU with "
-            "CUDA_VISIBLE_DEVICES, or ask for a smaller share."
+            f"{' '.join(lacking)} Stop what is no longer needed, choose another GPU with "
+            "CUDA_VISIBLE_DEVICES, or request a smaller share."
         )
 
 
 def _lack(gpu: Gpu, share: float) -> str:
-    """Say what is missing on a GPU; empty where there is enough, or nobody knows."""
+    """Say how much memory a GPU lacks; empty if it has enough, or that is unknown."""
     if gpu.total is None or gpu.free is None or gpu.free >= share * gpu.total:
         return ""
-    held = ", ".join(_holder(holder) for holder in gpu.holders)
+    users = ", ".join(_holder(holder) for holder in gpu.holders)
     return (
         f"GPU {gpu.index} ({gpu.name}) has {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB "
-        f"free and {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are asked for; memory is held "
-        f"by {held or 'processes that nvidia-smi does not show'}."
+        f"free, but {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are requested; it is used by "
+        f"{users or 'processes that nvidia-smi does not show'}."
     )
 
 
@@ -121,7 +121,7 @@ def _named(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
 
 
 def _query(question: str) -> list[list[str]]:
-    """Ask nvidia-smi; return the rows of its answer, none where there is no driver or no GPU."""
+    """Ask nvidia-smi; return the rows of its answer, none without a driver or a GPU."""
     command = ["nvidia-smi", question, "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(
@@ -136,20 +136,20 @@ def _query(question: str) -> list[list[str]]:
         return []
     except subprocess.TimeoutExpired as error:
         raise Text2SqlError(
-            f"nvidia-smi does not answer within {_SECONDS:.0f} s: the driver hangs; restart it."
+            f"nvidia-smi did not answer within {_SECONDS:.0f} s: the driver hangs; restart it."
         ) from error
     except OSError as error:
-        raise Text2SqlError(f"nvidia-smi cannot be asked for free memory: {error}.") from error
+        raise Text2SqlError(f"nvidia-smi cannot be run: {error}.") from error
     said = (answer.stdout + answer.stderr).strip()
     if answer.returncode != 0 and "No devices" not in said:
-        raise Text2SqlError(f"nvidia-smi fails with status {answer.returncode}: {said[:300]}")
+        raise Text2SqlError(f"nvidia-smi failed with status {answer.returncode}: {said[:300]}")
     columns = question.count(",") + 1
     rows = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
     return [_named_whole(row, columns) for row in rows if len(row) >= columns]
 
 
 def _named_whole(row: list[str], columns: int) -> list[str]:
-    """Put together a name, in the third column, that has commas in it."""
+    """Rejoin a name, in the third column, that contains commas."""
     end = len(row) - columns + 3
     return [*row[:2], ", ".join(row[2:end]), *row[end:]]
 

@@ -1,4 +1,4 @@
-"""A policy directory behind a vLLM server of its own, which ends when the policy is closed."""
+"""A policy directory behind a vLLM server of its own, which stops when the policy is closed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WATCH_SECONDS = 1.0
 
 
 class ServedPolicy:
-    """The policy that a running VllmServer serves; ``close`` ends the server.
+    """The policy that a running VllmServer serves; ``close`` stops the server.
 
-    Its name and revision are those of the same directory in this process.
+    Its name and revision are those that the same directory has in this process.
     """
 
     def __init__(self, server: VllmServer, revision: str) -> None:
@@ -36,7 +36,7 @@ class ServedPolicy:
     ) -> Reply:
         """Return the next assistant turn; see ``Policy.complete``.
 
-        A server that has ended is noticed within a second and reported with its last lines.
+        A server that has ended is reported within a second, with the last lines of its log.
         """
         self.server.check()
         request = asyncio.ensure_future(self._policy.complete(messages, tools, sampling))
@@ -51,7 +51,7 @@ class ServedPolicy:
             request.cancel()
 
     async def close(self) -> None:
-        """Close the connections, and end the server and everything that it started."""
+        """Close the connections, and stop the server and everything that it started."""
         try:
             await self._policy.close()
         finally:
@@ -72,6 +72,6 @@ def serve_policy(
 
 
 def served_revision(policy: Path | str) -> str:
-    """Return what changes when the weights do: for a model of the hub, only with its id."""
+    """Return the revision of what would be served; that of a hub model only depends on its id."""
     directory = served_directory(policy)
     return directory_revision(directory) if directory else named_revision(str(policy))

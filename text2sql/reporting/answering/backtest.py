@@ -1,4 +1,4 @@
-"""Whether a new policy answers the verified questions as well as the one that answers today."""
+"""Whether a new policy answers the verified questions as well as the champion."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.common.counting import counted
-from text2sql.errors import InfrastructureError
+from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answering.attempt import Answerer
 from text2sql.reporting.answering.day import answer_question
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, Verified
 from text2sql.reporting.model.question import Expectations, ReportQuestion
+from text2sql.reporting.tables.questions import QuestionTable
+from text2sql.reporting.tables.store import ReportingStore
+from text2sql.sandbox import check_database
 
 _AT = datetime(2000, 1, 1, tzinfo=UTC)
-"""Back-tests belong to no day; one instant for all lets a repeated one find its rollouts."""
+"""Back-tests belong to no day; with one instant for all, a repeated one finds its rollouts."""
 
 
 class Grade(StrEnum):
-    """What an answer to a verified question is worth.
+    """Whether an answer to a verified question is right.
 
-    ``refused``: nothing was published, for want of agreement. ``void``: the verified SQL did not
-    run, so that it says nothing about any answer.
+    ``refused``: nothing was published, because too few queries agreed. ``void``: the verified SQL
+    did not run, so no answer can be graded.
     """
 
     RIGHT = "right"
@@ -36,7 +39,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Flip:
-    """A verified question that one policy answers right and the other does not."""
+    """A verified question that only one of the policies answers right."""
 
     question_id: str
     question: str
@@ -47,15 +50,15 @@ class Flip:
 
     @property
     def lost(self) -> bool:
-        """Whether the new policy is the one that does not."""
+        """Whether the new policy answers it wrong."""
         return self.before is Grade.RIGHT
 
 
 @dataclass(frozen=True)
 class BackTest:
-    """How many of the compared questions either policy answers right, and where they differ.
+    """How many of the compared questions each policy answers right, and where they differ.
 
-    ``left_out`` says of each verified question that was not compared why.
+    ``left_out`` has the reason for each verified question that was not compared.
     """
 
     compared: int
@@ -84,9 +87,9 @@ class BackTest:
 
 
 def verified_questions(questions: Sequence[ReportQuestion]) -> list[ReportQuestion]:
-    """Return the questions that a person gave verified SQL for, to be judged by that alone.
+    """Return the questions with verified SQL, without their other expectations.
 
-    What else is expected of an answer does not count in a back-test.
+    A back-test grades by the verified SQL alone.
     """
     return [
         replace(question, expectations=Expectations())
@@ -95,16 +98,29 @@ def verified_questions(questions: Sequence[ReportQuestion]) -> list[ReportQuesti
     ]
 
 
+def askable_questions(store: ReportingStore) -> tuple[list[ReportQuestion], dict[str, str]]:
+    """Return a store's verified questions, and by id why some of them cannot be asked."""
+    found, left_out = [], {}
+    for question in verified_questions(QuestionTable(store).read(enabled_only=True).readable):
+        try:
+            check_database(question.database)
+        except Text2SqlError as error:
+            left_out[question.id] = str(error)
+        else:
+            found.append(question)
+    return found, left_out
+
+
 async def answer_verified(
     questions: Sequence[ReportQuestion],
     answerer: Answerer,
     check: Callable[[Path], None] = lambda database: None,
     concurrency: int = 4,
 ) -> dict[str, NewAnswer]:
-    """Let a policy answer verified questions as it would on a day, without storing answers.
+    """Let a policy answer verified questions as on a day, without storing the answers.
 
-    Rollouts that are in the answerer's folder already are not drawn again. Raises
-    InfrastructureError where one cannot be answered, for then there is nothing to compare.
+    Uses the rollouts that are already in the answerer's folder. Raises InfrastructureError if one
+    question cannot be answered, because then nothing can be compared.
     """
     places = asyncio.Semaphore(concurrency)
 
@@ -123,7 +139,7 @@ async def answer_verified(
 
 
 def grade(answer: NewAnswer) -> Grade:
-    """Say what an answer to a verified question is worth."""
+    """Grade an answer to a verified question."""
     if answer.verified == Verified.ERROR:
         return Grade.VOID
     if answer.status == AnswerStatus.ANSWERED:
@@ -153,7 +169,7 @@ def compare_answers(
 
 
 def _agreed_sql(answer: NewAnswer) -> str:
-    """Return what most candidates submitted, published or not."""
+    """Return the SQL that won the vote, published or not."""
     return next((c.sql for c in answer.queries if c.chosen and c.sql), "")
 
 

@@ -1,4 +1,4 @@
-"""Whether the answers of the last days are worse than they should be, or than they were."""
+"""Whether recent answers are worse than they should be, or than they were before."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _COMPARED = (Verified.MATCH.value, Verified.DIFFERS.value)
 
 @dataclass(frozen=True)
 class Period:
-    """What became of the questions of some days.
+    """The results of the questions of some days.
 
     ``asked`` leaves out what failed for other reasons than the policy; ``compared`` counts the
-    questions with verified SQL that was run, ``held`` those whose agreed result was the same.
+    questions with verified SQL that ran, ``confirmed`` those with the same agreed result.
     """
 
     asked: int
     answered: int
     compared: int
-    held: int
+    confirmed: int
 
 
 def period(store: ReportingStore, first: date, last: date, revision: str | None = None) -> Period:
     """Count the answers of the days from ``first`` to ``last``, of one policy or of all.
 
-    Days are UTC's: at the edges a question in another time zone may count a day earlier or later.
+    Days are UTC's: a question in another time zone may count a day earlier or later.
     """
     since = datetime.combine(first, time(), UTC)
     until = datetime.combine(last + timedelta(days=1), time(), UTC)
@@ -49,37 +49,37 @@ def period(store: ReportingStore, first: date, last: date, revision: str | None 
         asked=sum(n for (status, _), n in counts.items() if status != AnswerStatus.ERROR),
         answered=sum(n for (status, _), n in counts.items() if status == AnswerStatus.ANSWERED),
         compared=sum(n for (_, verified), n in counts.items() if verified in _COMPARED),
-        held=sum(n for (_, verified), n in counts.items() if verified == Verified.MATCH),
+        confirmed=sum(n for (_, verified), n in counts.items() if verified == Verified.MATCH),
     )
 
 
-def declines(now: Period, before: Period, bounds: DeclineRule) -> list[str]:
-    """Say what declined, a sentence each; none where all is well or too little is known."""
+def declines(now: Period, before: Period, rule: DeclineRule) -> list[str]:
+    """Return a sentence for each decline; none without one or with too few answers."""
     shares: Mapping[str, tuple[tuple[int, int], tuple[int, int], float]] = {
         "questions answered": (
             (now.answered, now.asked),
             (before.answered, before.asked),
-            bounds.answered,
+            rule.answered,
         ),
         "verified questions answered right": (
-            (now.held, now.compared),
-            (before.held, before.compared),
-            bounds.verified,
+            (now.confirmed, now.compared),
+            (before.confirmed, before.compared),
+            rule.verified,
         ),
     }
-    found = (_decline(name, *share, bounds) for name, share in shares.items())
+    found = (_decline(name, *share, rule) for name, share in shares.items())
     return [sentence for sentence in found if sentence]
 
 
 def _decline(
-    name: str, now: tuple[int, int], before: tuple[int, int], floor: float, bounds: DeclineRule
+    name: str, now: tuple[int, int], before: tuple[int, int], floor: float, rule: DeclineRule
 ) -> str:
-    if now[1] < bounds.least:
+    if now[1] < rule.least:
         return ""
     share = now[0] / now[1]
-    words = f"{name}: {share:.0%} ({now[0]} of {now[1]}) in {counted(bounds.days, 'day')}"
+    words = f"{name}: {share:.0%} ({now[0]} of {now[1]}) in {counted(rule.days, 'day')}"
     if share < floor:
-        return f"{words}; at least {floor:.0%} are asked for."
-    if before[1] >= bounds.least and before[0] / before[1] - share > bounds.drop:
+        return f"{words}; the limit is {floor:.0%}."
+    if before[1] >= rule.least and before[0] / before[1] - share > rule.drop:
         return f"{words}, after {before[0] / before[1]:.0%} ({before[0]} of {before[1]}) before."
     return ""

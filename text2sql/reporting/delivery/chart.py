@@ -10,10 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from text2sql.common.charts import CHART_STYLE, Bars, Chart, Line, bars, lines, short_number
+from text2sql.common.charts import Bars, Chart, Line, bars, lines, short_number
 from text2sql.reporting.model.values import Column
-
-__all__ = ["CHART_STYLE", "MOST_POINTS", "chart"]
 
 MOST_POINTS = 40
 _NAME_CHARS = 24
@@ -38,8 +36,8 @@ def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]])
         drawn = _line([str(one) for one in names], values)
     else:
         drawn = bars([_cut(str(one)) for one in names], [Bars(values, texts)])
-    told = "; ".join(f"{one} {text}" for one, text in zip(names, texts, strict=True))
-    return drawn.svg(title, f"{value.label} by {name.label}: {told}")
+    described = "; ".join(f"{one} {text}" for one, text in zip(names, texts, strict=True))
+    return drawn.svg(title, f"{value.label} by {name.label}: {described}")
 
 
 def _roles(

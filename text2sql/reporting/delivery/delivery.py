@@ -81,6 +81,38 @@ def _facts(entry: Entry) -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True)
+class DayDelivery:
+    """What happened to a day's report on all channels, in words."""
+
+    description: str
+    passed: bool = True
+    deliveries: tuple[Delivery, ...] = ()
+
+
+def deliver_day(
+    store: ReportingStore,
+    day: str,
+    entries: Sequence[Entry],
+    channels: Sequence[Channel],
+    what: What,
+    *,
+    backfill: bool,
+) -> DayDelivery:
+    """Send a day's answers; a backfill, which may be of a whole year, sends nothing."""
+    if not channels:
+        return DayDelivery("Nothing was sent: no webhook or mail server is configured.")
+    if backfill:
+        return DayDelivery("Nothing was sent: this run belongs to a backfill.")
+    message = build_message(day, entries, what)
+    if message is None:
+        return DayDelivery("Nothing was sent: nothing is new, changed, doubtful or unanswered.")
+    found = deliver(store, message, channels)
+    words = [f"{o.channel}: {o.status}{f' ({o.error})' if o.error else ''}" for o in found]
+    passed = all(o.status is not DeliveryStatus.FAILED and not o.error for o in found)
+    return DayDelivery("; ".join(words), passed, tuple(found))
+
+
 def deliver(store: ReportingStore, message: Message, channels: Sequence[Channel]) -> list[Delivery]:
     """Send a message on every channel that has not had it, and record what happened.
 

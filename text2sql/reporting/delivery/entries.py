@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """Rows of an answer, and of each kind of change, that an entry has; no report shows more."""
 _REFUSED = {
-    AnswerStatus.NO_CONSENSUS: "there is nothing to vote on",
+    AnswerStatus.NO_CONSENSUS: "no candidate has a vote",
     AnswerStatus.LOW_AGREEMENT: "too few candidate queries agree",
     AnswerStatus.REFUTED: "the candidates' result is refuted",
     AnswerStatus.ERROR: "something failed",

@@ -19,27 +19,18 @@ Format = Literal["csv", "parquet"]
 OVERVIEW = "answers"
 """The file that lists every question of the day; a question's own file begins with ``answer_``."""
 _STARTS_FORMULA = tuple("=+-@\t\r\n" + "\uff1d\uff0b\uff0d\uff20")  # the last four are full-width
-_OVERVIEW_COLUMNS = [
-    Column(name, name, type_)
-    for name, type_ in (
-        ("question_id", "text"),
-        ("question", "text"),
-        ("status", "text"),
-        ("share", "real"),
-        ("minimum_share", "real"),
-        ("verified", "text"),
-        ("change", "text"),
-        ("row_count", "integer"),
-        ("rows_kept", "integer"),
-        ("error", "text"),
-        ("sql", "text"),
-        ("scheduled_at", "text"),
-        ("database_fingerprint", "text"),
-        ("policy_revision", "text"),
-        ("training_run", "text"),
-        ("dagster_run_id", "text"),
-    )
-]
+_OVERVIEW_NAMES = (
+    *("question_id", "question", "status", "share", "minimum_share", "verified", "change"),
+    *("row_count", "rows_kept", "error", "sql", "scheduled_at", "database_fingerprint"),
+    *("policy_revision", "training_run", "dagster_run_id"),
+)
+_NUMBERS = {
+    "share": "real",
+    "minimum_share": "real",
+    "row_count": "integer",
+    "rows_kept": "integer",
+}
+_OVERVIEW_COLUMNS = [Column(name, name, _NUMBERS.get(name, "text")) for name in _OVERVIEW_NAMES]
 
 Rows = Sequence[dict[str, Any]]
 
@@ -66,7 +57,7 @@ def export_answers(
 
 
 def cut_notes(answers: Iterable[StoredAnswer]) -> list[str]:
-    """Name the answers of which the tables, and so the files, have only the first rows."""
+    """Name the answers whose rows are only partly stored, and so only partly exported."""
     sizes = [(one.question_id, one.rows_kept or 0, one.row_count or 0) for one in answers]
     return [
         f"{name}: only the first {kept:,} of {of:,} rows are stored"

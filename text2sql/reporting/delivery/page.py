@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from text2sql.common.counting import counted
 from text2sql.common.html import render
-from text2sql.reporting.delivery.chart import CHART_STYLE, chart
+from text2sql.reporting.delivery.chart import chart
 from text2sql.reporting.delivery.entries import Entry, by_trust, summary
 from text2sql.reporting.model.answer import StoredAnswer, Verified
 
@@ -41,7 +41,6 @@ def render_page(
         unreadable=unreadable or {},
         overview=[{"answer": e.answer, "words": _overview(e)} for e in by_trust(shown)],
         sections=[_section(entry) for entry in shown],
-        chart_style=CHART_STYLE.strip(),
     )
 
 

@@ -17,6 +17,7 @@ from text2sql.reporting.model.question import ReportQuestion, read_expectations
 from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import wait_for_others
 from text2sql.reporting.tables.question_file import (
+    FIELDS,
     ImportReport,
     Seed,
     edited_fields,
@@ -29,6 +30,8 @@ from text2sql.reporting.tables.writing import free_view_name
 _table = tables.questions
 _LOCK = 7_418_235_002
 """PostgreSQL's advisory lock for changes to questions: two processes may add the same one."""
+_COLUMNS = {"timezone": "time_zone", "group": "schedule_group"}
+"""Columns that are not named like the question's field."""
 _UNREADABLE = (Text2SqlError, ValueError, TypeError)
 
 
@@ -224,29 +227,16 @@ def _gone(connection: Connection, file: str, latest: dict[str, ReportQuestion]) 
 
 
 def _question_row(question: ReportQuestion) -> dict[str, Any]:
-    row = asdict(question)
-    row["time_zone"] = row.pop("timezone")
-    row["schedule_group"] = row.pop("group")
+    row = {_COLUMNS.get(name, name): value for name, value in asdict(question).items()}
     return row | {"expectations": question.expectations.to_dict() or None}
 
 
 def _question_of(row: sa.Row[Any]) -> ReportQuestion:
+    values = row._mapping
     for name in ("view_name", "seed_file"):
-        if not isinstance(value := row._mapping[name], str | None):
-            raise Text2SqlError(f"question {row.id!r}: {name} must be text, not {value!r}")
+        if not isinstance(values[name], str | None):
+            raise Text2SqlError(f"question {row.id!r}: {name} must be text, not {values[name]!r}")
     if not isinstance(row.seed, dict | None):
         raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
-    return ReportQuestion(
-        id=row.id,
-        question=row.question,
-        database=row.database,
-        evidence=row.evidence,
-        votes=row.votes,
-        minimum_share=row.minimum_share,
-        timezone=row.time_zone,
-        group=row.schedule_group,
-        owner=row.owner,
-        verified_sql=row.verified_sql,
-        expectations=read_expectations(row.expectations or {}),
-        enabled=row.enabled,
-    )
+    fields = {name: values[_COLUMNS.get(name, name)] for name in FIELDS}
+    return ReportQuestion(**fields | {"expectations": read_expectations(row.expectations or {})})

@@ -99,12 +99,12 @@ questions = sa.Table(
     sa.Column("owner", Words, nullable=False, server_default=sa.text("''")),
     sa.Column("verified_sql", Words),  # a person's SQL that each answer is compared with
     sa.Column("expectations", _json()),
-    sa.Column("seed", _json()),  # the fields as the file had them that was imported last
+    sa.Column("seed", _json()),  # the fields in the file at its last import
     sa.Column("seed_file", Words),
 )
 
-# One row for each question and scheduled instant. What was asked is copied, so that an answer
-# can be read and replayed after its question has been edited.
+# A row for each question and scheduled instant. The question is copied, so that an answer can be
+# read and replayed after its question was edited.
 answers = sa.Table(
     "answers",
     metadata,
@@ -140,10 +140,10 @@ answers = sa.Table(
     sa.Column("dagster_run_id", Words),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
-    sa.Column("verified_sql", Words),  # what the question's was then
-    sa.Column("verified", Words),  # match, differs or error; null where nothing was compared
+    sa.Column("verified_sql", Words),  # the question's at that time
+    sa.Column("verified", Words),  # match, differs or error; null if nothing was compared
     sa.Column("code_version", Words),
-    sa.Column("expectations", _json()),  # what the question's were then
+    sa.Column("expectations", _json()),  # the question's at that time
     sa.UniqueConstraint("question_id", "scheduled_at"),
     sa.Index(None, "scheduled_at"),
 )
@@ -191,15 +191,15 @@ runs = sa.Table(
     sa.Column("reused", sa.Integer),
 )
 
-# What was sent to whom: one row for each day, channel and content, so that a run that is
-# repeated does not send it again. A webhook's address may hold a secret: ``target`` is a hash.
+# What was sent: a row for each day, channel and content, so that a repeated run sends nothing
+# twice. A webhook's address may contain a secret: ``target`` is a hash.
 deliveries = sa.Table(
     "deliveries",
     metadata,
     sa.Column("day", Words, primary_key=True),
     sa.Column("channel", Words, primary_key=True),  # webhook or mail
     sa.Column("target", Words, primary_key=True),
-    sa.Column("content", Words, primary_key=True),  # digest of what is told
+    sa.Column("content", Words, primary_key=True),  # digest of the message
     sa.Column("status", Words, nullable=False),  # sending, sent or failed
     sa.Column("error", Words),
     sa.Column("attempts", sa.Integer, nullable=False),

@@ -28,6 +28,12 @@ MOST_COLUMNS = 1500
 """Columns of an answer that its view has: PostgreSQL allows 1,600 in all, SQLite 2,000."""
 _VIEW_SECONDS = 10
 """How long to wait for a view that somebody reads."""
+_OF_QUESTION = ("question", "evidence", "database", "minimum_share", "verified_sql")
+_OF_ANSWER = (
+    *("scheduled_at", "status", "sql", "digest", "share", "votes", "tie", "verified", "seconds"),
+    *("database_fingerprint", "policy", "policy_revision", "prompt_revision", "training_run"),
+    *("dagster_run_id", "code_version"),
+)
 _answers = tables.answers
 _log = logging.getLogger(__name__)
 # The columns that every view has beside the answer's own.
@@ -89,43 +95,25 @@ def write_answer(connection: Connection, answer: NewAnswer) -> None:
 def _answer_row(answer: NewAnswer) -> dict[str, Any]:
     now = datetime.now(UTC)
     question, table = answer.question, answer.table
-    return {
+    asked = {name: getattr(question, name) for name in _OF_QUESTION}
+    # An empty text is stored as NULL: it means that nothing is known.
+    found = {name: None if (v := getattr(answer, name)) == "" else v for name in _OF_ANSWER}
+    return asked | found | {
         "question_id": question.id,
-        "scheduled_at": answer.scheduled_at,
-        "status": answer.status,
+        "candidates": question.votes,
+        "expectations": question.expectations.to_dict() or None,
         "change": None,
-        "sql": answer.sql,
         "columns": None if table is None else [column.to_dict() for column in table.columns],
         "row_count": None if table is None else table.total,
         "rows_kept": None if table is None else len(table.rows),
-        "digest": answer.digest or None,
-        "share": answer.share,
-        "votes": answer.votes,
-        "candidates": question.votes,
-        "minimum_share": question.minimum_share,
-        "tie": answer.tie,
         "error": answer.error[:ERROR_CHARS] or None,
-        "verified": answer.verified,
-        "verified_sql": question.verified_sql,
-        "expectations": question.expectations.to_dict() or None,
-        "question": question.question,
-        "evidence": question.evidence,
-        "database": question.database,
-        "database_fingerprint": answer.database_fingerprint or None,
-        "policy": answer.policy or None,
-        "policy_revision": answer.policy_revision or None,
-        "prompt_revision": answer.prompt_revision or None,
-        "training_run": answer.training_run or None,
         "sampling": answer.sampling or None,
         "attempts": 1,
         "prompt_tokens": sum(query.prompt_tokens for query in answer.queries),
         "completion_tokens": sum(query.completion_tokens for query in answer.queries),
-        "seconds": answer.seconds,
-        "dagster_run_id": answer.dagster_run_id or None,
-        "code_version": answer.code_version or None,
         "created_at": now,
         "updated_at": now,
-    }
+    }  # fmt: skip
 
 
 def _write_rows(connection: Connection, answer_id: int, answer: NewAnswer) -> None:

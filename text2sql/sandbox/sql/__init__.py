@@ -1,1 +1,1 @@
-"""Reading SQL text: statements, tokens, and which of them would write."""
+"""Reading SQL text: its statements, and which of them would write."""

@@ -1,4 +1,4 @@
-"""Whether a text gives the same result again as long as the database stays the same."""
+"""Whether a query returns the same result again while its database stays the same."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from text2sql.sandbox.sql.tokens import Token, tokens_of
 _HINT = re.compile("random|current_|pragma|date|time|julianday|unixepoch", re.IGNORECASE)
 _VOLATILE = ("RANDOM", "RANDOMBLOB", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP")
 _CLOCK = {"DATE": 1, "TIME": 1, "DATETIME": 1, "JULIANDAY": 1, "UNIXEPOCH": 1, "STRFTIME": 2}
-"""Functions that tell the time when they get fewer arguments than this."""
+"""Functions that use the current time when they get fewer arguments than this."""
 
 _LONGEST = 10_000  # characters that are looked into; BIRD's longest query has about 2,000
 _SURROUNDINGS = ("NOW", "LOCALTIME", "UTC", "SUBSEC", "SUBSECOND")
-"""Texts that mean the clock or the time zone to these functions."""
+"""Arguments that mean the clock or the time zone to these functions."""
 
 _KEEPERS = """
 ABS AVG CAST COALESCE COUNT CUME_DIST DENSE_RANK FIRST_VALUE IFNULL IIF INSTR LAG LAST_VALUE LEAD
@@ -22,18 +22,17 @@ LENGTH MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK ROUND ROW_NUMBER SUM TIM
 ALL AND AS BETWEEN BY CASE DISTINCT ELSE EXCEPT EXISTS FILTER FROM HAVING IN INTERSECT IS JOIN
 LIKE LIMIT NOT OFFSET ON OR OVER SELECT THEN UNION USING VALUES WHEN WHERE
 """
-"""Functions that make no text, and keywords: what may stand before a parenthesis."""
+"""What may stand before a parenthesis: keywords, and functions that do not build text."""
 
 _KEPT = frozenset(_KEEPERS.split()) | _CLOCK.keys()
 _MAKERS = ("||", "->")
 
 
 def is_repeatable(sql: str) -> bool:
-    """Whether nothing in a text names chance, the clock, the time zone or the file's path.
+    """Whether nothing in a query depends on chance, the clock, the time zone or the file's path.
 
-    Errs towards no: next to a function of date or time nothing may put texts together, which
-    could be the word for the current time. Views and cells that a statement reads are not
-    looked into.
+    Errs towards no: beside a function of date or time nothing may build text, which could be
+    ``now``. Views and cells that a statement reads are not examined.
     """
     if not _HINT.search(sql):
         return True
@@ -47,7 +46,7 @@ def is_repeatable(sql: str) -> bool:
 
 
 def asks_outside(sql: str) -> bool:
-    """Whether a text names chance, the clock or the time zone outright."""
+    """Whether a query asks for chance, the clock or the time zone outright."""
     if not _HINT.search(sql):
         return False
     tokens = list(tokens_of(sql))
@@ -55,7 +54,7 @@ def asks_outside(sql: str) -> bool:
 
 
 def _makes_text(tokens: list[Token]) -> bool:
-    """Whether an operator makes a text of others, or a blob is written that could be one."""
+    """Whether an operator builds text, or a blob literal could be text."""
     return any(
         a.end == b.start and (a.text + b.text in _MAKERS or (a.is_word("X") and b.kind == "string"))
         for a, b in pairwise(tokens)
@@ -80,8 +79,8 @@ def _name(text: str) -> str:
 
 
 def _asks_the_clock(tokens: list[Token]) -> bool:
-    """Whether a function has too few arguments for one that knows the time from them."""
-    lacking: list[int] = []  # how many arguments, for each open parenthesis
+    """Whether a function lacks the argument that would tell it the time."""
+    lacking: list[int] = []  # missing arguments, for each open parenthesis
     before = ""
     for token in tokens:
         if lacking and token.text == ")":

@@ -1,7 +1,7 @@
-"""What a text of SQL asks for: its statements, and which of them would change anything.
+"""The statements in an SQL text, and which of them would change anything.
 
-Decided on SQLite's own tokens, never on how the text starts: comments, quotes, several
-statements, common table expressions and NUL bytes do not hide a verb.
+Decided by SQLite's own tokens, never by how the text starts: comments, quotes, several statements,
+common table expressions and NUL bytes do not hide a verb.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ QUERY_PRAGMAS = _words(
     "application_id auto_vacuum cache_size data_version encoding foreign_keys freelist_count "
     "journal_mode page_count page_size schema_version synchronous user_version"
 )
-"""PRAGMAs that only read as long as they have no argument."""
+"""PRAGMAs that only read while they have no argument."""
 
 
 @dataclass(frozen=True)
 class Statement:
     """One statement: its main verb in capitals, its text, and whether it is a write.
 
-    ``formed`` says that it has the form of a write, in SQLite's or another dialect's grammar; a
-    sentence that only begins with a verb (Update: ...) has not.
+    ``formed``: it has the form of a write in SQLite's or another dialect's grammar; a sentence that
+    only begins with a verb (Update: ...) does not.
     """
 
     verb: str
@@ -54,14 +54,14 @@ class Statement:
 
 
 def classify(sql: str) -> list[Statement]:
-    """Return the statements of a text in order; comments and empty statements are none.
+    """Return the statements of a text in order, without comments and empty statements.
 
-    ``writes`` follows from the verb as SQLite would read it. Whether the statement is well
-    formed is not checked here. Takes time in proportion to the length of the text.
+    ``writes`` follows from the verb as SQLite would read it; the rest of the statement's grammar is
+    not checked. Takes time in proportion to the length of the text.
     """
     plain = sql.strip(_SPACES).removesuffix(";").rstrip(_SPACES)
     if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _is_looked_into(plain):
-        return [Statement("SELECT", plain, False)]  # whatever is quoted or commented out in it
+        return [Statement("SELECT", plain, False)]  # quotes and comments do not matter
     return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
 
 
@@ -71,8 +71,8 @@ _LOOKED_INTO = re.compile(rf"[;\x00]|\b(?:{'|'.join(_CHANGING)})\b", re.IGNORECA
 
 
 def _is_looked_into(select: str) -> bool:
-    """Whether a text that begins with SELECT may hold another statement, or a change."""
-    folded = select.lower()  # most have none of the words: to look for them is quick
+    """Whether a text that begins with SELECT may contain another statement, or a change."""
+    folded = select.lower()  # most lack the words, and a substring search is fast
     hints = any(hint in folded for hint in (*_ENDS, *_CHANGING))
     return hints and _LOOKED_INTO.search(select) is not None
 
@@ -86,8 +86,10 @@ _remembered = lru_cache(maxsize=1024)(_statements)
 
 
 def goes_on(sql: str, only: Statement) -> bool:
-    """Whether something follows the ``;`` of a text's only statement: an error to Python's sqlite3,
-    and so to the official evaluator. A ``;`` before the statement is none.
+    """Whether something follows the ``;`` of a text's only statement.
+
+    That is an error in Python's sqlite3, and so in the official evaluator; a ``;`` before the
+    statement is not.
     """
     if sql.count(";") <= sql.rstrip(_SPACES).endswith(";"):
         return False
@@ -120,9 +122,7 @@ def _split(sql: str) -> Iterator[list[Token]]:
 
 
 def _creates_trigger(tokens: list[Token]) -> bool:
-    """Whether a statement, explained or not, starts with CREATE [TEMP] TRIGGER: its body has
-    its own ``;``.
-    """
+    """Whether a statement, explained or not, creates a trigger: its body has its own ``;``."""
     start = tokens[:3]
     if tokens[0].is_word("EXPLAIN"):
         start = tokens[3:6] if tokens[1].is_word("QUERY") else tokens[1:4]
@@ -133,7 +133,7 @@ _TRIGGER = re.compile(r"CREATE (?:TEMP(?:ORARY)? )?TRIGGER(?: |\Z)", re.IGNORECA
 
 
 def _ends_body(tokens: list[Token]) -> bool:
-    """Whether a trigger's body is closed: ``; END`` as SQLite's own splitter has it."""
+    """Whether a trigger's body ends: with ``; END``, as in SQLite's own splitter."""
     return len(tokens) > 1 and tokens[-1].is_word("END") and tokens[-2].text == ";"
 
 
@@ -142,7 +142,7 @@ def _statement(sql: str, tokens: list[Token]) -> Statement:
     verb, rest = _verb(tokens)
     formed = form_of(tokens, len(tokens) - len(rest) - 1)
     if verb == "EXPLAIN" and formed != EXPLAINED:
-        # SQLite carries out some PRAGMAs while it compiles them, explained or not.
+        # SQLite executes some PRAGMAs while it compiles them, explained or not.
         explained = [t for t in tokens[1:] if not t.is_word("QUERY", "PLAN")]
         inner, rest = _verb(explained)
         writes = _writing_pragma(inner, rest)
@@ -165,7 +165,7 @@ def _verb(tokens: list[Token]) -> tuple[str, list[Token]]:
 
 
 def _after_with(tokens: list[Token]) -> int:
-    """Find the main verb behind ``WITH a AS (...), b AS (...)``; 0 when there is none."""
+    """Find the main verb after ``WITH a AS (...), b AS (...)``; 0 without one."""
     depth = 0
     for at, token in enumerate(tokens):
         closed = at > 0 and depth == 0 and tokens[at - 1].text == ")"
@@ -201,7 +201,7 @@ _MALFORMED = re.compile(
 
 
 def is_malformed(complaint: str) -> bool:
-    """Whether SQLite's complaint is about the grammar; names in it may hold any words."""
+    """Whether SQLite's error is about grammar; names in it may contain any words."""
     return _MALFORMED.match(complaint) is not None
 
 
@@ -209,7 +209,7 @@ _BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
 
 
 def is_broken_off(complaint: str) -> bool:
-    """Whether SQLite's complaint is that a statement ends too early, which no dialect reads."""
+    """Whether SQLite's error is that a statement ends too early, which no dialect accepts."""
     return _BROKEN_OFF.match(complaint) is not None
 
 
@@ -219,9 +219,9 @@ _FENCED = re.compile(r"(?si)```[ \t]*(?:(?:sqlite3?|[a-z]*sql)\b)?(.*?)(?:```|\Z
 
 
 def cut_suffix(text: object) -> str:
-    """Return the SQL of an entry in a predictions file: BIRD's suffixes cut, nothing else.
+    """Return the SQL of an entry in a predictions file: without BIRD's suffixes, else as it is.
 
-    Anything but a string is empty. Officially the rest runs as it is, fences and prose included.
+    The official evaluator, too, runs fences and prose. Anything but a string is empty.
     """
     if not isinstance(text, str):
         return ""
@@ -232,10 +232,11 @@ def cut_suffix(text: object) -> str:
 
 
 def clean_sql(text: object) -> str:
-    """Return the SQL in a model's submission: BIRD's suffix cut, one fenced block unwrapped.
+    """Return the SQL in a model's text, without BIRD's suffix and out of its fenced block.
 
-    Anything but a string is empty. Prose around the block is dropped only if no write, by its form,
-    hides there. Two blocks stay as they are, and fail as SQL; one may lack its end or beginning.
+    Anything but a string is empty. Prose around the block is dropped unless it contains something
+    with the form of a write. Two blocks stay as they are, and fail as SQL; one may lack its closing
+    or opening fence.
     """
     sql = cut_suffix(text)
     marks = sql.count("```")

@@ -1,4 +1,4 @@
-"""SQL as SQLite's own tokenizer splits it: comments, quotes and NUL bytes hide nothing."""
+"""SQL split as SQLite's own tokenizer does: comments, quotes and NUL bytes hide nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 
 
 def tokens_of(sql: str) -> Iterator[Token]:
-    """Yield the tokens that mean something, in order."""
+    """Yield the tokens in order, without spaces and comments."""
     for found in _TOKEN.finditer(sql):
         kind = found.lastgroup or "symbol"
         if kind != "space":

@@ -142,7 +142,7 @@ AND AS BY CROSS FROM INNER INTO IS JOIN LEFT LIMIT ON OR ORDER OUTPUT RETURNING 
 USING VALUES WHEN WHERE
 """
 _RESERVED = frozenset(_NO_NAMES.split())
-"""Words that no form has for a name where it must be quoted."""
+"""Words that are names only in quotes."""
 
 
 def _read_forms() -> dict[str, list[list[str]]]:
@@ -162,7 +162,7 @@ _OPERATORS = "AS DISTINCT ALL CASE WHEN THEN ELSE END AND OR NOT NULL IS IN LIKE
 _IN_EXPRESSIONS = tuple(_OPERATORS.split())
 
 EXPLAINED = "EXPLAIN ANALYZE"
-"""The form of an explained write that PostgreSQL carries out while it explains."""
+"""PostgreSQL executes the statement that it explains in this way."""
 
 _NESTED = ("INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
 _MOST_NESTED, _ANYTHING = 100, 1_000  # how many are looked into, how many tokens ... stands for
@@ -170,10 +170,7 @@ _QUERIES = ("SELECT", "WITH", "VALUES", "(")
 
 
 def form_of(tokens: Sequence[Token], at: int) -> str:
-    """Name the write whose form a statement has; nothing where it has none.
-
-    ``at`` is the place of its main verb.
-    """
+    """Name the write whose form a statement has, empty without one; ``at`` is its main verb."""
     verb = tokens[at].text.upper()
     if tokens[at].kind == "word" and _is_write(tokens, at):
         return verb
@@ -209,9 +206,9 @@ def _nested_write(tokens: Sequence[Token]) -> str:
 
 
 def _selects_into(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a SELECT puts its rows into a table, a file or a variable.
+    """Whether a SELECT writes its rows into a table, a file or a variable.
 
-    A name goes before FROM, or ends a statement without one; a file or @variable may end any.
+    A table stands before FROM, or ends a statement without FROM; a file or @variable may end any.
     """
     depth, found, prose = 0, False, False
     for place in range(at, len(tokens)):
@@ -256,7 +253,7 @@ def _matches(form: Sequence[str], tokens: Sequence[Token], at: int) -> bool:
 
 
 def _after(part: str, tokens: Sequence[Token], at: int) -> int:
-    """Return the place after one part of a form; -1 where something else stands there."""
+    """Return the place after one part of a form; -1 where the tokens differ."""
     for choice in part.split("|"):
         if choice == "$" and (at >= len(tokens) or tokens[at].text == ")"):
             return at

@@ -1,4 +1,4 @@
-"""Read-only connections to untrusted databases, with everything denied that is not reading."""
+"""Read-only connections to untrusted databases, which deny everything but reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DANGEROUS_FUNCTIONS = frozenset(
     {"load_extension", "fts3_tokenizer", "fts5", "optimize", "readfile", "writefile", "edit"}
 )
 _PRIVATE_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "sqlite_memstat"})
-"""sqlite_stmt lists the statements that others, gold queries among them, ran here before."""
+"""sqlite_stmt lists statements that ran here before, gold queries among them."""
 
 _VIRTUAL_TABLES = """
 SELECT printf('%s', name), lower(printf('%s', sql)) FROM sqlite_master
@@ -35,7 +35,7 @@ _CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
 
 _PENDING_BYTE = 0x40000000
-"""SQLite locks this byte, the next one, or both before it changes a file, and until it is done."""
+"""SQLite locks this byte, the next one, or both, while it changes a file."""
 
 _KIND, _PLACE = (fcntl.F_RDLCK, os.SEEK_SET), (_PENDING_BYTE, 2, 0)
 # struct flock, and where in it the system answers what kind of lock is in the way
@@ -47,15 +47,15 @@ _NONE = struct.pack("h", fcntl.F_UNLCK)
 
 
 def replacing(text: bytes) -> str:
-    """Decode text of a database, whatever is not UTF-8 replaced."""
+    """Decode text of a database, with � for what is not UTF-8."""
     return text.decode("utf-8", "replace")
 
 
 class Database:
-    """One open database and the rules that hold while statements run on it.
+    """One open database and the rules for statements on it.
 
-    ``deadline`` (monotonic clock) ends the running statement. ``explaining`` must be true only
-    for EXPLAIN: it then compiles changes too, which nothing carries out.
+    ``deadline`` (monotonic clock) ends the running statement. ``explaining`` must be true only for
+    EXPLAIN, which may then compile changes: nothing executes them.
     """
 
     def __init__(self, path: str, seconds: float = 8.0) -> None:
@@ -63,7 +63,7 @@ class Database:
         self._busy_seconds = min(_BUSY_SECONDS, seconds / 4)
         self.deadline = 0.0
         self._real = os.path.realpath(path)
-        self.stamp = stamp_of(self._real)  # never of where a link may lead a moment later
+        self.stamp = stamp_of(self._real)  # not of the link, which may change in the meantime
         self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
         self._descriptor = os.open(self._real, os.O_RDONLY | os.O_NONBLOCK)
         self.explaining = False
@@ -86,17 +86,15 @@ class Database:
         return stamp_of(self.path) == self.stamp and not (self.immutable and self._is_in_use())
 
     def is_reusable(self) -> bool:
-        """Whether the connection may serve another query.
-
-        A file that had just been changed when it was opened may have been changed once more
-        within the same tick of the file system's clock, so it is opened again.
-        """
+        """Whether the connection may serve another query."""
+        # A file that changed just before it was opened may change again within the same tick of the
+        # file system's clock, with the same stamp.
         return not self._recent and self.is_current()
 
     def compile_error(self, statement: str) -> str:
-        """Return SQLite's complaint if a statement is not well formed, else nothing.
+        """Return SQLite's error if a statement is malformed, else nothing.
 
-        ``statement`` must start with EXPLAIN: it is compiled and never carried out.
+        ``statement`` must start with EXPLAIN: it is compiled and never executed.
         """
         self.explaining = True
         try:
@@ -166,23 +164,23 @@ class Database:
     def _is_virtual_housekeeping(self, table: str, schema: str | None) -> bool:
         """Whether SQLite itself prepares this change to read a virtual table.
 
-        json_each, FTS and r-tree report changes to sqlite_master or to their shadow tables
-        when they are only read. The connection is read-only, so that nothing is written.
+        json_each, FTS and r-tree report changes to sqlite_master or to their shadow tables when
+        they are only read. The connection is read-only, so nothing is written.
         """
         known = table == "sqlite_master" or table.rpartition("_")[0] in self._virtual
         return schema == "main" and known
 
 
 def is_in_use(path: str, descriptor: int) -> bool:
-    """Whether a database, open at ``descriptor``, may change or has a part that is not in it."""
+    """Whether another program writes a database, or left a journal or log beside it."""
     return _has_journal(path) or _has_log(path) or is_being_written(descriptor)
 
 
 def _has_journal(path: str) -> bool:
-    """Whether a transaction's journal lies beside a database.
+    """Whether an unfinished transaction's journal lies beside a database.
 
-    One that is empty or begins with zero is what a finished transaction leaves (PRAGMA
-    journal_mode TRUNCATE, PERSIST).
+    A finished one may leave a journal that is empty or begins with zero (PRAGMA journal_mode
+    TRUNCATE, PERSIST).
     """
     journal = path + "-journal"
     if not os.access(journal, os.F_OK):  # cheaper than an exception
@@ -213,9 +211,9 @@ def _has_log(path: str) -> bool:
 
 
 def is_being_written(descriptor: int) -> bool:
-    """Whether another process has a transaction open that changes the file.
+    """Whether another process has a writing transaction open; takes no lock itself.
 
-    Takes no lock. False where the file system has none to ask for.
+    False on a file system without locks.
     """
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _QUESTION)

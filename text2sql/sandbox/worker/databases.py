@@ -1,4 +1,4 @@
-"""The databases that a worker has open, and why one cannot be opened."""
+"""The databases that a worker has open, and the reasons why one cannot be opened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from text2sql.sandbox.files import odd_file, unreadable_part
 from text2sql.sandbox.limits import MESSAGE_CHARS
 from text2sql.sandbox.worker.connection import Database
 
-_PAUSES = (0.005, 0.01, 0.02, 0.04, 0.08)  # seconds between tries while its log comes and goes
+_PAUSES = (0.005, 0.01, 0.02, 0.04, 0.08)  # seconds between tries: a log may come and go
 
 
 class UnusableDatabase(Exception):
@@ -20,17 +20,17 @@ class UnusableDatabase(Exception):
 
 
 class DatabaseCache:
-    """The last databases that were used, open as long as their files do not change."""
+    """The databases used last, which stay open until their files change."""
 
     def __init__(self, size: int = 8) -> None:
         self._size = size
         self._open: OrderedDict[str, Database] = OrderedDict()
 
     def get(self, path: str, seconds: float) -> Database:
-        """Return a current connection for a query that may take some seconds.
+        """Return a current connection for a query of at most so many seconds.
 
-        Raises UnusableDatabase with a sentence for the user, OSError when the file is gone,
-        and sqlite3.Error when it is locked.
+        Raises UnusableDatabase with a sentence for the user, OSError when the file is gone, and
+        sqlite3.Error when it is locked.
         """
         database = self._open.pop(path, None)
         if database is not None and not database.is_reusable():
@@ -44,9 +44,9 @@ class DatabaseCache:
         return database
 
     def leave(self, path: str) -> None:
-        """Close a database that others use: an open connection would be in their way.
+        """Close a database that other programs use.
 
-        A reader of a database in WAL mode holds a lock as long as it is connected.
+        A reader of a database in WAL mode keeps a lock while it is connected.
         """
         database = self._open.get(path)
         if database is not None and not database.immutable:
@@ -66,8 +66,8 @@ def _open_database(path: str, seconds: float, pauses: tuple[float, ...] = _PAUSE
         return Database(path, seconds)
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0)
-        if pauses and _UNUSABLE.get(code & 0xFF) == _READ_ONLY_WAL:  # who closes it removes its log
-            sleep(pauses[0])
+        if pauses and _UNUSABLE.get(code & 0xFF) == _READ_ONLY_WAL:
+            sleep(pauses[0])  # the program that closes it is removing its log
             return _open_database(path, seconds, pauses[1:])
         known = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
         reason = unreadable_part(real) or _wrong_kind(path, error) or known

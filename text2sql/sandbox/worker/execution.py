@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
 
-from text2sql.sandbox.channel import RUNNING, WRITING, Progress
+from text2sql.sandbox.channel import RUNNING, WRITING, WorkerState
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
 from text2sql.sandbox.results import (
     QueryResult,
@@ -37,7 +37,7 @@ class Job(NamedTuple):
     cut: bool
 
 
-def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResult:
+def run_job(job: Job, databases: DatabaseCache, state: WorkerState) -> QueryResult:
     """Run one job; raises UnusableDatabase when the database cannot be read at all."""
     deadline = monotonic() + job.seconds
     try:
@@ -45,10 +45,10 @@ def run_job(job: Job, databases: DatabaseCache, progress: Progress) -> QueryResu
         if not statements:
             return QueryResult(Status.NO_STATEMENT, error="there is no SQL statement to run")
         try:
-            return _run_on_one_state(job, statements, databases, deadline, progress)
-        except MemoryError:  # other databases and statements that are kept may have left too little
+            return _run_on_one_state(job, statements, databases, deadline, state)
+        except MemoryError:  # cached databases and statements may have used it up
             databases.clear()
-        return _run_on_one_state(job, statements, databases, deadline, progress)
+        return _run_on_one_state(job, statements, databases, deadline, state)
     except MemoryError:
         databases.clear()
         error = f"the query needed more than {job.memory_mb} MB of memory and was stopped"
@@ -69,44 +69,44 @@ def _run_on_one_state(
     statements: list[Statement],
     databases: DatabaseCache,
     deadline: float,
-    progress: Progress,
+    state: WorkerState,
 ) -> QueryResult:
-    """Run a text; again where the file changed under it, as what was read may be torn."""
+    """Run a text, again if the file changed meanwhile: what was read may be inconsistent."""
     for _ in range(_ATTEMPTS):
         database = databases.get(job.path, job.seconds)
         database.deadline = deadline
-        progress.note(RUNNING)
+        state.note(RUNNING)
         locked = not database.immutable
         try:
-            result = _run(job, statements, database, progress)
+            result = _run(job, statements, database, state)
         finally:
             databases.leave(job.path)
         if locked or result.status is Status.TIMEOUT or database.is_current():
             return result
-    return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file changes all the time")
+    return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file keeps changing")
 
 
 def _run(
-    job: Job, statements: list[Statement], database: Database, progress: Progress
+    job: Job, statements: list[Statement], database: Database, state: WorkerState
 ) -> QueryResult:
     try:
-        refusal = _refusal(job.sql, statements, database, progress)
+        refusal = _refusal(job.sql, statements, database, state)
         return refusal or _read(job, statements[0], database)
     except sqlite3.Error as error:
         return _failed(job, error)
 
 
 def _refusal(
-    sql: str, statements: list[Statement], database: Database, progress: Progress
+    sql: str, statements: list[Statement], database: Database, state: WorkerState
 ) -> QueryResult | None:
-    """Say why a text is not run: it writes, is no SQL, or is more than one statement."""
+    """Say why a text is not run: it writes, is not SQL, or is more than one statement."""
     malformed = ""
     for statement in statements:
         if not statement.writes:
             continue
         explained = statement.verb == "EXPLAIN"
         text = statement.text if explained else f"EXPLAIN {statement.text}"
-        progress.note(WRITING)
+        state.note(WRITING)
         complaint = database.compile_error(text)
         if not complaint or (statement.formed and not is_broken_off(complaint)):
             return refused(statement.verb)
@@ -126,7 +126,7 @@ def _refusal(
 
 
 def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
-    """Run one reading statement and take in its rows; never leaves it open."""
+    """Run one reading statement and read its rows; never leaves it open."""
     database.explaining = statement.verb == "EXPLAIN"
     database.handle.text_factory = str if job.strict_text else replacing
     cursor = database.handle.cursor()
@@ -139,18 +139,18 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     if result.status is not Status.OK or job.strict_text or not quoted:
         return result
     if monotonic() > database.deadline - job.seconds / 2:
-        return result  # to compile it once more might take until it is late
+        return result  # to compile it again might miss the deadline
     warnings = tuple(quoting_warnings(statement.text, database))
     return replace(result, warnings=warnings) if warnings else result
 
 
 def _names(columns: list[str]) -> tuple[str, ...]:
-    """Return the columns' names, long ones cut where all of them would take too much room."""
+    """Return the columns' names, cut where all of them together would be too long."""
     longest = _NAMES_CHARS // max(1, len(columns))
     return tuple(name[:longest] for name in columns)
 
 
-_NAMES_CHARS = 100_000  # one long name in 100 kB of SQL can be that of 2,000 columns
+_NAMES_CHARS = 100_000  # 2,000 columns may have one name of 100 kB
 
 
 def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
@@ -171,9 +171,9 @@ def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: J
 
 
 def _size(row: tuple[Any, ...], written: int) -> int:
-    """Return a row's size in bytes, about; ``written`` is that of its text form.
+    """Return a row's approximate size in bytes; ``written`` is that of its text form.
 
-    A blob's text form may be four times as long, which matters for large ones only.
+    A blob's text form is up to four times as long, which matters for large ones only.
     """
     if written < _LARGE_ROW:
         return written
@@ -207,7 +207,7 @@ _BROKEN_FILE = frozenset(
 
 
 def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
-    """Tell the model's mistakes from limits and from a database that fails."""
+    """Tell the query's mistakes from limits and from a database that fails."""
     code = getattr(error, "sqlite_errorcode", None) or 0
     text = str(error)[:MESSAGE_CHARS]
     if code == sqlite3.SQLITE_INTERRUPT:
@@ -215,7 +215,7 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     if code == sqlite3.SQLITE_TOOBIG:
         message = f"a text or blob grew over {MAX_VALUE_BYTES:,} bytes: {text}"
         return QueryResult(Status.TOO_LARGE, error=message)
-    # Plain READONLY answers a statement; its extended forms tell of recovery and journals.
+    # READONLY itself is about the statement, its extended codes about recovery and journals.
     recovery = code & 0xFF == sqlite3.SQLITE_READONLY and code != sqlite3.SQLITE_READONLY
     if code & 0xFF == sqlite3.SQLITE_CORRUPT and not text.startswith(_NO_TABLE):
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
@@ -227,7 +227,7 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
 
 
 _NO_TABLE = "vtable constructor failed"
-"""What SQLite says of one virtual table whose own tables are gone; the rest can be read."""
+"""SQLite's error for one virtual table without its own tables; the rest can be read."""
 
 
 def _broken(code: int, text: str) -> str:

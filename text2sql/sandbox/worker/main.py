@@ -1,6 +1,6 @@
 """A worker process of the sandbox: runs texts one after the other until its parent is gone.
 
-Imports nothing outside the standard library, so that it starts in some 50 ms.
+Imports only the standard library, so that it starts in some 50 ms.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 import traceback
 from typing import Any
 
-from text2sql.sandbox.channel import READY, UNUSABLE, Channel, Progress
+from text2sql.sandbox.channel import READY, UNUSABLE, Channel, WorkerState
 from text2sql.sandbox.results import QueryResult, Status
 from text2sql.sandbox.worker.databases import DatabaseCache, UnusableDatabase
 from text2sql.sandbox.worker.execution import Job, run_job
 from text2sql.sandbox.worker.syscalls import deny_changes
 
 _SEND_SECONDS = 0.02
-"""Results wait this long for company, so that many short queries cost few messages."""
+"""Results are collected for this long, so that many short queries cost few messages."""
 
 
 def main(descriptor: int, page: int, parent: int) -> None:
@@ -30,11 +30,11 @@ def main(descriptor: int, page: int, parent: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    channel, progress = Channel(socket.socket(fileno=descriptor)), Progress(page)
+    channel, state = Channel(socket.socket(fileno=descriptor)), WorkerState(page)
     confined = deny_changes()
     try:
         _thread.start_new_thread(_end_with, (parent,))
-    except RuntimeError:  # the system allows no more; the parent sees that nobody is ready
+    except RuntimeError:  # no more threads; the parent notices that this worker is not ready
         return
     channel.send((READY, confined))
     databases = DatabaseCache()
@@ -48,14 +48,14 @@ def main(descriptor: int, page: int, parent: int) -> None:
         if jobs[0].memory_mb != memory_mb:
             memory_mb = jobs[0].memory_mb
             _limit_memory(memory_mb)
-        _serve(jobs, number, channel, progress, databases)
+        _serve(jobs, number, channel, state, databases)
         number += len(jobs)
 
 
 def _end_with(parent: int) -> None:
     """End this process soon after its parent, whatever SQLite is busy with.
 
-    PR_SET_PDEATHSIG would fire when the thread that started the worker ends.
+    PR_SET_PDEATHSIG would also kill it when the thread that started it ends.
     """
     while os.getppid() == parent:
         time.sleep(0.5)
@@ -64,8 +64,8 @@ def _end_with(parent: int) -> None:
 
 def _limit_memory(megabytes: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    wanted = megabytes << 20
-    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    size = megabytes << 20
+    soft = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
@@ -73,27 +73,27 @@ Reply = tuple[Any, ...]
 
 
 def _serve(
-    jobs: list[Job], number: int, channel: Channel, progress: Progress, databases: DatabaseCache
+    jobs: list[Job], number: int, channel: Channel, state: WorkerState, databases: DatabaseCache
 ) -> None:
-    """Run a batch and send the replies in order, those that are ready together."""
+    """Run a batch and send the replies in order, several in one message."""
     replies: list[Reply] = []
     sent = time.monotonic()
     for position, job in enumerate(jobs):
-        progress.start(number + position)
-        replies.append(_answer(job, databases, progress))
+        state.start(number + position)
+        replies.append(_answer(job, databases, state))
         if position == len(jobs) - 1 or time.monotonic() - sent > _SEND_SECONDS:
             _send(replies, channel, job.memory_mb)
             replies = []
             sent = time.monotonic()
 
 
-def _answer(job: Job, databases: DatabaseCache, progress: Progress) -> Reply:
+def _answer(job: Job, databases: DatabaseCache, state: WorkerState) -> Reply:
     started = time.monotonic()
     try:
-        result = run_job(job, databases, progress)
+        result = run_job(job, databases, state)
     except UnusableDatabase as error:
         return UNUSABLE, str(error)
-    except Exception:  # noqa: BLE001 - the process boundary: the error goes to the parent whole
+    except Exception:  # noqa: BLE001 - the process boundary: the parent gets the whole error
         result = QueryResult(Status.INFRASTRUCTURE, error=traceback.format_exc())
     return _reply(result, time.monotonic() - started)
 

@@ -15,12 +15,11 @@ _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "TOTAL")
 
 
 def quoting_warnings(statement: str, database: Database) -> list[str]:
-    """Return a sentence for each name in quotes that SQLite took for text, and may be a column.
+    """Return a sentence for each quoted name that SQLite took for text and may be a column.
 
-    In double quotes it is one that SQLite knows no column of; in single quotes one that it does
-    know, where a query hardly has a text: alone behind SELECT or BY, or in an aggregate. Each is
-    written with backticks, which SQLite never takes for text, and compiled; statements that take
-    long to compile are looked into only for a moment.
+    In double quotes it is one that is not a column; in single quotes one that is, where a query
+    rarely has a text: alone after SELECT or BY, or in an aggregate. Each is compiled in backticks,
+    which SQLite never takes for text; statements that compile slowly are checked only briefly.
     """
     until = monotonic() + _CHECKING_SECONDS
     found: dict[str, str] = {}

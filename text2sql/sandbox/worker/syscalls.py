@@ -1,7 +1,7 @@
-"""What the kernel denies a worker: to change anything in the file system, programs, sockets.
+"""A seccomp filter that denies a worker all changes to files, starting programs, and sockets.
 
-SQLite itself does so on its own account while it only reads: beside a database in an odd state it
-makes, deletes or gives away a -wal or -journal, whatever mode the database is opened in.
+SQLite itself changes files while it only reads: beside a database in an odd state it creates,
+deletes or chowns a -wal or -journal, whatever mode the database is opened in.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class _Machine(NamedTuple):
-    """A processor's number and those of its system calls: denied ones, and those that open.
+    """A processor's number, the system calls that are denied, and those that open files.
 
-    Those that open files go with the position of the argument that holds the flags.
+    The latter have the position of their flags argument beside them.
     """
 
     number: int
@@ -56,18 +56,18 @@ _MACHINES = {
 
 
 def deny_changes() -> bool:
-    """Have the kernel deny this thread, and those it starts, whatever is more than reading.
+    """Have the kernel deny this thread, and those it starts, everything but reading.
 
-    What is denied fails with EACCES. Returns false where the system has no such filter
-    (seccomp of Linux on x86-64 and ARM64), or this Python cannot ask for it (it was built
-    without ctypes); the connection's own rules then stand alone.
+    Denied calls fail with EACCES. Returns false where the system has no such filter (only Linux on
+    x86-64 and ARM64 has), or Python was built without ctypes; only the connection's rules then
+    protect the files.
     """
     machine = _MACHINES.get(os.uname().machine) if sys.platform == "linux" else None
     if machine is None or sys.maxsize < 1 << 32:
         return False
     try:
         return _install(_program(machine))
-    except (ImportError, OSError):  # no ctypes, or no C library that can be asked
+    except (ImportError, OSError):  # no ctypes, or no C library
         return False
 
 

@@ -1,4 +1,4 @@
-"""From the weights that prime-rl leaves to a directory that vLLM serves, verified."""
+"""From prime-rl's last weights to a verified directory that vLLM can serve."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def assemble(
     agent: AgentSettings,
     provenance: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write the policy into ``target``, whole or not at all; return its record.
+    """Write the policy into ``target`` atomically; return its record.
 
-    The weights are those of ``broadcast`` (shared with it by hard links where the file system
-    can), everything else is the base model's. An adapter's directory holds no config.json, since it
-    is no model by itself; its record has ``vllm_arguments``, with which vLLM serves the base model
-    with it. The record is ``training.json``; ``provenance`` becomes part of it. Raises
-    Text2SqlError where a shard is missing, torn or not what the index says.
+    The weights come from ``broadcast`` (hard links, if the file system has them), everything else
+    from the base model. An adapter is not a model by itself: its directory has no config.json, and
+    its record has the ``vllm_arguments`` to serve it with its base model. The record is
+    ``training.json``, with ``provenance`` as part of it. Raises Text2SqlError if a shard is
+    missing, incomplete or differs from the index.
     """
     weights = verify_weights(broadcast)
     with whole_folder(target) as partial:
@@ -64,25 +64,25 @@ def assemble(
 
 
 def verify_weights(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file of the weights, its index included.
+    """Return the SHA-256 of each file of the weights, including the index.
 
-    Raises Text2SqlError where the folder was not written to its end, the index names other
-    tensors than the shards hold, or a shard is shorter than its header says.
+    Raises Text2SqlError if the folder is incomplete, if the index and the shards name different
+    tensors, or if a shard is shorter than its header says.
     """
     if not (folder / "STABLE").is_file():
-        raise Text2SqlError(f"{folder} has no STABLE: its weights were not written to their end.")
+        raise Text2SqlError(f"{folder} has no STABLE: its weights are incomplete.")
     index = folder / INDEX
     if index.is_file():
         promised = read_object(index).get("weight_map", {})
         names = [INDEX, *sorted(set(promised.values()))]
-        held = {tensor: name for name in names[1:] for tensor in tensors(folder / name)}
-        if held != promised:
-            odd = sorted(set(held.items()) ^ set(promised.items()))[0]
+        present = {tensor: name for name in names[1:] for tensor in tensors(folder / name)}
+        if present != promised:
+            odd = sorted(set(present.items()) ^ set(promised.items()))[0]
             raise Text2SqlError(f"{index} and its shards differ: {odd[0]} in {odd[1]}.")
     else:
         found = [file.name for file in sorted(folder.glob("*.safetensors"))]
         if found not in (["model.safetensors"], [_ADAPTER]):
-            raise Text2SqlError(f"{folder} holds neither weights nor an index of them: {found}.")
+            raise Text2SqlError(f"{folder} has neither weights nor an index of them: {found}.")
         tensors(folder / found[0])
         names = found + ([_ADAPTER_CONFIG] if found == [_ADAPTER] else [])
     return {name: _sha256(folder / name) for name in names}

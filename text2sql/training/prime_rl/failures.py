@@ -1,4 +1,4 @@
-"""Why a run with prime-rl ended, read from its logs: told apart by exit status."""
+"""Why a run with prime-rl failed, read from its logs; each cause has its exit status."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ CAUSES = (
         "the Slurm job was over its time limit",
         16,
         re.compile(r"Slurm job \S+ ended as (?:TIMEOUT|DEADLINE)"),
-        "set time_limit higher; then run it again to go on",
+        "set a higher time_limit, then run it again to resume",
     ),
     Cause(
-        "Slurm took the machines away, or somebody cancelled the job",
+        "Slurm revoked the machines, or somebody cancelled the job",
         17,
         re.compile(r"Slurm job \S+ ended as (?:CANCELLED|NODE_FAIL|PREEMPTED|BOOT_FAIL|REVOKED)"),
-        "run it again to go on",
+        "run it again to resume",
     ),
     Cause(
-        "Slurm did not take the job",
+        "Slurm rejected the job",
         10,
-        re.compile(r"sbatch refuses the job"),
-        "change the setting that it names",
+        re.compile(r"sbatch rejects the job"),
+        "change the setting that the message names",
     ),
     Cause(
         "the disk is full",
         14,
         re.compile(r"No space left on device|Disk quota exceeded|Errno 28"),
-        "free some, or set checkpoints_kept lower; then run it again to go on",
+        "free some space or set checkpoints_kept lower, then run it again to resume",
     ),
     Cause(
         "a GPU is out of memory",
@@ -58,40 +58,41 @@ CAUSES = (
         "lower sequence_tokens or gpu_memory, or use more GPUs",
     ),
     Cause(
-        "a port is taken",
+        "a port is in use",
         18,
         re.compile(r"[Aa]ddress already in use|EADDRINUSE|Errno 98\b"),
-        "end what holds it (ss -ltnp shows who), or set another; one run fits on a machine",
+        "stop the program that uses it (ss -ltnp shows it), or set another port; one run fits on a "
+        "machine",
     ),
     Cause(
-        "the checkpoint that it goes on from cannot be read",
+        "the checkpoint that it resumes from cannot be read",
         19,
         re.compile(
             r"CheckpointException|PytorchStreamReader failed|UnpicklingError"
             r"|EOFError: Ran out of input"
         ),
-        "remove the highest step below run/checkpoints; then run it again to go on from the one "
+        "remove the highest step below run/checkpoints, then run it again to resume from the one "
         "before",
     ),
     Cause(
         "the environment cannot be imported",
         12,
         re.compile(r"(?:ModuleNotFoundError|ImportError): .*(?:text2sql|verifiers)"),
-        "install this project's checkout into prime-rl's environment again",
+        "reinstall this project's checkout into prime-rl's environment",
     ),
     Cause(
         "the GPUs cannot reach each other (NCCL)",
         13,
         re.compile(r"NCCL error|ncclInternalError|ncclSystemError|ncclUnhandled"),
-        "see the log; NCCL_DEBUG=INFO says more",
+        "see the log; NCCL_DEBUG=INFO shows more",
     ),
     Cause(
-        "the configuration is refused",
+        "prime-rl rejects the configuration",
         10,
         re.compile(
             r"validation errors? for|Extra inputs are not permitted|ConfigError|Requested \d+ GPUs"
         ),
-        "change the setting that it names",
+        "change the setting that the message names",
     ),
     Cause(
         "a process was killed",
@@ -100,14 +101,14 @@ CAUSES = (
             r"\b(?:code|status) (?:-9|137)\b|exitcode *: *-9\b|Signal 9 \(SIGKILL\)"
             r"|signal: 9\b|ended as OUT_OF_MEMORY"
         ),
-        "somebody did, or the kernel for lack of memory (dmesg says so); run it again to go on",
+        "by somebody, or by the kernel for lack of memory (see dmesg); run it again to resume",
     ),
 )
 KILLED = CAUSES[-1]
 
 
 class PrimeRlFailed(Text2SqlError):
-    """prime-rl ended with an error; ``exit_code`` says of which kind, 1 for any other."""
+    """prime-rl ended with an error; ``exit_code`` is that of its cause, 1 if it is unknown."""
 
     def __init__(self, sentence: str, exit_code: int = 1) -> None:
         """Keep the sentence and the exit status."""
@@ -116,22 +117,21 @@ class PrimeRlFailed(Text2SqlError):
 
 
 def failure(status: int, log: Path, run_dir: Path) -> PrimeRlFailed:
-    """Return what made prime-rl end with this status (negative: the signal), by its logs.
+    """Find out from the logs why prime-rl ended with this status (negative: a signal).
 
-    ``log`` has its own output, from this attempt on; its children's logs are below ``run_dir``.
+    ``log`` has its own output in this attempt; its children's logs are below ``run_dir``.
     """
     texts = {path: _end(path) for path in (*_child_logs(run_dir), log)}
     for cause in CAUSES:
         for path, text in texts.items():
             if found := cause.pattern.search(text):
-                line = _line(text, found.start())
-                return _failed(cause, f"{line} ({path})")
+                return _failed(cause, f"{_line(text, found.start())} ({path})")
     if status in (-9, 137):
         return _failed(KILLED, f"prime-rl ended with status {status} ({log})")
     end = texts[log].strip()[-1500:]
     return PrimeRlFailed(
         f"prime-rl ended with status {status}; its children's logs are in "
-        f"{run_dir / 'logs' / 'latest'}, and {log} ends with:\n{end or '(it wrote nothing)'}"
+        f"{run_dir / 'logs' / 'latest'}, and {log} ends with:\n{end or '(it is empty)'}"
     )
 
 
@@ -145,7 +145,7 @@ def _child_logs(run_dir: Path) -> Iterator[Path]:
     latest = (run_dir / "logs" / "latest").resolve()
     yield from sorted(path for path in latest.rglob("*.log") if path.is_file())
     jobs = sorted(run_dir.glob("job_*.log"), key=lambda path: path.stat().st_mtime)
-    yield from jobs[-1:]  # what the last Slurm job printed outside of its programs' logs
+    yield from jobs[-1:]  # what the last Slurm job printed outside its programs' logs
 
 
 def _end(path: Path) -> str:

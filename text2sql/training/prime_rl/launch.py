@@ -1,8 +1,8 @@
-"""GRPO with prime-rl, watched: ``python -m text2sql.training.prime_rl.launch CONFIG.json``.
+"""GRPO with prime-rl: ``python -m text2sql.training.prime_rl.launch CONFIG.json``.
 
-The configuration is a ``LaunchPlan`` as JSON. Checks what the run needs, starts prime-rl or goes
-on with it, writes both metrics files as one metrics.jsonl, ends all its processes with itself,
-and leaves the trained policy as a directory that vLLM serves.
+The configuration is a ``LaunchPlan`` as JSON. Checks what the run needs, starts prime-rl or resumes
+the run, merges both metrics files into metrics.jsonl, ends all processes with itself, and leaves
+the trained policy as a directory that vLLM can serve.
 """
 
 from __future__ import annotations
@@ -19,28 +19,24 @@ from text2sql.common.json_files import read_if_there
 from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import ADAPTER_RECORD
-from text2sql.training.prime_rl import group
+from text2sql.training.child import check_usage, report_to_dagster
+from text2sql.training.prime_rl import processes
 from text2sql.training.prime_rl.assemble import assemble
-from text2sql.training.prime_rl.facts import keep_facts, read_facts
-from text2sql.training.prime_rl.failures import failure
-from text2sql.training.prime_rl.files import RunFiles
-from text2sql.training.prime_rl.installed import require_code
-from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
-from text2sql.training.prime_rl.preflight import preflight
-from text2sql.training.prime_rl.program import rl_program
-from text2sql.training.prime_rl.progress import MergedMetrics, shown
-from text2sql.training.prime_rl.resume import (
+from text2sql.training.prime_rl.checkout import require_same_code, rl_program
+from text2sql.training.prime_rl.checkpoints import (
     complete_checkpoint,
+    incomplete_checkpoints,
     prune_broadcasts,
     stable_weights,
     start_arguments,
-    torn_checkpoints,
 )
+from text2sql.training.prime_rl.failures import failure
+from text2sql.training.prime_rl.metrics import MergedMetrics, shown
+from text2sql.training.prime_rl.plan import LaunchPlan, RunFiles, read_plan
+from text2sql.training.prime_rl.preflight import keep_provenance, preflight, read_provenance
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
-from text2sql.training.prime_rl.slurm_job import SlurmJob
+from text2sql.training.prime_rl.slurm import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
-from text2sql.training.progress import report_to_dagster
-from text2sql.training.usage import misuse
 
 POLL_SECONDS = 0.5
 STOPPED = 143
@@ -48,22 +44,22 @@ _CRASH_SECONDS = 10.0
 
 
 def launch(plan: LaunchPlan) -> dict[str, str]:
-    """Train, or go on; return what Dagster shows of the result."""
-    require_code(plan.code)
-    settings = read_settings(plan.preset, plan.settings)
+    """Train or resume; return what Dagster shows of the result."""
+    require_same_code(plan.code)
+    settings = read_settings(plan.backend, plan.settings)
     if isinstance(settings, SlurmNodes):
-        SlurmJob(Path(plan.output_dir), settings.poll_seconds).end_earlier()
+        SlurmJob(Path(plan.output_dir), settings.poll_seconds).cancel_earlier()
     files, agent = plan.files(), settings.agent_settings(AgentSettings(**plan.agent))
     arguments = start_arguments(files.run_dir, settings.steps, plan.fresh)
     if arguments is not None:
         _train(plan, settings, files, arguments)
-    elif _policy_step(plan.policy) == settings.steps:
+    elif read_if_there(plan.policy / ADAPTER_RECORD).get("step") == settings.steps:
         raise Text2SqlError(
-            f"{files.run_dir} was trained to step {settings.steps} already: ask for more steps, "
-            "or start afresh."
+            f"{files.run_dir} is already trained to step {settings.steps}: set more steps, or "
+            "start afresh."
         )
     record = _finish(plan, settings, files, agent)
-    return read_facts(files.output_dir) | {
+    return read_provenance(files.output_dir) | {
         "policy": str(plan.policy),
         "weights of step": str(record["step"]),
     }
@@ -72,44 +68,44 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
 def _train(
     plan: LaunchPlan, settings: PrimeRlSettings, files: RunFiles, arguments: list[str]
 ) -> None:
-    """Check, start and follow prime-rl; what was found is kept for the policy's record."""
+    """Check, start and follow prime-rl; store what is installed for the policy's record."""
     config = rl_config(settings, files, AgentSettings(**plan.agent))
     files.output_dir.mkdir(parents=True, exist_ok=True)
-    found = preflight(settings, files, config, _say)
+    installed = preflight(settings, files, config, _say)
     if plan.fresh:
         shutil.rmtree(plan.policy, ignore_errors=True)
         (files.output_dir / "metrics.jsonl").unlink(missing_ok=True)
     toml = files.output_dir / "rl.toml"
     write_toml(config, toml)
-    keep_facts(found, files, toml, arguments)
-    for torn in torn_checkpoints(files.run_dir, complete_checkpoint(files.run_dir)):
-        _say(f"{torn} is not complete: it is left out.")
+    keep_provenance(installed, files, toml, arguments)
+    for folder in incomplete_checkpoints(files.run_dir, complete_checkpoint(files.run_dir)):
+        _say(f"{folder} is incomplete and is skipped.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
-    _follow(found.directory, settings, ["@", str(toml), *arguments], files)
+    _follow(installed.directory, settings, ["@", str(toml), *arguments], files)
 
 
 def _command(
     directory: Path, settings: PrimeRlSettings, arguments: list[str], output: Path
 ) -> list[str]:
-    """Return what runs as long as prime-rl does: its ``rl``, or the program of a Slurm job."""
+    """Return the command that runs as long as training does: ``rl``, or the Slurm job's program."""
     if not isinstance(settings, SlurmNodes):
         return [str(rl_program(directory)), *arguments]
-    program = [sys.executable, "-m", "text2sql.training.prime_rl.slurm_job"]
+    program = [sys.executable, "-m", "text2sql.training.prime_rl.slurm"]
     return [*program, str(output), str(settings.poll_seconds), *arguments]
 
 
 def _follow(
     directory: Path, settings: PrimeRlSettings, arguments: list[str], files: RunFiles
 ) -> None:
-    """Run prime-rl to its end; whatever happens, none of its processes stays."""
+    """Run prime-rl to its end; whatever happens, none of its processes survives."""
     steps, log = settings.steps, files.output_dir / "rl.log"
     log.unlink(missing_ok=True)
     metrics = MergedMetrics(files.run_dir, files.output_dir / "metrics.jsonl", steps)
     command = _command(directory, settings, arguments, files.output_dir)
     errors = None if isinstance(settings, SlurmNodes) else subprocess.STDOUT
-    grace = group.GRACE_SECONDS
+    grace = processes.GRACE_SECONDS
     try:
-        child = group.start(directory, command, log, errors)
+        child = processes.start(directory, command, log, errors)
         _say(f"prime-rl runs as process group {child.pid}; its output is in {log}.")
         while (status := child.poll()) is None:
             time.sleep(POLL_SECONDS)
@@ -120,7 +116,7 @@ def _follow(
             raise failure(status, log, files.run_dir)
     finally:
         with signals_blocked():
-            if left := group.end_all(grace):
+            if left := processes.end_all(grace):
                 _say(f"error: these processes could not be ended: {', '.join(left)}")
         for line in metrics.close():
             _say(shown(line, steps))
@@ -129,23 +125,19 @@ def _follow(
 def _finish(
     plan: LaunchPlan, settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings
 ) -> dict[str, Any]:
-    """Assemble the policy from the newest weights and remove those that nobody needs."""
+    """Assemble the policy from the newest weights and remove those that are no longer needed."""
     step = stable_weights(files.run_dir)
     if step != settings.steps:
         raise Text2SqlError(
-            f"prime-rl ended well, but the newest weights in {files.run_dir / 'broadcasts'} are "
-            f"of step {step}, not {settings.steps}."
+            f"prime-rl ended without an error, but the newest weights in "
+            f"{files.run_dir / 'broadcasts'} are of step {step}, not {settings.steps}."
         )
     broadcast = files.run_dir / "broadcasts" / f"step_{step}"
-    provenance = {"prime_rl": read_facts(files.output_dir)}
+    provenance = {"prime_rl": read_provenance(files.output_dir)}
     record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent, provenance)
     removed = prune_broadcasts(files.run_dir, step)
-    _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older were removed.")
+    _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older ones were removed.")
     return record
-
-
-def _policy_step(policy: Path) -> int | None:
-    return read_if_there(policy / ADAPTER_RECORD).get("step")
 
 
 def _say(sentence: str) -> None:
@@ -153,16 +145,16 @@ def _say(sentence: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program; a failure that the user can mend is one sentence on stderr."""
-    status = misuse(arguments, "text2sql.training.prime_rl.launch", "CONFIG.json")
+    """Run the program; an error that the user can fix is one sentence on stderr."""
+    status = check_usage(arguments, "text2sql.training.prime_rl.launch", "CONFIG.json")
     if status is not None:
         return status
     stop_on_signals()
-    group.adopt()
+    processes.adopt_orphans()
     try:
         found = launch(read_plan(Path(arguments[0])))
     except Stopped as stopped:
-        print(f"Stopped by {stopped}: checkpoints are kept, run it again to go on.", flush=True)
+        print(f"Stopped by {stopped}: checkpoints are kept, run it again to resume.", flush=True)
         return STOPPED
     except Text2SqlError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,32 +1,44 @@
-"""What must hold before a run with prime-rl is started; each lack says what to do about it."""
+"""The checks before a run with prime-rl starts; each failure says what to do about it."""
 
 from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.common.counting import counted
+from text2sql.common.files import file_digest
+from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.processes import without_colors
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.gpu import Gpu, require_memory, visible_gpus
 from text2sql.policy.weights import require_whole
-from text2sql.training.prime_rl.dry_run import dry_run
-from text2sql.training.prime_rl.files import RunFiles, check_prompts
-from text2sql.training.prime_rl.installed import check_environment, prime_rl_commit
-from text2sql.training.prime_rl.program import PRIME_RL_VARIABLE, prime_rl_directory, rl_program
-from text2sql.training.prime_rl.schema import MIRRORED, RlConfig
+from text2sql.training.prime_rl.checkout import (
+    check_environment,
+    prime_rl_commit,
+    require_prime_rl,
+    rl_environment,
+    rl_program,
+)
+from text2sql.training.prime_rl.plan import RunFiles, check_prompts
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
 from text2sql.training.prime_rl.slurm import require_slurm
+from text2sql.training.prime_rl.toml import WRITTEN_FOR, Table, write_toml
 
+_PROVENANCE = "found.json"
+_DRY_RUN_SECONDS = 600.0
+_SHOWN_CHARS = 4000
 _CHECKPOINT_SIZE = 6  # of the bf16 weights: weights and two moments in float32
 _ADAPTER_CHECKPOINT_SIZE = 2  # at most the frozen weights, in float32
 
 
 @dataclass(frozen=True)
-class Found:
-    """prime-rl's checkout and its commit, and the environment's package that it trains on."""
+class Installation:
+    """prime-rl's checkout and its commit, and the environment installed there."""
 
     directory: Path
     commit: str
@@ -35,71 +47,137 @@ class Found:
 
 
 def preflight(
-    settings: PrimeRlSettings, files: RunFiles, config: RlConfig, say: Callable[[str], None]
-) -> Found:
-    """Return what was found once all is there that the run needs; ``say`` gets findings.
+    settings: PrimeRlSettings, files: RunFiles, config: Table, say: Callable[[str], None]
+) -> Installation:
+    """Check everything that the run needs and return what is installed; ``say`` gets findings.
 
-    Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError at what is lacking.
+    Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError on the first failure.
     """
     directory = require_prime_rl()
     say(f"{counted(check_prompts(settings, files), 'prompt')} in {files.prompts}.")
     say(_check_disk(settings, files))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
     commit = prime_rl_commit(directory)
-    told = "" if commit == MIRRORED else f", not {MIRRORED[:8]}, which the settings are written for"
-    say(f"prime-rl is at {commit}{told}.")
+    other = "" if commit == WRITTEN_FOR else f", but the settings are for {WRITTEN_FOR[:8]}"
+    say(f"prime-rl is at {commit}{other}.")
     environment = check_environment(directory)
     say(f"The environment is text2sql {environment['version']} in {environment['folder']}.")
     say(dry_run(config, directory))
-    return Found(directory, commit, environment["version"], environment["code"])
+    return Installation(directory, commit, environment["version"], environment["code"])
 
 
-def require_prime_rl() -> Path:
-    """Return prime-rl's checkout; raises Text2SqlError where there is none, or no program in it."""
-    directory = prime_rl_directory()
-    if directory is None:
-        raise Text2SqlError(f"{PRIME_RL_VARIABLE} is not set: let it name prime-rl's checkout.")
-    rl_program(directory)
-    return directory
+def dry_run(config: Table, directory: Path) -> str:
+    """Have prime-rl validate a configuration and return what it printed; needs no GPU.
+
+    Raises Text2SqlError with prime-rl's own words if it rejects the configuration.
+    """
+    # An output directory of its own: a dry run writes there, and cleans it up first.
+    with tempfile.TemporaryDirectory(prefix="text2sql-dry-run-") as folder:
+        file = Path(folder) / "rl.toml"
+        write_toml(config | {"output_dir": f"{folder}/runs"}, file)
+        try:
+            done = subprocess.run(
+                [str(rl_program(directory)), "@", str(file), "--dry-run"],
+                cwd=directory,
+                env=rl_environment(directory),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_DRY_RUN_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Text2SqlError(
+                f"prime-rl's dry run took longer than {_DRY_RUN_SECONDS:g} s."
+            ) from error
+        except OSError as error:
+            raise Text2SqlError(f"prime-rl's dry run cannot be started: {error}.") from error
+    output = without_colors(done.stdout.decode("utf-8", errors="replace")).strip()[-_SHOWN_CHARS:]
+    if done.returncode != 0:
+        raise Text2SqlError(
+            f"prime-rl rejects the configuration (status {done.returncode}):\n{output}"
+        )
+    return output
+
+
+def keep_provenance(
+    installed: Installation, files: RunFiles, toml: Path, arguments: list[str]
+) -> None:
+    """Store where the policy comes from: prime-rl, environment, configuration and prompts."""
+    provenance = {
+        "prime-rl commit": installed.commit,
+        "environment": f"text2sql {installed.environment}",
+        "environment code": installed.environment_code,
+        "rl.toml sha256": file_digest(toml),
+        "prompts sha256": file_digest(files.prompts),
+        "gold results sha256": file_digest(files.golds),
+        "started with": " ".join(arguments),
+        "logs": str(files.run_dir / "logs" / "latest"),
+        "rollouts": str(files.run_dir / "rollouts"),
+    }
+    write_json(files.output_dir / _PROVENANCE, provenance)
+
+
+def read_provenance(output_dir: Path) -> dict[str, str]:
+    """Return what the last start of prime-rl stored here; empty if it never started."""
+    return read_if_there(output_dir / _PROVENANCE)
+
+
+def require_installed(settings: PrimeRlSettings) -> None:
+    """Raise Text2SqlError if prime-rl, its environment or GPUs are missing on this machine."""
+    directory = require_prime_rl()
+    if isinstance(settings, SingleNode):  # a Slurm job installs the environment itself
+        require_gpus(settings)
+        check_environment(directory)
 
 
 def require_gpus(settings: SingleNode) -> Sequence[Gpu]:
-    """Return the GPUs that can be seen; raises Text2SqlError where they are too few."""
-    gpus, wanted = visible_gpus(), settings.inference_gpus + settings.train_gpus
-    if len(gpus) < wanted:
+    """Return the visible GPUs; raises Text2SqlError if they are too few."""
+    gpus, needed = visible_gpus(), settings.inference_gpus + settings.train_gpus
+    if len(gpus) < needed:
         raise Text2SqlError(
-            f"{counted(wanted, 'GPU is', 'GPUs are')} asked for and {len(gpus)} can be seen: set "
-            "train_gpus and inference_gpus lower, choose prime_rl_lora for 2 GPUs, or let "
+            f"The run needs {counted(needed, 'GPU')}, but {len(gpus)} can be seen: set train_gpus "
+            "and inference_gpus lower, choose prime_rl_lora for 2 GPUs, or let "
             "CUDA_VISIBLE_DEVICES show more."
         )
     return gpus
 
 
 def _check_machine(settings: SingleNode) -> str:
-    """Say which GPUs this machine has, once its ports and its GPUs' memory are free."""
-    _check_ports(settings)
+    """Check the ports and the GPUs' memory; return which GPUs this machine has."""
+    for name in ("router_port", "engine_port", "environment_port"):
+        port = getattr(settings, name)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+            except OSError as error:
+                raise Text2SqlError(
+                    f"Port {port} ({name}) is in use: one run fits on a machine; stop the program "
+                    f"that uses it (ss -ltnp shows it), or set {name}."
+                ) from error
     gpus = require_gpus(settings)
     require_memory(gpus, settings.inference_gpus + settings.train_gpus, settings.gpu_memory)
     return f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}."
 
 
 def weight_bytes(model: Path) -> int:
-    """Return the size of a model's weights; raises Text2SqlError where it is no whole model."""
+    """Return the size of a model's weights; raises Text2SqlError if the model is incomplete."""
     size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
     if not size or not (model / "config.json").is_file():
         raise Text2SqlError(
-            f"The base model {model} is no directory with config.json and *.safetensors: fetch it "
-            f"first, with hf download {model} --local-dir DIRECTORY, and name the directory."
+            f"The base model {model} is not a directory with config.json and *.safetensors: "
+            f"download it with hf download {model} --local-dir DIRECTORY and name the directory."
         )
     require_whole(model)
     return size
 
 
 def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
-    """Return the disk that a run fills: checkpoints and versions of the weights for serving.
+    """Return the disk space that a run fills: checkpoints and versions of the weights.
 
-    One checkpoint more than are kept exists while it is written; weights stay with each
-    checkpoint, and two more are on their way.
+    While a checkpoint is written, one more exists than are kept; weights stay with each
+    checkpoint, and two more are in transit.
     """
     checkpoints = settings.checkpoints_kept + 1
     if settings.lora_rank:
@@ -112,34 +190,12 @@ def _check_disk(settings: PrimeRlSettings, files: RunFiles) -> str:
     place = files.output_dir
     while not place.exists():
         place = place.parent
-    free = shutil.disk_usage(place).free + _size(files.run_dir)
-    said = f"{free / 1e9:.1f} GB of disk for the run, which needs about {needed / 1e9:.1f} GB"
+    earlier = [file for file in files.run_dir.rglob("*") if not file.is_dir()]
+    free = shutil.disk_usage(place).free + sum(file.lstat().st_size for file in earlier)
+    space = f"{free / 1e9:.1f} GB of disk for the run, which needs about {needed / 1e9:.1f} GB"
     if free < needed:
         raise Text2SqlError(
-            f"{files.output_dir} has {said}: free some, set checkpoints_kept lower, or put the "
+            f"{files.output_dir} has {space}: free some, set checkpoints_kept lower, or put the "
             "artifact root on a larger disk."
         )
-    return f"{said}."
-
-
-def _size(folder: Path) -> int:
-    """Return the bytes that an earlier attempt already holds."""
-    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
-
-
-def _check_ports(settings: PrimeRlSettings) -> None:
-    ports = {
-        "router_port": settings.router_port,
-        "engine_port": settings.engine_port,
-        "environment_port": settings.environment_port,
-    }
-    for name, port in ports.items():
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("", port))
-            except OSError as error:
-                raise Text2SqlError(
-                    f"Port {port} ({name}) is in use: one run fits on a machine; end what holds "
-                    f"it (ss -ltnp shows who), or set {name}."
-                ) from error
+    return f"{space}."

@@ -1,7 +1,7 @@
-"""What can be set about a GRPO run with prime-rl. The defaults are those of the published run:
-200 steps of 32 prompts, 8 rollouts a prompt, temperature 1, 12 turns.
+"""The settings of a GRPO run with prime-rl. The defaults are those of the published run: 200 steps
+of 32 prompts, 8 rollouts per prompt, temperature 1, 12 turns.
 
-Three presets, one class each: ``SingleNode`` (8 GPUs, all weights), ``TwoGpusLora`` and
+One class for each backend: ``SingleNode`` (8 GPUs, all weights), ``TwoGpusLora`` and
 ``SlurmNodes``. The fields are scalars, so that Dagster's launchpad can show them as a form.
 """
 
@@ -9,82 +9,103 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
+from text2sql.training.settings import (
+    GroupSize,
+    LearningRate,
+    PromptsPerStep,
+    SaveEvery,
+    Seed,
+    Settings,
+    Steps,
+    read_values,
+)
 
-
-class PrimeRlSettings(BaseModel):
-    """What every preset has in common."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    steps: int = Field(default=200, ge=1, le=100_000, description="Optimizer steps.")
-    prompts_per_step: int = Field(default=32, ge=1, le=4096, description="Prompts a step.")
-    group_size: int = Field(default=8, ge=2, le=128, description="Rollouts a prompt.")
-    temperature: float = Field(
-        default=1.0, gt=0, le=2, description="Of the training rollouts; evaluations are greedy."
-    )
-    learning_rate: float = Field(default=1e-6, gt=0, le=1e-2, description="AdamW's, constant.")
-    kl_tau: float = Field(default=1e-3, ge=0, le=1, description="Weight of the loss's KL term.")
-    max_turns: int = Field(default=12, ge=1, le=100, description="Replies in one rollout.")
-    reply_tokens: int = Field(default=2048, ge=16, le=65_536, description="Tokens in one reply.")
-    sequence_tokens: int = Field(
-        default=16_384,
+# Settings of which a backend changes the default.
+SequenceTokens = Annotated[
+    int,
+    Field(
         ge=1024,
         le=1_048_576,
         description="Tokens in a whole rollout: the trainer's sequence and the server's context.",
+    ),
+]
+RolloutsInFlight = Annotated[
+    int, Field(ge=2, le=65_536, description="Maximum number of rollouts drawn at once.")
+]
+Workers = Annotated[
+    int, Field(ge=1, le=256, description="Processes that run the agent and its SQL.")
+]
+GpusPerNode = Annotated[int, Field(ge=1, le=64, description="GPUs per machine.")]
+TrainGpus = Annotated[int, Field(ge=1, le=64, description="GPUs that train.")]
+InferenceGpus = Annotated[int, Field(ge=1, le=64, description="GPUs that draw rollouts.")]
+Port = Annotated[int, Field(ge=1024, le=65_535)]
+
+
+class PrimeRlSettings(Settings):
+    """What all backends have in common."""
+
+    steps: Steps = 200
+    prompts_per_step: PromptsPerStep = 32
+    group_size: GroupSize = 8
+    temperature: float = Field(
+        default=1.0,
+        gt=0,
+        le=2,
+        description="Temperature of the training rollouts; evaluations are greedy.",
     )
+    learning_rate: LearningRate = 1e-6
+    kl_tau: float = Field(default=1e-3, ge=0, le=1, description="Weight of the loss's KL term.")
+    max_turns: int = Field(default=12, ge=1, le=100, description="Replies per rollout.")
+    reply_tokens: int = Field(default=2048, ge=16, le=65_536, description="Tokens per reply.")
+    sequence_tokens: SequenceTokens = 16_384
     thinking: bool = Field(default=False, description="Let the model think before it replies.")
     rollout_seconds: float = Field(
-        default=600.0, gt=0, le=86_400, description="A rollout that takes longer is dropped."
+        default=600.0, gt=0, le=86_400, description="Rollouts that take longer are dropped."
     )
     off_policy_steps: int = Field(
-        default=8, ge=0, le=64, description="Rollouts drawn by older weights than this are dropped."
+        default=8, ge=0, le=64, description="Rollouts drawn with older weights are dropped."
     )
-    rollouts_in_flight: int = Field(
-        default=512, ge=2, le=65_536, description="The most rollouts that are drawn at once."
-    )
-    environment_workers: int = Field(
-        default=8, ge=1, le=256, description="Processes that run the agent and its SQL."
-    )
-    save_every: int = Field(default=20, ge=1, le=10_000, description="Steps between checkpoints.")
+    rollouts_in_flight: RolloutsInFlight = 512
+    environment_workers: Workers = 8
+    save_every: SaveEvery = 20
     checkpoints_kept: int = Field(
         default=2,
         ge=1,
         le=1000,
-        description="Checkpoints kept; 110 GB each where all weights of 9B are trained.",
+        description="Checkpoints kept; 110 GB each when all weights of a 9B model are trained.",
     )
     evaluate_every: int = Field(
         default=50, ge=0, le=10_000, description="Steps between evaluations in the run; 0 for none."
     )
     evaluation_questions: int = Field(
-        default=256, ge=1, le=100_000, description="Questions of one evaluation in the run."
+        default=256, ge=1, le=100_000, description="Questions per evaluation in the run."
     )
-    seed: int = Field(default=0, ge=0, le=2**31 - 1, description="Of the order of the prompts.")
-    gpus_per_node: int = Field(default=8, ge=1, le=64, description="GPUs that one machine has.")
+    seed: Seed = 0
+    gpus_per_node: GpusPerNode = 8
     tensor_parallel: int = Field(
         default=1, ge=1, le=64, description="GPUs that share one copy of the model for inference."
     )
     gpu_memory: float = Field(
         default=0.9, gt=0.1, le=0.98, description="Share of its GPU's memory that vLLM takes."
     )
-    router_port: int = Field(
-        default=8000, ge=1024, le=65_535, description="Where the inference servers are reached."
-    )
-    engine_port: int = Field(
-        default=8100, ge=1024, le=65_535, description="Of the inference server behind it."
-    )
+    router_port: Port = Field(default=8000, description="Port of the router to the servers.")
+    engine_port: Port = Field(default=8100, description="Port of the inference server behind it.")
     environment_port: int = Field(
         default=5000,
         ge=1024,
         le=65_534,
-        description="Of the environment's server for training; the next is for evaluation.",
+        description="Port of the environment's server for training; the next one is for "
+        "evaluation.",
     )
-    lora_rank: int = Field(default=0, ge=0, le=512, description="0 trains all weights.")
+    lora_rank: int = Field(
+        default=0, ge=0, le=512, description="Rank of the adapter; 0 trains all weights."
+    )
     lora_alpha: float = Field(default=64.0, gt=0, le=4096, description="Scale of the adapter.")
 
     @property
@@ -97,7 +118,7 @@ class PrimeRlSettings(BaseModel):
         return replace(base, max_turns=self.max_turns, max_tokens=self.reply_tokens)
 
     @model_validator(mode="after")
-    def _agrees(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.reply_tokens >= self.sequence_tokens:
             raise ValueError(
                 f"reply_tokens ({self.reply_tokens}) leave no room for the question in "
@@ -121,15 +142,15 @@ class PrimeRlSettings(BaseModel):
 class SingleNode(PrimeRlSettings):
     """One machine. The defaults train all weights of a 9B model on 8 GPUs."""
 
-    train_gpus: int = Field(default=4, ge=1, le=64, description="GPUs that train.")
-    inference_gpus: int = Field(default=4, ge=1, le=64, description="GPUs that draw rollouts.")
+    train_gpus: TrainGpus = 4
+    inference_gpus: InferenceGpus = 4
 
     @model_validator(mode="after")
     def _fits_machine(self) -> Self:
-        wanted = self.train_gpus + self.inference_gpus
-        if wanted > self.gpus_per_node:
+        total = self.train_gpus + self.inference_gpus
+        if total > self.gpus_per_node:
             raise ValueError(
-                f"train_gpus and inference_gpus are {wanted} together, "
+                f"train_gpus and inference_gpus are {total} together, "
                 f"gpus_per_node is {self.gpus_per_node}"
             )
         _must_divide(self.inference_gpus, "inference_gpus", self.tensor_parallel)
@@ -139,46 +160,39 @@ class SingleNode(PrimeRlSettings):
 class TwoGpusLora(SingleNode):
     """One machine with 2 GPUs of 80 GB: an adapter instead of all weights."""
 
-    prompts_per_step: int = Field(default=16, ge=1, le=4096, description="Prompts a step.")
-    learning_rate: float = Field(default=1e-5, gt=0, le=1e-2, description="AdamW's, constant.")
-    sequence_tokens: int = Field(
-        default=8192,
-        ge=1024,
-        le=1_048_576,
-        description="Tokens in a whole rollout: the trainer's sequence and the server's context.",
-    )
-    rollouts_in_flight: int = Field(
-        default=128, ge=2, le=65_536, description="The most rollouts that are drawn at once."
-    )
-    environment_workers: int = Field(
-        default=4, ge=1, le=256, description="Processes that run the agent and its SQL."
-    )
-    gpus_per_node: int = Field(default=2, ge=1, le=64, description="GPUs that one machine has.")
-    train_gpus: int = Field(default=1, ge=1, le=64, description="GPUs that train.")
-    inference_gpus: int = Field(default=1, ge=1, le=64, description="GPUs that draw rollouts.")
+    prompts_per_step: PromptsPerStep = 16
+    learning_rate: LearningRate = 1e-5
+    sequence_tokens: SequenceTokens = 8192
+    rollouts_in_flight: RolloutsInFlight = 128
+    environment_workers: Workers = 4
+    gpus_per_node: GpusPerNode = 2
+    train_gpus: TrainGpus = 1
+    inference_gpus: InferenceGpus = 1
     lora_rank: int = Field(default=32, ge=1, le=512, description="Rank of the adapter.")
 
 
 class SlurmNodes(PrimeRlSettings):
-    """Several equal machines that Slurm hands out; they share a file system."""
+    """Several equal machines that Slurm allocates; they share a file system."""
 
     train_nodes: int = Field(default=2, ge=1, le=256, description="Machines that train.")
-    inference_nodes: int = Field(default=2, ge=1, le=256, description="Machines that draw.")
+    inference_nodes: int = Field(
+        default=2, ge=1, le=256, description="Machines that draw rollouts."
+    )
     partition: str = Field(default="cluster", min_length=1, description="Slurm's partition.")
-    account: str = Field(default="", description="Slurm's account; empty for the user's own.")
+    account: str = Field(default="", description="Slurm's account; empty for the user's default.")
     time_limit: str = Field(
         default="24:00:00",
         pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$",
-        description="The longest that the job may run: hours:minutes:seconds, days- before it.",
+        description="Time limit of the job: hours:minutes:seconds, or days-hours:minutes:seconds.",
     )
     poll_seconds: float = Field(
-        default=10.0, ge=0.2, le=600, description="Between two questions to Slurm about the job."
+        default=10.0, ge=0.2, le=600, description="Seconds between status checks of the job."
     )
     failure_wait_seconds: int = Field(
         default=300,
         ge=0,
         le=3600,
-        description="How long a failed job keeps its machines, to finish writing a checkpoint.",
+        description="Seconds that a failed job keeps its machines, to finish a checkpoint.",
     )
 
     @model_validator(mode="after")
@@ -194,37 +208,25 @@ OPERATIONAL = frozenset(
         *("partition", "account", "time_limit", "poll_seconds", "failure_wait_seconds"),
     )
 )
-"""Settings that say how a run is carried out: it stays the same run when they change."""
+"""Settings of how a run is carried out: changing them does not make it another run."""
 
-PRESETS: dict[str, type[PrimeRlSettings]] = {
-    "8gpu": SingleNode,
-    "2gpu-lora": TwoGpusLora,
-    "slurm": SlurmNodes,
+PRIME_RL: dict[str, type[PrimeRlSettings]] = {
+    "prime_rl": SingleNode,
+    "prime_rl_lora": TwoGpusLora,
+    "prime_rl_slurm": SlurmNodes,
 }
-"""The presets by their names."""
+"""The settings of each backend."""
 
 
-def read_settings(preset: str, values: Mapping[str, Any]) -> PrimeRlSettings:
-    """Return a preset with these values changed.
+def read_settings(backend: str, values: Mapping[str, Any]) -> PrimeRlSettings:
+    """Return a backend's settings with these values changed.
 
-    Raises Text2SqlError, in one sentence, for an unknown preset or name, a value out of bounds,
+    Raises Text2SqlError, in one sentence, for an unknown backend or name, a value out of bounds,
     or values that contradict each other.
     """
-    if preset not in PRESETS:
-        raise Text2SqlError(f"There is no preset {preset!r}; there are {', '.join(PRESETS)}.")
-    try:
-        return PRESETS[preset].model_validate(dict(values))
-    except ValidationError as error:
-        raise Text2SqlError(f"The settings of the training run: {_sentence(error)}.") from error
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    name = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"there is no setting {name}"
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"{name} is {first['input']!r}: {reason}" if name else reason
+    if backend not in PRIME_RL:
+        raise Text2SqlError(f"There is no backend {backend!r}: use {', '.join(PRIME_RL)}.")
+    return read_values(PRIME_RL[backend], values, "The settings of the training run")
 
 
 def _must_divide(gpus: int, name: str, tensor_parallel: int) -> None:

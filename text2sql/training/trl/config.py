@@ -1,41 +1,58 @@
-"""The configuration of a GRPO run, as its JSON file holds it."""
+"""The settings of a GRPO run with TRL, and the run's configuration as its JSON file holds it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.json_files import read_object, read_rows
+from pydantic import Field
+
+from text2sql.common.json_files import read_object
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
+from text2sql.training.prompts import read_prompts
+from text2sql.training.settings import (
+    GroupSize,
+    LearningRate,
+    PromptsPerStep,
+    SaveEvery,
+    Seed,
+    Settings,
+    Steps,
+    read_values,
+)
 
-_PATHS = ("policy_dir", "prompts", "golds", "output_dir")
+
+class TrlSettings(Settings):
+    """What can be set about a run; the defaults train the pocket policy on a CPU."""
+
+    steps: Steps = 60
+    groups_per_step: PromptsPerStep = 16
+    group_size: GroupSize = 8
+    learning_rate: LearningRate = 1.5e-4
+    seed: Seed = 1
+    threads: int = Field(default=2, ge=1, le=256, description="CPU threads.")
+    save_every: SaveEvery = 10
+    shuffle_rewards: bool = Field(
+        default=False,
+        description="A control experiment: rewards are shuffled within each step, so the policy "
+        "learns nothing.",
+    )
 
 
-@dataclass(frozen=True)
-class GrpoRun:
-    """One run: what to train, on which prompts, and how.
+class GrpoRun(TrlSettings):
+    """One run: its settings and its paths.
 
-    ``prompts`` and ``golds`` are JSON lines of questions and of their gold results. A step
-    draws ``group_size`` rollouts of each of ``groups_per_step`` prompts. ``shuffle_rewards``
-    is a control experiment: each step's rewards are dealt to its rollouts at random.
+    ``prompts`` and ``golds`` are JSON lines of questions and of their gold results. A step draws
+    ``group_size`` rollouts of each of ``groups_per_step`` prompts.
     """
 
     policy_dir: Path
     prompts: Path
     golds: Path
     output_dir: Path
-    steps: int = 60
-    groups_per_step: int = 16
-    group_size: int = 8
-    learning_rate: float = 1.5e-4
-    seed: int = 1
-    threads: int = 2
-    save_every: int = 10
     resume: bool = True
-    shuffle_rewards: bool = False
 
     @property
     def rollouts_per_step(self) -> int:
@@ -59,40 +76,20 @@ class GrpoRun:
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that shape the result, without the paths."""
-        values = asdict(self)
-        return {name: values[name] for name in values if name not in (*_PATHS, "resume")}
+        return {name: getattr(self, name) for name in TrlSettings.model_fields}
 
 
 def read_run(path: Path) -> GrpoRun:
-    """Read a configuration; raises Text2SqlError for a wrong file, key or value."""
-    values = read_object(path)
-    names = {field.name for field in fields(GrpoRun)}
-    if unknown := ", ".join(sorted(set(values) - names)):
-        raise Text2SqlError(f"{path} is no GRPO configuration: it has {unknown}.")
-    if missing := [name for name in _PATHS if not values.get(name)]:
-        raise Text2SqlError(f"{path} lacks {', '.join(missing)}.")
-    run = GrpoRun(**(values | {name: Path(values[name]) for name in _PATHS}))
-    for name, least in {"steps": 1, "groups_per_step": 1, "group_size": 2, "save_every": 1}.items():
-        if getattr(run, name) < least:
-            raise Text2SqlError(f"{path}: {name} must be at least {least}.")
-    return run
+    """Read a configuration; raises Text2SqlError for an invalid file, key or value."""
+    return read_values(GrpoRun, read_object(path), f"{path} is not a GRPO configuration")
 
 
-def read_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
-    """Read the questions and their gold results; raises Text2SqlError where one is lacking."""
-    questions, golds = read_questions(run.prompts, run.golds)
+def read_run_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
+    """Read the questions and gold results; raises Text2SqlError if they do not fill a step."""
+    questions, golds = read_prompts(run.prompts, run.golds)
     if len(questions) < run.groups_per_step:
         raise Text2SqlError(
             f"{run.prompts} has {len(questions)} prompts; a step needs {run.groups_per_step}: "
             "loosen the difficulty filter or set groups_per_step lower."
         )
     return questions, golds
-
-
-def read_questions(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, GoldResult]]:
-    """Read both files; raises Text2SqlError where a question has no gold result."""
-    questions = [Question.from_dict(row) for row in read_rows(prompts)]
-    found = {gold.key: gold for gold in map(GoldResult.from_dict, read_rows(golds))}
-    if lacking := [question.key for question in questions if question.key not in found]:
-        raise Text2SqlError(f"{golds} has no gold result for {lacking[0]}.")
-    return questions, found

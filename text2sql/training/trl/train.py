@@ -1,8 +1,7 @@
 """GRPO with TRL on one machine: ``python -m text2sql.training.trl.train CONFIG.json``.
 
-The configuration is a ``GrpoRun`` as JSON. Writes metrics.jsonl, checkpoints and, at the end,
-the trained policy as a Hugging Face directory. A run that was stopped goes on from its last
-complete checkpoint.
+The configuration is a ``GrpoRun`` as JSON. Writes metrics.jsonl, checkpoints and, at the end, the
+trained policy as a Hugging Face directory. A stopped run resumes from its last complete checkpoint.
 """
 
 from __future__ import annotations
@@ -21,13 +20,16 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
 from text2sql.policy.local.loading import load_model
 from text2sql.sandbox import Sandbox
-from text2sql.training.child import end_with_parent
-from text2sql.training.progress import MetricsFile, report_to_dagster
-from text2sql.training.trl.checkpoints import last_checkpoint, mark_complete
-from text2sql.training.trl.config import GrpoRun, read_prompts, read_run
-from text2sql.training.trl.environment import Drawn, Environment
-from text2sql.training.trl.output import start_afresh, write_policy
-from text2sql.training.usage import misuse
+from text2sql.training.child import check_usage, end_with_parent, report_to_dagster
+from text2sql.training.metrics import MetricsFile
+from text2sql.training.trl.config import GrpoRun, read_run, read_run_prompts
+from text2sql.training.trl.output import (
+    last_checkpoint,
+    mark_complete,
+    start_afresh,
+    write_policy,
+)
+from text2sql.training.trl.rollouts import RolloutDrawer, StepRollouts
 
 _say = partial(print, flush=True)
 _MICRO_BATCH = 32  # rollouts in one backward pass
@@ -52,13 +54,13 @@ def train(run: GrpoRun) -> Path:
 
 
 def _train(run: GrpoRun) -> None:
-    questions, golds = read_prompts(run)
+    questions, golds = read_run_prompts(run)
     model, tokenizer = load_model(run.policy_dir, run.threads)
     settings = AgentSettings.for_policy(run.policy_dir)
     metrics = MetricsFile(run.metrics)
     with Sandbox() as sandbox:
-        environment = Environment(questions, golds, sandbox, settings, run.seed)
-        steps = _Steps(run, environment, tokenizer)
+        drawer = RolloutDrawer(questions, golds, sandbox, settings, run.seed)
+        steps = _Steps(run, drawer, tokenizer)
         trainer = _trainer(run, model, tokenizer, [q.key for q in questions], steps, metrics)
         trainer.train(resume_from_checkpoint=last_checkpoint(run, _say))
     metrics.close()
@@ -68,35 +70,36 @@ def _train(run: GrpoRun) -> None:
 class _Steps:
     """What TRL calls: for a step's rollouts, and for their rewards."""
 
-    def __init__(self, run: GrpoRun, environment: Environment, tokenizer: Any) -> None:
+    def __init__(self, run: GrpoRun, drawer: RolloutDrawer, tokenizer: Any) -> None:
         self._run = run
-        self._environment = environment
+        self._drawer = drawer
         self._tokenizer = tokenizer
-        self.last: Drawn | None = None
+        self.last: StepRollouts | None = None
 
     def rollouts(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        """Draw one rollout a prompt; a prompt's text is the key of its question."""
+        """Draw one rollout per prompt; a prompt's text is the key of its question."""
         keys = [prompt[-1]["content"] for prompt in prompts]
         step = trainer.state.global_step + 1
         model = trainer.accelerator.unwrap_model(trainer.model)
-        self.last = drawn = self._environment.draw(model, self._tokenizer, keys, step)
+        self.last = drawn = self._drawer.draw(model, self._tokenizer, keys, step)
         end = self._tokenizer.eos_token_id
         return {
             "prompt_ids": [recorder.prompt or [end] for recorder in drawn.recorders],
             "completion_ids": [recorder.completion or [end] for recorder in drawn.recorders],
             "env_mask": [recorder.written or [0] for recorder in drawn.recorders],
             "logprobs": None,  # the model that draws is the one that learns
-            "earned": self._dealt(drawn.rewards, step),
+            "earned": self._rewards(drawn.rewards, step),
         }
 
-    def _dealt(self, rewards: list[float | None], step: int) -> list[float | None]:
+    def _rewards(self, rewards: list[float | None], step: int) -> list[float | None]:
+        """Return the rewards to learn from: shuffled in the control experiment."""
         if self._run.shuffle_rewards:
             Random(f"{self._run.seed}/{step}/shuffled").shuffle(rewards)
         return rewards
 
     @staticmethod
     def reward(earned: list[float | None], **_: Any) -> list[float | None]:
-        """Return the judge's rewards; TRL leaves out a rollout whose reward is None."""
+        """Return the judge's rewards; TRL ignores a rollout whose reward is None."""
         return earned
 
 
@@ -120,18 +123,18 @@ def _trainer(
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         rollout_func=steps.rollouts,
-        callbacks=[_progress(run, steps, metrics)],
+        callbacks=[_reporter(run, steps, metrics)],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
 def informative(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the rollouts without an advantage, and the padding behind those that stay.
+    """Drop the rollouts without an advantage, and the padding behind the others.
 
-    A group whose rewards are equal has no advantage and no gradient, and without a KL term
-    nothing else to say: the loss is the same, for a good part of the work. Its normalizer was
-    counted over all rollouts before.
+    A group with equal rewards has no advantage, so no gradient and, without a KL term, no loss:
+    the result is the same for much less work. TRL computed the loss's normalizer over all rollouts
+    before.
     """
     rows = (inputs["advantages"].abs() > _NO_ADVANTAGE).nonzero().flatten()
     rows = rows if len(rows) else rows.new_zeros(1)
@@ -182,21 +185,21 @@ def _arguments(run: GrpoRun, model: Any) -> Any:
 
 
 def require_finite(logs: dict[str, Any], step: int) -> None:
-    """Refuse to go on, and to save, after a step that spoilt the weights."""
+    """Raise Text2SqlError, so that nothing is saved, after a step that ruined the weights."""
     for name in ("loss", "grad_norm"):
         if not math.isfinite(logs.get(name, 0.0)):
             raise Text2SqlError(
-                f"The {name.replace('_', ' ')} of step {step} is {logs[name]}, no finite number: "
-                "the weights are spoilt and are not saved. Set learning_rate lower; run it again "
-                "to go on from the last checkpoint."
+                f"The {name.replace('_', ' ')} of step {step} is {logs[name]}, not a finite "
+                "number: the weights are ruined and are not saved. Set learning_rate lower and "
+                "run it again to resume from the last checkpoint."
             )
 
 
-def _progress(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
-    """Return the callback that writes a line a step and marks complete checkpoints."""
+def _reporter(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
+    """Return the callback that writes a line per step and marks complete checkpoints."""
     from transformers import TrainerCallback
 
-    class Progress(TrainerCallback):
+    class Reporter(TrainerCallback):
         started = 0.0
 
         def on_step_begin(self, *_: Any, **__: Any) -> None:
@@ -211,27 +214,23 @@ def _progress(run: GrpoRun, steps: _Steps, metrics: MetricsFile) -> Any:
             line |= {name: logs[name] for name in ("loss", "entropy", "kl") if name in logs}
             line["seconds"] = time.monotonic() - self.started
             metrics.append(line)
-            _say(_shown(line, run.steps))
+            _say(
+                f"step {line['step']} of {run.steps}: reward {line['reward']:.3f}, "
+                f"exact match {line['exact_match']:.3f}, {line['seconds']:.1f} s"
+            )
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             mark_complete(run, state.global_step)
 
-    return Progress()
-
-
-def _shown(line: dict[str, Any], steps: int) -> str:
-    return (
-        f"step {line['step']} of {steps}: reward {line['reward']:.3f}, "
-        f"exact match {line['exact_match']:.3f}, {line['seconds']:.1f} s"
-    )
+    return Reporter()
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program; a failure that the user can mend is one sentence on stderr."""
+    """Run the program; an error that the user can fix is one sentence on stderr."""
     end_with_parent()
     os.environ.update(_QUIET)
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    if (status := misuse(arguments, "text2sql.training.trl.train", "CONFIG.json")) is not None:
+    if (status := check_usage(arguments, "text2sql.training.trl.train", "CONFIG.json")) is not None:
         return status
     try:
         run = read_run(Path(arguments[0]))

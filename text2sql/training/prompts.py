@@ -1,0 +1,58 @@
+"""The files of the training prompts: the questions, their gold results, ratings and provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from text2sql.common.json_files import read_rows, write_json, write_rows
+from text2sql.common.provenance import read_record, sealed
+from text2sql.errors import Text2SqlError
+from text2sql.judge.verdicts import GoldResult
+from text2sql.questions import Question
+from text2sql.training.difficulty import Difficulty
+
+PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
+ABOUT = "about.json"
+
+
+def read_prompts(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, GoldResult]]:
+    """Read both files; raises Text2SqlError if a question has no gold result."""
+    questions = [Question.from_dict(row) for row in read_rows(prompts)]
+    found = {gold.key: gold for gold in map(GoldResult.from_dict, read_rows(golds))}
+    if missing := [question.key for question in questions if question.key not in found]:
+        raise Text2SqlError(f"{golds} has no gold result for {missing[0]}.")
+    return questions, found
+
+
+def write_prompts(
+    folder: Path,
+    prompts: Sequence[Question],
+    golds: Mapping[str, GoldResult],
+    ratings: Iterable[Difficulty],
+    about: Mapping[str, Any],
+) -> None:
+    """Write what the filter kept; ``about`` is what it depends on."""
+    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
+    kept = sorted(question.key for question in prompts)
+    write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
+    write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
+    write_json(folder / ABOUT, sealed(about))
+
+
+def prompt_files(folder: Path) -> tuple[Path, Path]:
+    """Return the files of questions and gold results; raises Text2SqlError if one is missing."""
+    files = (folder / PROMPTS, folder / GOLDS)
+    for file in files:
+        if not file.is_file():
+            raise Text2SqlError(f"There is no {file}: materialize training_prompts first.")
+    return files
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """Return what the prompts depend on; raises Text2SqlError if it is missing or was edited."""
+    about = read_record(folder / ABOUT)
+    if not about:
+        raise Text2SqlError(f"There is no {folder / ABOUT}: materialize training_prompts first.")
+    return about

@@ -1,7 +1,7 @@
 """Cancelling a run in each of its stages, as the web interface does, and running it again.
 
-For every stage a run of it alone is launched on Dagster's code server and terminated through the
-run launcher as soon as the stage has begun. What counts: the run is canceled, no process that it
+For every stage a run of it alone is launched on a code server and terminated through the run
+launcher as soon as the stage has begun. What counts: the run is canceled, no process that it
 started is left, and a second run of the same stage succeeds.
 """
 
@@ -28,8 +28,8 @@ PATIENCE_SECONDS = 900.0
 class Launcher:
     """Launches runs of single stages on a code server of its own; ``idle`` are its processes."""
 
-    def __init__(self, instance: Any, workspace: Any, root: Path) -> None:
-        self.instance, self.workspace, self.root = instance, workspace, root
+    def __init__(self, instance: Any, runs: Any, root: Path) -> None:
+        self.instance, self.runs, self.root = instance, runs, root
         warm = self.launch("report_questions")
         _wait(lambda: self.ended(warm))
         time.sleep(1.0)
@@ -39,22 +39,9 @@ class Launcher:
         """Launch a run of one stage; return its id."""
         import dagster as dg
 
-        from pipelines.definitions import defs
-
-        name = "daily_answers" if stage == DAILY else "lifecycle"
-        location = self.workspace.get_code_location("pipelines.definitions")
-        (repository,) = location.get_repositories().values()
-        remote = repository.get_full_job(name)
-        run = self.instance.create_run_for_job(
-            defs.resolve_job_def(name),
-            run_config=run_config([stage]),
-            tags={"dagster/partition": DAY if stage == DAILY else RUN},
-            asset_selection=frozenset({dg.AssetKey(stage)}),
-            remote_job_origin=remote.get_remote_origin(),
-            job_code_origin=remote.get_python_origin(),
-        )
-        self.instance.launch_run(run.run_id, self.workspace)
-        return str(run.run_id)
+        job, partition = ("daily_answers", DAY) if stage == DAILY else ("lifecycle", RUN)
+        config = run_config([stage])
+        return str(self.runs.launch(job, partition, config, [dg.AssetKey(stage)]))
 
     def begun(self, run_id: str) -> bool:
         """Say whether a step of the run has begun, or the run has ended."""
@@ -109,20 +96,16 @@ def _cancel_and_repeat(launcher: Launcher, stage: str, later: float) -> dict[str
 def _launcher(folder: Path) -> Iterator[Launcher]:
     os.environ["TEXT2SQL_ROOT"] = str(folder)
     os.environ["DAGSTER_HOME"] = ""
-    from dagster._core.workspace.context import WorkspaceProcessContext
-    from dagster._core.workspace.load_target import WorkspaceFileTarget
-
     from pipelines.home import open_instance
     from pipelines.partitions import add_training_run
-    from text2sql.common.checkout import CHECKOUT
+    from pipelines.runs.launch import CommandRuns
+    from text2sql.common.artifacts import logs_folder
 
-    os.chdir(CHECKOUT)
     with open_instance() as instance:
         add_training_run(instance, RUN)
-        target = WorkspaceFileTarget([str(CHECKOUT / "workspace.yaml")])
-        with WorkspaceProcessContext(instance, target) as process:
-            yield Launcher(instance, process.create_request_context(), folder)
-    _wait(lambda: not _processes(folder), 120.0)  # the code server ends by itself
+        with CommandRuns(instance, logs_folder(folder) / "cancels.log") as runs:
+            yield Launcher(instance, runs, folder)
+    _wait(lambda: not _processes(folder), 120.0)
 
 
 def _wait(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:

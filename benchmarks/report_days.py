@@ -135,21 +135,19 @@ def _ended(child: subprocess.Popen[str]) -> dict[str, Any]:
 def _main(root: Path, days: list[str]) -> None:
     """Run the days; print how long it took, and what Dagster's logs say of locks."""
     from pipelines.home import open_instance
-    from pipelines.runs.launch import run_job
+    from pipelines.runs.launch import CommandRuns
 
     questions = {"file": str(root / "questions.yaml"), "databases": str(root)}
-    config = root / f"run-{days[0]}.json"
-    config.write_text(json.dumps({"ops": {"report_questions": {"config": questions}}}))
+    config = {"ops": {"report_questions": {"config": questions}}}
+    log = root / "logs" / f"{days[0]}-{os.getpid()}.log"
     started = perf_counter()
-    with open_instance(root) as instance:
+    with open_instance(root) as instance, CommandRuns(instance, log) as runs:
         for day in days:
-            log = root / "logs" / f"{day}-{os.getpid()}.log"
-            log.parent.mkdir(exist_ok=True)
-            run_job(instance, "daily_answers", day, config, log)
-            text = log.read_text(encoding="utf-8", errors="replace")
-            for words in _LOCKED:
-                if words in text:
-                    print(f"{log}: {words}")
+            runs.run("daily_answers", day, config)
+    text = log.read_text(encoding="utf-8", errors="replace")
+    for words in _LOCKED:
+        if words in text:
+            print(f"{log}: {words}")
     print(json.dumps({"seconds": round(perf_counter() - started, 1)}))
 
 

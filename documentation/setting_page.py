@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pipelines.definitions import defs
-
-_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+from resources.forms import accepted
 
 
 def page() -> str:
@@ -75,30 +74,22 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    cells = (f"`{name}`", _type(field), _default(field), field.description or "")
+    cells = (f"`{name}`", _type(field), _default(field), _meaning(field))
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
 
 def _type(field: FieldInfo) -> str:
-    """Return a field's type and its bounds, as ``int ≥ 1 ≤ 64``."""
+    """Return a field's type without module names."""
     kind = field.annotation
-    shown = (
-        kind.__name__ if isinstance(kind, type) and not get_args(kind) else _unqualified(str(kind))
-    )
-    bounds = [
-        f"{sign} {getattr(bound, name):,}"
-        for bound in field.metadata
-        for name, sign in _SIGNS.items()
-        if hasattr(bound, name) and not _states_bounds(field)
-    ]
-    return " ".join([shown, *bounds])
+    if isinstance(kind, type) and not get_args(kind):
+        return kind.__name__
+    return _unqualified(str(kind))
 
 
-def _states_bounds(field: FieldInfo) -> bool:
-    """Say whether the description ends with the bounds, as the launchpad shows them."""
-    return bool(
-        re.search(r"\((?:at|more|less) (?:least|most|than) [^)]*\)$", field.description or "")
-    )
+def _meaning(field: FieldInfo) -> str:
+    """Return a field's description, which ends with its bounds in a form and here in any model."""
+    description, bounds = field.description or "", accepted(field)
+    return f"{description} ({bounds})" if bounds and bounds not in description else description
 
 
 def _unqualified(text: str) -> str:

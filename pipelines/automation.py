@@ -1,6 +1,6 @@
-"""What the project does by itself once it is turned on: conditions of assets, and jobs.
+"""What the project does automatically once it is turned on: conditions of assets, and jobs.
 
-Nothing here acts before a person turns on the sensor ``conditions`` or one of ``sensors.py``.
+Nothing here acts until a person turns on the sensor ``conditions`` or one of ``sensors.py``.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ EVALUATION = ("dev_rollouts", "dev_scores", "model_card")
 """What follows a training run, in order."""
 
 STARTED_BY = "text2sql/started_by"
-"""Names the sensor that asked for a run."""
+"""Names the sensor that requested a run."""
 
 RETRAINING = (
     *("gold_results", "reward_strength", "known_issues", "base_rollouts", "training_prompts"),
     *("grpo_policy", *EVALUATION, "champion_policy"),
 )
-"""The lifecycle without what ingests a dataset."""
+"""The lifecycle without the ingestion of a dataset."""
 
 evaluation = dg.define_asset_job(
     "evaluation",
     selection=dg.AssetSelection.assets(*EVALUATION),
     description="Evaluate a training run that is trained: rollouts, scores, model card, gate. "
-    "The champion stays who it is.",
+    "The champion does not change.",
     run_tags=RETRIED,
 )
 
 retraining = dg.define_asset_job(
     "retraining",
     selection=dg.AssetSelection.assets(*RETRAINING),
-    description="Filter, train, evaluate and decide on the dataset that is ingested: the "
-    "lifecycle without the ingestion.",
+    description="Filter, train, evaluate and promote on the ingested dataset: the lifecycle "
+    "without the ingestion.",
     run_tags=RETRIED | {EXCLUSIVE_TAG: "lifecycle"},
 )
 
@@ -44,18 +44,18 @@ champion_rollback = dg.define_asset_job(
     "champion_rollback",
     selection=dg.AssetSelection.assets("champion_policy"),
     config={"ops": {"champion_policy": {"config": {"action": "roll_back", "reason": ""}}}},
-    description="Bring the champion before the present one back: say why in 'reason' and launch.",
+    description="Restore the previous champion: give a 'reason' and launch.",
 )
 
 JOBS = (evaluation, retraining, champion_rollback)
 
 
 def follows(*parents: str) -> dg.AutomationCondition:
-    """Return the condition of an asset that is made anew when one of these parents was.
+    """Return the condition of an asset that is made again when one of these parents is updated.
 
-    Only what it was made from directly counts: a new list of known issues does not evaluate
-    every training run there ever was. It waits for parents that are in progress or missing, and
-    stays away where a blocking check of a parent failed.
+    Other parents do not count: a new list of known issues does not evaluate every training run
+    again. The asset waits for parents that are in progress or missing, and is not made if a
+    blocking check of a parent failed.
     """
     condition = dg.AutomationCondition
     updated = condition.any_deps_updated().allow(dg.AssetSelection.assets(*parents))
@@ -82,13 +82,13 @@ conditions = dg.AutomationConditionSensorDefinition(
     minimum_interval_seconds=30,
     run_tags={STARTED_BY: "conditions"},
     description="Runs the gold queries of newly ingested data, and evaluates newly trained "
-    "policies: rollouts, then scores, then the model card, each when the one before is there and "
+    "policies: rollouts, then scores, then the model card, each once the one before is made and "
     "its blocking checks passed. Use it or the sensor finished_training, not both.",
 )
 
 
 def with_conditions(assets: Sequence[Any]) -> list[Any]:
-    """Give the assets their conditions; without the sensor ``conditions`` they do nothing."""
+    """Return the assets with their conditions; only the sensor ``conditions`` acts on these."""
 
     def give(spec: dg.AssetSpec) -> dg.AssetSpec:
         condition = CONDITIONS.get(spec.key.to_user_string())

@@ -15,18 +15,18 @@ from assets.reporting import questions as report_questions
 from assets.training import difficulty
 from assets.training import grpo as training
 from pipelines import automation
-from pipelines.jobs import daily_answers, lifecycle
+from pipelines.code_links import with_code_links
+from pipelines.executors import choose_executor
+from pipelines.jobs import daily_answers, daily_answers_schedule, lifecycle
 from pipelines.jobs import training as training_job
-from pipelines.runs.code_links import with_code_links
-from pipelines.runs.executors import choose_executor
-from pipelines.runs.retention import remove_old_runs
-from pipelines.schedules import daily_answers_schedule, remove_old_runs_schedule
+from pipelines.retention import remove_old_runs, remove_old_runs_schedule
 from pipelines.sensors import SENSORS
 from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
+from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
 from resources.trainer import TrainerResource
@@ -47,7 +47,8 @@ MODULES = [
     reporting,
 ]
 
-sampling_pool()  # a wrong name is told when Dagster loads its pools' steps
+sampling_pool()  # refuses an invalid name before Dagster meets it in a step
+end_step_with_run()  # a run's process, too, which a code server spawns: it ends with that server
 
 defs = dg.Definitions(
     assets=automation.with_conditions(with_code_links(dg.load_assets_from_modules(MODULES))),

@@ -1,38 +1,41 @@
-"""Dagster's home below the artifact root: made where missing, tidied before use."""
+"""Dagster's home below the artifact root: created if missing, tidied before use."""
 
 from __future__ import annotations
 
+import logging
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import yaml
 
-from pipelines.pools import set_pools
-from pipelines.runs.orphans import end_orphaned_runs
-from pipelines.runs.records import hush_attempts, records_error
-from pipelines.runs.variables import check_variables
-from text2sql.common.artifacts import artifact_root
+from assets.common.pools import sampling_pool
+from pipelines.code_links import git_url
+from pipelines.executors import choose_executor
+from pipelines.pools import sampling_slots, set_pools
+from pipelines.runs.records import fail_lost_runs, on_one_machine, records_error
+from resources.step_pods import sampling_pod, training_pod
+from text2sql.common.artifacts import artifact_root, dagster_home
 from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 CONFIG_VARIABLE = "TEXT2SQL_DAGSTER_YAML"
 """Names another dagster.yaml than the checkout's, such as deploy/postgres/dagster.yaml."""
-_UNSET = re.compile(r'environment variable "(\w+)" which is not set')
 OURS = [dg.AssetKey(name) for name in ("champion_policy", "bird_archive", "report_questions")]
-"""Assets that an instance of this project knows soon: where one can begin."""
+"""The assets that an instance of this project materializes first, wherever one starts."""
 
 
 def prepare_home(root: Path | None = None) -> Path:
     """Make ``<root>/dagster_home`` with this project's dagster.yaml; use it from now on.
 
-    Sets ``DAGSTER_HOME`` for this process and its children. Raises Text2SqlError where the
-    folder cannot be made, or the dagster.yaml that was named is not there.
+    Sets ``DAGSTER_HOME`` for this process and its children. Raises Text2SqlError if the folder
+    cannot be made, or if the dagster.yaml that was named does not exist.
     """
-    home = (root or artifact_root()) / "dagster_home"
+    home = dagster_home(root or artifact_root())
     link, target = home / "dagster.yaml", instance_config()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -52,7 +55,7 @@ def instance_config() -> Path:
     named = os.environ.get(CONFIG_VARIABLE)
     file = (CHECKOUT / Path(named or "dagster.yaml").expanduser()).resolve()
     if not file.is_file():
-        raise Text2SqlError(f"{CONFIG_VARIABLE} names {file}, which is not there.")
+        raise Text2SqlError(f"{CONFIG_VARIABLE} names {file}, which does not exist.")
     return file
 
 
@@ -60,26 +63,53 @@ def open_instance(root: Path | None = None) -> dg.DagsterInstance:
     """Open Dagster's instance in the prepared home; use it in a ``with`` block."""
     check_variables()
     prepare_home(root)
-    with _told_plainly():
+    if unset := sorted(_unset_variables(yaml.safe_load(instance_config().read_text()))):
+        raise Text2SqlError(
+            f"{instance_config()} needs environment variables that are not set: {', '.join(unset)}."
+        )
+    with _explained():
         instance = dg.DagsterInstance.get()
         set_pools(instance)
-    end_orphaned_runs(instance)
+        fail_lost_runs(instance, local=on_one_machine())
     return instance
 
 
-def existing_instance(root: Path) -> dg.DagsterInstance | None:
-    """Open the instance that is there as it is: below the root, else in ``DAGSTER_HOME``.
+def _unset_variables(value: Any) -> set[str]:
+    """Return the variables that a Dagster config names as ``env: NAME`` and that are not set."""
+    if isinstance(value, list):
+        return set().union(*map(_unset_variables, value))
+    if not isinstance(value, dict):
+        return set()
+    if set(value) == {"env"}:
+        return {value["env"]} - set(os.environ)
+    return _unset_variables(list(value.values()))
 
-    None where there is none, or where the one in ``DAGSTER_HOME`` knows nothing of this project.
-    Use it in a ``with`` block.
+
+def check_variables() -> None:
+    """Raise Text2SqlError for an invalid environment variable that the definitions read.
+
+    Dagster would show it as an error in the code.
     """
-    own, named = root / "dagster_home", os.environ.get("DAGSTER_HOME")
+    from assets.common.partitions import project_time_zone  # the module itself refuses a wrong one
+
+    readers = (project_time_zone, sampling_pool, sampling_slots, sampling_pod, training_pod)
+    for read in (*readers, choose_executor, git_url):
+        read()
+
+
+def existing_instance(root: Path) -> dg.DagsterInstance | None:
+    """Open the instance that exists, unchanged: below the root, else in ``DAGSTER_HOME``.
+
+    None if there is none, or if the one in ``DAGSTER_HOME`` has nothing of this project. Use it in
+    a ``with`` block.
+    """
+    own, named = dagster_home(root), os.environ.get("DAGSTER_HOME")
     places = [own, *([Path(named)] if named else [])]
     home = next((place for place in places if (place / "dagster.yaml").is_file()), None)
     if home is None:
         return None
     os.environ["DAGSTER_HOME"] = str(home.resolve())
-    with _told_plainly():
+    with _explained():
         instance = dg.DagsterInstance.get()
         if home == own or any(map(instance.has_asset_key, OURS)):
             return instance
@@ -88,26 +118,22 @@ def existing_instance(root: Path) -> dg.DagsterInstance | None:
 
 
 @contextmanager
-def _told_plainly() -> Iterator[None]:
-    """Say in a sentence what is wrong with Dagster's configuration or with its database."""
-    hush_attempts()
+def _explained() -> Iterator[None]:
+    """Raise an error of Dagster's configuration or of its database as one sentence."""
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # each attempt to reach the database would be a warning
     try:
         yield
     except dg.DagsterInvalidConfigError as error:
-        raise Text2SqlError(_mistake(error)) from error
+        mistake = " ".join((error.errors[0].message if error.errors else str(error)).split())
+        raise Text2SqlError(f"{instance_config()} is invalid: {mistake}") from error
     except Exception as error:
-        if told := records_error(error):
-            raise told from error
+        if explained := records_error(error):
+            raise explained from error
         raise
-
-
-def _mistake(error: dg.DagsterInvalidConfigError) -> str:
-    """Say what is wrong with the instance's dagster.yaml."""
-    messages = [" ".join(one.message.split()) for one in error.errors]
-    if unset := sorted({name for text in messages for name in _UNSET.findall(text)}):
-        names = ", ".join(unset)
-        return f"{instance_config()} needs environment variables that are not set: {names}."
-    return f"{instance_config()} makes no sense: {messages[0]}"
+    finally:
+        logger.setLevel(level)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """``python -m pipelines.lifecycle``: the whole life of a model, as real runs.
 
 Runs the jobs ``lifecycle`` and ``daily_answers`` one after the other, shows each stage as it
-finishes, and ends with the scores. What is there already is not made again. Without ``--config``
-it is the demo, on embedded data.
+finishes, and ends with the scores. Finished work is reused. Without ``--config`` it is the demo, on
+embedded data.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ import yaml
 from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig
 from assets.training.run_check import read_forms, require_trainable
+from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today
 from pipelines.programs.screen import LABELS, Screen
-from pipelines.runs.launch import Stage, run_job
+from pipelines.runs.launch import CommandRuns
+from pipelines.runs.progress import Stage
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
-from text2sql.common.artifacts import evaluation_folder, prompts_folder
+from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import write_json
 from text2sql.evaluation.scores import score_rows, text_table
@@ -45,7 +47,7 @@ CONFIG = Path(__file__).with_name("demo.yaml")
 
 
 def main(arguments: list[str]) -> None:
-    """Run the two jobs and show what came of them."""
+    """Run the two jobs and show the results."""
     options = _options(arguments)
     started = time.monotonic()
     root = ArtifactRoot()
@@ -69,33 +71,36 @@ def _run_jobs(
     instance: dg.DagsterInstance, root: ArtifactRoot, options: argparse.Namespace
 ) -> list[Stage]:
     """Run lifecycle and then today's answers; return their stages."""
-    logs = root.folder("logs")
-    stages: list[Stage] = []
-    config = _config(root, options)
-    empty = write_json(root.path / "logs" / "daily_answers.json", {})
-    jobs = (("lifecycle", options.run, config), ("daily_answers", today(), empty))
-    for job, partition, settings in jobs:
-        print(f"{job} ({partition})", flush=True)
-        screen = Screen(instance)
-        log = logs / f"{job}.log"
-        progress = run_job(instance, job, partition, settings, log, screen.finished, screen.tick)
-        stages += progress.stages.values()
+    log, stages = logs_folder(root.path) / "lifecycle.log", list[Stage]()
+    with CommandRuns(instance, log) as runs:
+        config = _config(root, options)
+        write_whole(log.with_suffix(".yaml"), yaml.safe_dump(config))
+        for job, partition, own in (
+            ("lifecycle", options.run, config),
+            ("daily_answers", today(), {}),
+        ):
+            print(f"{job} ({partition})", flush=True)
+            screen = Screen()
+            run = runs.run(job, partition, own, on_stage=screen.finished, on_tick=screen.tick)
+            stages += run.stages.values()
     return stages
 
 
-def _config(root: ArtifactRoot, options: argparse.Namespace) -> Path:
-    """Write the lifecycle's run config, with the seed that was asked for."""
+def _config(root: ArtifactRoot, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the lifecycle's run config, checked and with the seed that was asked for."""
+    from pipelines.definitions import defs
+
     config = read_run_config(options.config)
     if options.seed is not None:
         part_of(config, "ops", "grpo_policy", "config", "trainer", "trl")["seed"] = options.seed
+    check_run_config(defs.resolve_job_def("lifecycle"), config)
     if isinstance(grpo := read_forms(config)["grpo_policy"], GrpoConfig):
         require_trainable(root.path, options.run, config, grpo.trainer)
-    file = root.path / "logs" / "lifecycle.yaml"
-    return write_whole(file, yaml.safe_dump(config))
+    return config
 
 
 def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) -> dict[str, Any]:
-    """Return what the run came to, for programs."""
+    """Return the results, for programs."""
     found = {stage.name: stage for stage in stages}
     prompts = read_about(prompts_folder(root.path))
     training = read_training(root.path, run)
@@ -122,7 +127,7 @@ def _counts(metadata: dict[str, Any]) -> dict[str, int]:
 
 
 def _withheld(answers: dict[str, int]) -> str:
-    """Say which answers should not be trusted, so that they were not published."""
+    """Return how many answers were not published, by the reason not to trust them."""
     kinds = [status for status in AnswerStatus if status is not AnswerStatus.ANSWERED]
     found = [f"{answers[kind]} {kind.replace('_', ' ')}" for kind in kinds if answers.get(kind)]
     return f"; not to trust: {', '.join(found)}" if found else ""

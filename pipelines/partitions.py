@@ -1,4 +1,4 @@
-"""Adding and naming partitions: ``python -m pipelines.partitions NAME`` adds a training run."""
+"""Adding partitions: ``python -m pipelines.partitions NAME`` adds a training run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from text2sql.errors import Text2SqlError
 
 
 def add_training_run(instance: dg.DagsterInstance, name: str) -> None:
-    """Make a training run known; one that is known already stays."""
+    """Add a training run, unless it exists."""
     require_run_name(name)
     instance.add_dynamic_partitions(TRAINING_RUN, [name])
 
@@ -32,7 +32,7 @@ def main(names: list[str]) -> None:
     with open_instance() as instance:
         for name in names:
             add_training_run(instance, name)
-            print(f"training run {name} is there")
+            print(f"training run {name} exists")
 
 
 if __name__ == "__main__":

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 
 from pipelines.home import open_instance
-from pipelines.programs.dagster_program import become_dagster
+from pipelines.programs.program import become_dagster
+from text2sql.common.artifacts import ROOT_VARIABLE, artifact_root
 from text2sql.common.checkout import CHECKOUT
 from text2sql.errors import Text2SqlError
 
 
 def main() -> None:
     """Prepare the home and become ``dagster dev``; further arguments are passed on."""
+    os.environ[ROOT_VARIABLE] = str(artifact_root())
     with open_instance():
         pass
-    os.chdir(CHECKOUT)
-    logging.getLogger("dagster").addFilter(_is_true)
-    become_dagster("dev", "-w", "workspace.yaml", *sys.argv[1:])
-
-
-def _is_true(record: logging.LogRecord) -> bool:
-    """Refuse the warning that the checkout's dagster.yaml is not used: the home links to it."""
-    return "will not be used to configure Dagster" not in record.getMessage()
+    # In the checkout, Dagster would warn that the dagster.yaml there is not the one it uses.
+    os.chdir(os.environ["DAGSTER_HOME"])
+    # The server that forks the steps finds what it preloads here, and else says nothing.
+    paths = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    become_dagster("dev", "-m", "pipelines.definitions", "-d", str(CHECKOUT), *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 from text2sql.errors import Text2SqlError
 
 EXECUTOR_VARIABLE = "TEXT2SQL_EXECUTOR"
-"""Names the executor of a run's steps (pipelines/runs/executors.py)."""
+"""Names the executor of a run's steps (pipelines/executors.py)."""
 CONFIG_TAG = "dagster-k8s/config"
 TRAINING_VARIABLE = "TEXT2SQL_TRAINING_GPUS"
 SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_GPUS"

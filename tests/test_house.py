@@ -397,3 +397,29 @@ def test_only_the_guard_reads_proc():
         if "/proc" in file.read_text()
     }
     assert found == {"text2sql/common/guard.py"}
+
+
+def test_odd_cells_and_text_tables_have_one_owner():
+    """``common.values`` names infinities, ``common.render`` aligns columns."""
+    named = {name_of(file) for file in PRODUCT if '"Infinity"' in file.read_text()}
+    assert named <= {"text2sql/common/values.py", "text2sql/reporting/model/values.py"}
+    assert callers("ljust") | callers("rjust") == set()
+
+
+def test_charts_and_html_have_one_owner():
+    """``common.charts`` draws, templates below ``common.html`` hold the markup."""
+    drawing = {
+        name_of(file)
+        for file in PRODUCT
+        if any(first(name) == "matplotlib" for name in all_imports(file))
+    }
+    assert drawing == {"text2sql/common/charts.py", "pipelines/preload.py"}
+    tags = re.compile(r"<(?:html|body|table|section|details|svg|p|h[1-6]|div)[ >]")
+    found = {
+        name_of(file)
+        for file in PRODUCT
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if tags.search(node.value)
+    }
+    assert found == {"text2sql/common/charts.py"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from resources.forms import Form
@@ -11,29 +13,23 @@ from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
 from text2sql.errors import Text2SqlError
 
 
+def _count(default: int, description: str, least: int = 0) -> Any:
+    return Field(default=default, ge=least, le=100_000, description=description)
+
+
 class PocketSizes(Form):
     """How many questions each part of the pocket corpus has."""
 
-    train: int = Field(
-        default=CorpusSizes.train, ge=1, le=100_000, description="Questions to train on."
+    train: int = _count(CorpusSizes.train, "Questions to train on.", least=1)
+    new_databases: int = _count(
+        CorpusSizes.new_databases, "Dev questions on databases that are not in train."
     )
-    new_databases: int = Field(
-        default=CorpusSizes.new_databases,
-        ge=0,
-        le=100_000,
-        description="Dev questions on databases that are not in train.",
+    unseen_words: int = _count(
+        CorpusSizes.unseen_words, "Dev questions with words that are not in train."
     )
-    unseen_words: int = Field(
-        default=CorpusSizes.unseen_words,
-        ge=0,
-        le=100_000,
-        description="Dev questions with words that are not in train.",
-    )
-    general: int = Field(
-        default=CorpusSizes.general,
-        ge=0,
-        le=100_000,
-        description="Dev questions in the general phrasing, to show what training forgets.",
+    general: int = _count(
+        CorpusSizes.general,
+        "Dev questions in the general phrasing, to show what training forgets.",
     )
 
 

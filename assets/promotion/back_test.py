@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,6 @@ class BackTester:
         A candidate passes if there is nothing to compare, and the sentence says so.
         """
         from text2sql.reporting.answering.backtest import (
-            as_record,
             askable_questions,
             compare_answers,
         )
@@ -87,7 +86,7 @@ class BackTester:
                     "candidate_revision": new,
                     "passed": not found.worse,
                     "sentence": str(found),
-                    **as_record(found),
+                    **asdict(found),
                 }
                 write_json(file, record)
         return BackTestVerdict(record["passed"], record["sentence"], record["flips"])

@@ -1,6 +1,6 @@
 """The difficulty filter: a policy learns from questions that it solves sometimes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +30,23 @@ from resources.forms import Form, config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import base_rollouts_file, dataset_folder, prompts_folder
-from text2sql.common.json_files import read_if_there, read_rows, write_json
-from text2sql.common.provenance import code_state, fingerprint
+from text2sql.common.json_files import read_rows, write_json
+from text2sql.common.provenance import code_state
 from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.datasets.strength import require_strength
-from text2sql.errors import Text2SqlError
-from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
 from text2sql.training.difficulty import mark_weak, rate, select, usable
-from text2sql.training.prompts import GOLDS, PROMPTS, RATINGS, read_about, write_prompts
+from text2sql.training.prompts import (
+    GOLDS,
+    PROMPTS,
+    RATINGS,
+    describe_selection,
+    read_about,
+    sampled_set,
+    write_prompts,
+)
 from text2sql.training.runs import find_start
 
 
@@ -63,7 +69,7 @@ def plan_base_rollouts(
     questions = questions[: config.max_questions or None]
     require_questions(forms, len(questions))
     dataset, start = own_current(context, root.path), find_start(root.path, config.start_from)
-    wanted = rollout_set(
+    rollouts = rollout_set(
         policy,
         start.policy,
         dataset.fingerprint,
@@ -73,12 +79,12 @@ def plan_base_rollouts(
         config.samples,
     )
     start.require_other(training_run_of(context))
-    start.require_revision(wanted.policy_revision)
-    cost = estimate_cost(root.path, wanted)
+    start.require_revision(rollouts.policy_revision)
+    cost = estimate_cost(root.path, rollouts)
     context.log.info(f"Base rollouts: {cost}")
     context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
-    yield dg.Output({"set": wanted.to_dict(), "estimate": str(cost)}, output_name="plan")
-    yield from plan_shards(root.path, [wanted], config, policy)
+    yield dg.Output({"set": rollouts.to_dict(), "estimate": str(cost)}, output_name="plan")
+    yield from plan_shards(root.path, [rollouts], config, policy)
 
 
 def _check_run(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, Form]:
@@ -94,13 +100,13 @@ def _check_run(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, 
 @fails_in_a_sentence
 def collect_base_rollouts(plan: dict, shards: list, root: ArtifactRoot) -> dg.Output[None]:
     """Store which rollouts were sampled, and describe them."""
-    wanted = RolloutSet.from_dict(plan["set"])
-    tally = tally_rollouts(root.path, wanted)
+    rollouts = RolloutSet.from_dict(plan["set"])
+    tally = tally_rollouts(root.path, rollouts)
     require_valid(tally)
     file = base_rollouts_file(root.path)
     root.make(file.parent)
-    write_json(file, wanted.to_dict())
-    return describe_rollouts(root.path, {"base": (wanted, tally)}, shards, plan["estimate"])
+    write_json(file, rollouts.to_dict())
+    return describe_rollouts(root.path, {"base": (rollouts, tally)}, shards, plan["estimate"])
 
 
 @dg.graph_asset(
@@ -136,56 +142,25 @@ def training_prompts(
 
     ``prompts.jsonl`` is what every trainer reads: the questions in the order of the seed.
     """
-    wanted = RolloutSet.from_dict(_pointer(root))
+    sampled = sampled_set(root.path)
     golds = load_golds(root.path, "train")
     questions = load_questions(root.path, "train")
-    keys = set(wanted.keys)
+    keys = set(sampled.keys)
     asked = [question for question in questions if question.key in keys]
-    ratings = rate(asked, golds, tally_rollouts(root.path, wanted), config.bounds())
+    ratings = rate(asked, golds, tally_rollouts(root.path, sampled), config.bounds())
     if config.minimum_strength:
         strength = require_strength(root.path, "train")
         ratings = mark_weak(ratings, strength, config.minimum_strength)
     prompts = select(asked, ratings, config.seed)
     folder = root.make(prompts_folder(root.path))
-    about = _about(config, wanted, prompts, golds) | {"asked": len(asked)}
-    about |= {"dagster_run": context.run_id, "code": code_state()}
+    about = config.model_dump() | describe_selection(sampled, prompts, golds)
+    about |= {"asked": len(asked), "dagster_run": context.run_id, "code": code_state()}
     write_prompts(folder, prompts, golds, ratings, about)
     unusable = sum(not usable(question, golds) for question in questions)
     return dg.MaterializeResult(
         metadata=describe_prompts(folder, questions, ratings, about, unusable),
         data_version=dg.DataVersion(about["fingerprint"]),
     )
-
-
-def _pointer(root: ArtifactRoot) -> dict[str, Any]:
-    file = base_rollouts_file(root.path)
-    pointer = read_if_there(file)
-    if not pointer:
-        raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
-    return pointer
-
-
-def _about(
-    config: TrainingPromptsConfig,
-    wanted: RolloutSet,
-    prompts: Sequence[Question],
-    golds: Mapping[str, GoldResult],
-) -> dict[str, Any]:
-    """Return what the prompts depend on, and a fingerprint of their content."""
-    content = [
-        [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
-    ]
-    return config.model_dump() | {
-        "fingerprint": fingerprint(dataset=wanted.dataset, prompts=content),
-        "dataset": wanted.dataset,
-        "rollouts": wanted.folder,
-        "policy": wanted.policy,
-        "policy_revision": wanted.policy_revision,
-        "prompt_revision": wanted.prompt_revision,
-        "samples": wanted.samples,
-        "temperature": wanted.sampling.temperature,
-        "kept": len(prompts),
-    }
 
 
 @dg.asset_check(asset=training_prompts, blocking=True)

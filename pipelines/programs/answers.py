@@ -24,12 +24,11 @@ from assets.common.partitions import days
 from pipelines.home import open_instance
 from pipelines.partitions import today
 from pipelines.programs.screen import Screen
-from pipelines.runs.launch import run_job
+from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.cli.output.reporting import answer_list, answer_object
-from text2sql.common.artifacts import day_page
-from text2sql.common.json_files import write_json
+from text2sql.common.artifacts import day_page, logs_folder
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.answer import StoredAnswer
 
@@ -38,7 +37,7 @@ JOB = "daily_answers"
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be answered; an empty ``day`` is today, an empty ``group`` all that is due."""
+    """What to answer; an empty ``day`` is today, an empty ``group`` all that is due."""
 
     day: str = ""
     group: str = ""
@@ -73,13 +72,12 @@ def _request(arguments: list[str]) -> Request:
 
 def _run(root: ArtifactRoot, day: str, request: Request) -> str:
     """Execute the job; return the id of the Dagster run."""
-    logs = root.folder("logs")
     asked = {"group": request.group, "force": request.force}
-    config = write_json(logs / f"{JOB}-{day}.json", {"ops": {"report_answers": {"config": asked}}})
-    log = logs / f"{JOB}-{day}.log"
-    with open_instance() as instance:
-        screen = Screen(instance)
-        return run_job(instance, JOB, day, config, log, screen.finished, screen.tick).run_id
+    config = {"ops": {"report_answers": {"config": asked}}}
+    log, screen = logs_folder(root.path) / f"{JOB}-{day}.log", Screen()
+    with open_instance() as instance, CommandRuns(instance, log) as runs:
+        run = runs.run(JOB, day, config, on_stage=screen.finished, on_tick=screen.tick)
+    return run.run_id
 
 
 def _object(day: str, run: str, page: Path, found: list[StoredAnswer]) -> dict[str, Any]:

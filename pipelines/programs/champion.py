@@ -1,8 +1,8 @@
-"""Dagster's record of who is champion, after a command changed that.
+"""Dagster's record of the champion, after a command changed it.
 
 ``python -m pipelines.programs.champion`` reports a materialization without a run: the page of
 ``champion_policy`` shows the new champion at once, and what depends on the old one is outdated.
-Where there is no instance, nothing is done.
+Without an instance it does nothing.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ KEY = dg.AssetKey("champion_policy")
 
 
 def note_champion(instance: dg.DagsterInstance, root: ArtifactRoot) -> None:
-    """Record who is champion now as a materialization of ``champion_policy`` without a run."""
+    """Record the champion as a materialization of ``champion_policy`` without a run."""
     champion = read_champion(root)
     name = run_of(champion) or champion["policy"]
-    said = f"{name} is champion now ({champion.get('act')}): {champion.get('reason')}"
+    summary = f"{name} is champion now ({champion.get('act')}): {champion.get('reason')}"
     findings = [Finding(**finding) for finding in champion.get("findings", ())]
     made = dg.AssetMaterialization(
         KEY,
         description=f"By a command of {champion.get('by')}, without a run.",
-        metadata=champion_facts(root, said, findings),
+        metadata=champion_facts(root, summary, findings),
         tags={"dagster/data_version": champion["revision"]},
     )
     instance.report_runless_asset_event(made)
 
 
 def main() -> None:
-    """Tell the instance of the artifact root, where there is one."""
+    """Record it in the instance of the artifact root, if there is one."""
     root = ArtifactRoot()
     if instance := existing_instance(root.path):
         with instance:

@@ -1,13 +1,17 @@
 """How the programs of this package begin and end: ``python -m pipelines.NAME``.
 
-They call ``run_program`` before they import what they need: Dagster takes seconds, in which
-Ctrl-C and what the project's modules refuse are told in a sentence, too.
+They call ``run_program`` before they import what they need: Dagster takes seconds to import, and
+Ctrl-C or an error of the project's modules must end in one sentence then, too.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
+import runpy
+import signal
 import sys
+import warnings
 
 import click
 
@@ -27,6 +31,7 @@ STOPPED = "stopped; run it again to go on"
 def run_program(module: str) -> int:
     """Run a module's ``main`` on the arguments until it ends or is stopped; return the status."""
     exit_on_signals(STOPPED)
+    logging.getLogger().setLevel(logging.ERROR)  # no warning for each attempt to reach a database
     fail_on_closed_output()
     try:
         with quiet_on_closed_pipe():
@@ -37,27 +42,35 @@ def run_program(module: str) -> int:
     except click.exceptions.Exit as left:
         return left.exit_code
     except Text2SqlError as error:
-        return _tell(f"error: {error}", error.exit_code)
+        return _end(f"error: {error}", error.exit_code)
     except OSError as error:
-        return _tell(f"error: {error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
+        return _end(f"error: {error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
     except Stopped as stopped:
-        return _tell(STOPPED, stopped.status)
+        return _end(STOPPED, stopped.status)
     except Exception as error:
-        if (told := _of_records(error)) is None:
+        from pipelines.runs.records import records_error
+
+        if (explained := records_error(error)) is None:
             raise
-        again = "" if "run it again" in str(told) else " Run it again to go on."
-        return _tell(f"error: {told}{again}", told.exit_code)
+        again = "" if "run it again" in str(explained) else " Run it again to go on."
+        return _end(f"error: {explained}{again}", explained.exit_code)
     return 0
 
 
-def _of_records(error: Exception) -> Text2SqlError | None:
-    from pipelines.runs.records import records_error
+def become_dagster(*arguments: str) -> None:
+    """Run ``dagster ARGUMENTS`` in this process, to its end; Dagster handles the signals."""
+    import dagster as dg
 
-    return records_error(error)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    warnings.simplefilter("ignore", dg.SupersessionWarning)  # about the command itself
+    sys.argv = ["dagster", *arguments]
+    runpy.run_module("dagster", run_name="__main__")
 
 
-def _tell(sentence: str, status: int) -> int:
-    """Say why it ends, below the line that moves on a terminal."""
+def _end(sentence: str, status: int) -> int:
+    """Print why the program ends, below the live line of a terminal."""
     below = "\n" if sys.stdout.isatty() else ""
     last_words(f"{below}{sentence}", err=True)
     return status

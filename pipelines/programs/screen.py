@@ -1,13 +1,10 @@
-"""A run on the screen: a line for each finished stage, and one that moves."""
+"""A run on the screen: a line for each finished stage, and a live one."""
 
 from __future__ import annotations
 
 import sys
 
-import dagster as dg
-
-from pipelines.runs.launch import Progress, Stage
-from pipelines.runs.pool_waits import PoolWaits
+from pipelines.runs.progress import RunProgress, Stage
 from text2sql.common.counting import counted
 
 LABELS = {
@@ -30,21 +27,23 @@ LABELS = {
 
 
 class Screen:
-    """Shows a line for each finished stage and, on a terminal, one that moves."""
+    """Shows a line for each finished stage and, on a terminal, a live one."""
 
-    def __init__(self, instance: dg.DagsterInstance | None = None) -> None:
-        """Look whether there is a terminal; ``instance`` knows who holds a pool."""
+    def __init__(self) -> None:
+        """Find out whether there is a terminal."""
         self.live = sys.stdout.isatty()
-        self._waits = PoolWaits(instance) if instance else None
-        self._seen = 0
+        self._waits: set[tuple[str, str]] = set()
 
     def finished(self, stage: Stage) -> None:
         """Print a finished stage."""
         self._print(f"  {_label(stage.name):<20}{stage.seconds:7.1f} s  {_note(stage)}")
 
-    def tick(self, progress: Progress) -> None:
-        """Show what is going on, and once what a stage waits for."""
-        self._tell_waits(progress)
+    def tick(self, progress: RunProgress) -> None:
+        """Show the stage at work, and once that a stage waits for a pool."""
+        for name, pool in progress.pools.items():
+            if (name, pool) not in self._waits:
+                self._print(f"  {_label(name):<20}waits for the pool {pool}")
+                self._waits.add((name, pool))
         running = [stage for stage in progress.stages.values() if stage.ended is None]
         running = [stage for stage in running if stage.name in LABELS]
         if self.live and running:
@@ -52,14 +51,8 @@ class Screen:
             text = f"  {LABELS[stage.name]:<20}{stage.seconds:7.1f} s  {_moving(stage)}"
             print(f"\r\x1b[K{text.rstrip()} ...", end="", flush=True)
 
-    def _tell_waits(self, progress: Progress) -> None:
-        for name, pool in progress.waits[self._seen :]:
-            if self._waits and (words := self._waits.sentence(progress.run_id, name, pool)):
-                self._print(f"  {_label(name):<20}{words}")
-        self._seen = len(progress.waits)
-
     def _print(self, line: str) -> None:
-        """Print a line of its own, in place of the one that moves."""
+        """Print a line, in place of the live one."""
         clear = "\r\x1b[K" if self.live else ""
         print(f"{clear}{line}".rstrip(), flush=True)
 
@@ -69,7 +62,7 @@ def _label(name: str) -> str:
 
 
 def _note(stage: Stage) -> str:
-    """Say what a finished stage came to."""
+    """Return the result of a finished stage in a few words."""
     values = stage.metadata
     if stage.name == "training_prompts":
         return f"{counted(values['prompts'], 'prompt')} kept"

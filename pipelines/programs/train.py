@@ -1,7 +1,7 @@
 """``text2sql train``: one training run, filtered, trained and evaluated, as a real Dagster run.
 
 ``python -m pipelines.programs.train REQUEST`` with a ``Request`` as JSON. The run is the job
-``training`` with the name as its partition; whoever is champion stays champion.
+``training`` with the name as its partition; the champion does not change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import yaml
 
 from assets.common.partitions import require_run_name
 from assets.training.run_check import require_trainable
-from pipelines.home import open_instance
+from pipelines.home import check_variables, open_instance
 from pipelines.partitions import add_training_run
 from pipelines.programs.screen import Screen
 from pipelines.programs.train_config import (
@@ -33,10 +33,9 @@ from pipelines.programs.train_config import (
     trainer_of,
     training_config,
 )
-from pipelines.runs.launch import run_job
-from pipelines.runs.variables import check_variables
+from pipelines.runs.launch import CommandRuns
 from resources.paths import ArtifactRoot
-from text2sql.common.artifacts import evaluation_folder
+from text2sql.common.artifacts import evaluation_folder, logs_folder
 from text2sql.common.files import write_whole
 from text2sql.datasets.stored import load_current
 from text2sql.errors import Text2SqlError
@@ -49,7 +48,7 @@ JOB = "training"
 
 
 def main(arguments: list[str]) -> None:
-    """Check the request, and start the run unless it is only to be shown."""
+    """Check the request, and start the run unless it is a dry run."""
     request = _request(arguments)
     check_variables()
     root = ArtifactRoot()
@@ -61,12 +60,13 @@ def main(arguments: list[str]) -> None:
     require_free(root.path, request.name, trainer, start)
     about = {
         "training_run": request.name,
-        "starts_from": _told(start),
+        "starts_from": _describe_start(start),
         "trainer": describe(trainer),
         "config": config,
     }
     with redirect_stdout(sys.stderr if request.as_json else sys.stdout):
-        _say(about)
+        for label in ("training_run", "starts_from", "trainer"):
+            print(f"{label.replace('_', ' '):<14}{about[label]}", flush=True)
         if request.dry_run:
             print(f"\nRun config of the job {JOB}; nothing was started:\n{yaml.safe_dump(config)}")
         require_trainable(root.path, request.name, config, trainer)
@@ -84,30 +84,22 @@ def _request(arguments: list[str]) -> Request:
         raise Text2SqlError("Start a training run with: text2sql train NAME.") from error
 
 
-def _say(about: dict[str, Any]) -> None:
-    """Say what is going to be trained."""
-    for label in ("training_run", "starts_from", "trainer"):
-        print(f"{label.replace('_', ' '):<14}{about[label]}", flush=True)
-
-
-def _told(start: StartPolicy) -> str:
+def _describe_start(start: StartPolicy) -> str:
     run = f" (training run {start.training_run}, revision {start.revision})"
     return f"{start.name}{run if start.training_run else ''}"
 
 
 def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any]:
-    """Register the training run and execute the job for it to its end; return what came of it."""
-    logs = root.folder("logs")
-    text = yaml.safe_dump(config)
-    file = write_whole(logs / f"training-{name}.yaml", text)
-    with open_instance() as instance:
+    """Add the training run and execute the job for it; return the results."""
+    log = logs_folder(root.path) / f"training-{name}.log"
+    write_whole(log.with_suffix(".yaml"), yaml.safe_dump(config))
+    screen = Screen()
+    with open_instance() as instance, CommandRuns(instance, log) as runs:
         add_training_run(instance, name)
-        screen = Screen(instance)
-        log = logs / f"training-{name}.log"
-        progress = run_job(instance, JOB, name, file, log, screen.finished, screen.tick)
+        run = runs.run(JOB, name, config, on_stage=screen.finished, on_tick=screen.tick)
     trained = read_training(root.path, name)
     return {
-        "dagster_run": progress.run_id,
+        "dagster_run": run.run_id,
         "policy": trained["policy"],
         "policy_revision": trained["policy_revision"],
         "scores": [asdict(score) for score in read_scores(root.path, name).scores],
@@ -115,7 +107,7 @@ def _run(root: ArtifactRoot, name: str, config: dict[str, Any]) -> dict[str, Any
 
 
 def _show(root: ArtifactRoot, name: str) -> None:
-    """Print the scores and what can be done next."""
+    """Print the scores and possible next steps."""
     print(f"\n{text_table(score_rows(read_scores(root.path, name), ('all', 'subset')))}\n")
     print("Percent of questions answered right [95 % interval]; gained and lost against the base.")
     print(f"model card    {evaluation_folder(root.path, name) / 'README.md'}")

@@ -1,4 +1,4 @@
-"""The run config of a training run that somebody starts from the command line."""
+"""The run config of a training run that is started from the command line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-
 from assets.training.config import BACKENDS, TrainerConfig, TrlConfig
 from assets.training.run_check import read_forms, resolved
-from pipelines.runs.config_errors import refused_config
+from pipelines.config_errors import check_run_config
 from resources.forms import InvalidValue
 from resources.run_config import part_of, read_run_config
 from text2sql.errors import Text2SqlError
@@ -20,15 +18,15 @@ from text2sql.training.backends import identity_settings
 from text2sql.training.runs import FROM_BASE, StartPolicy, run_state
 
 STARTING = ("base_rollouts", "grpo_policy")
-"""The assets that have a policy to start from."""
+"""The assets whose config names the policy to start from."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: the run's name and what differs from the defaults.
+    """The request of a command: the run's name and what differs from the defaults.
 
-    ``settings`` are the trainer's by name, or another asset's as ASSET.NAME; their values are as
-    they were typed. ``config`` is the file of a run config that all this is laid over.
+    ``settings`` are the trainer's by name, or another asset's as ASSET.NAME, with their values as
+    typed. ``config`` is a file of run config, which the rest overrides.
     """
 
     name: str
@@ -41,7 +39,9 @@ class Request:
 
 
 def training_config(request: Request) -> dict[str, Any]:
-    """Return the run config; raise Text2SqlError where something in it makes no sense."""
+    """Return the run config; raise Text2SqlError if something in it is invalid."""
+    from pipelines.definitions import defs
+
     config = read_run_config(Path(request.config)) if request.config else {}
     ops = part_of(config, "ops")
     if request.start_from:
@@ -53,13 +53,13 @@ def training_config(request: Request) -> dict[str, Any]:
         (_of(ops, asset) if asset else settings)[setting] = _value(text)
     _of(ops, "grpo_policy")["trainer"] = {backend: settings}
     trainer_of(config)
-    _validate(config)
+    check_run_config(defs.resolve_job_def("training"), config)
     read_forms(config)
     return config
 
 
 def _of(ops: dict[str, Any], asset: str) -> dict[str, Any]:
-    """Return an asset's part of a run config, which is made where it is missing."""
+    """Return an asset's part of a run config, which is added if it is missing."""
     return part_of(ops, asset, "config")
 
 
@@ -73,7 +73,7 @@ def _trainer(grpo: Mapping[str, Any], backend: str) -> tuple[str, dict[str, Any]
 
 
 def _value(text: str) -> Any:
-    """Read a number, true, false or null; anything else is text."""
+    """Return a number, true, false or null as JSON; anything else as text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -83,7 +83,7 @@ def _value(text: str) -> Any:
 def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     """Return the trainer of a run config with all its settings.
 
-    Raises Text2SqlError for a trainer or setting that there is not, and for a refused value.
+    Raises Text2SqlError for an unknown trainer or setting, and for an invalid value.
     """
     given = config["ops"]["grpo_policy"]["config"]["trainer"]
     if not isinstance(given, dict) or len(given) != 1 or not set(given) <= set(BACKENDS):
@@ -104,19 +104,8 @@ def start_of(config: Mapping[str, Any]) -> str:
     return str(config["ops"]["grpo_policy"]["config"].get("start_from", FROM_BASE))
 
 
-def _validate(config: Mapping[str, Any]) -> None:
-    from pipelines.definitions import defs
-
-    try:
-        dg.validate_run_config(defs.resolve_job_def("training"), config)
-    except dg.DagsterInvalidConfigError as error:
-        raise Text2SqlError(
-            f"The run config is wrong: {refused_config(error.errors[0].message)}."
-        ) from error
-
-
 def require_free(root: Path, run: str, trainer: TrainerConfig, start: StartPolicy) -> None:
-    """Refuse the name of a run that is there already with other settings or another start."""
+    """Refuse the name of an existing run that has other settings or another start."""
     before = run_state(root, run)
     if not before:
         return
@@ -124,17 +113,16 @@ def require_free(root: Path, run: str, trainer: TrainerConfig, start: StartPolic
         raise Text2SqlError(f"The training run {run} was trained elsewhere: choose another name.")
     earlier = BACKENDS[before["backend"]](**before["settings"])
     found = identity_settings(before["backend"], earlier) | _start(before["start"])
-    wanted = identity_settings(trainer.backend, trainer) | _start(
+    asked = identity_settings(trainer.backend, trainer) | _start(
         {"from": start.name, "training_run": start.training_run}
     )
     found |= {"trainer": before["backend"]}
-    wanted |= {"trainer": trainer.backend}
-    names = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    asked |= {"trainer": trainer.backend}
+    names = [name for name in {**found, **asked} if found.get(name) != asked.get(name)]
     if names:
-        told = ", ".join(f"{n}: {found.get(n)} there, {wanted.get(n)} here" for n in names)
+        differ = ", ".join(f"{n}: {found.get(n)}, not {asked.get(n)}" for n in names)
         raise Text2SqlError(
-            f"The training run {run} is there already with other settings ({told}): choose "
-            "another name."
+            f"The training run {run} exists with other settings ({differ}): choose another name."
         )
 
 
@@ -144,9 +132,9 @@ def _start(start: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(trainer: TrainerConfig) -> str:
-    """Say which trainer it is and which of its settings are not the defaults."""
+    """Return the trainer's name and those of its settings that are not the defaults."""
     given = trainer.model_dump(exclude={"backend"})
     defaults = {name: type(trainer).model_fields[name].default for name in given}
-    told = ", ".join(f"{name} {value}" for name, value in given.items() if value != defaults[name])
+    changed = [f"{name} {value}" for name, value in given.items() if value != defaults[name]]
     kind = "TRL in one process" if isinstance(trainer, TrlConfig) else "prime-rl on GPUs"
-    return f"{trainer.backend} ({kind}); {told or 'all settings as by default'}"
+    return f"{trainer.backend} ({kind}); {', '.join(changed) or 'default settings'}"

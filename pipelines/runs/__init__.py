@@ -1,1 +1,1 @@
-"""Starting, following and cleaning up runs."""
+"""Runs that a command starts and follows, and what remains of runs that died."""

@@ -174,7 +174,7 @@ def cut_call(arguments):
         cut_call("{}"),
     ],
 )
-def test_what_was_cut_is_not_executed(play, step):
+def test_a_truncated_call_is_not_executed(play, step):
     episode, _ = play(step, sampling=Sampling(max_tokens=64))
     assert (episode.stop_reason, episode.sql, episode.tool_log) == ("truncated", None, [])
 
@@ -229,7 +229,7 @@ def test_a_server_that_fails_makes_the_episode_invalid(play):
     assert len(requests) == 3
 
 
-def test_evidence_is_shown_only_where_there_is_some(play):
+def test_evidence_is_shown_only_if_present(play):
     _, requests = play(submits(QUERY), question=ask(play.database, evidence="  a city is a town "))
     assert requests[0]["messages"][1]["content"].endswith("\n\nEvidence: a city is a town")
     for evidence in ("", "  "):

@@ -86,7 +86,7 @@ def test_a_broken_view_does_not_break_the_listing(use):
     assert shown[1] == "a\n(0 rows)"
 
 
-def test_a_view_that_only_its_own_program_can_read_is_told(use):
+def test_a_view_that_only_its_own_program_can_read_is_reported(use):
     script = "CREATE TABLE base(a); CREATE VIEW v AS SELECT a FROM base ORDER BY a COLLATE theirs"
     (shown,), _ = use(("inspect_schema", "{}"), script=script)
     assert shown == "base(a) 0 rows\nv broken: no such collation sequence: theirs"
@@ -226,7 +226,7 @@ def test_mistakes_come_back_as_text(use, name, arguments, expected):
 
 
 @pytest.mark.parametrize("name", ["inspect_schema", "sample_rows"])
-def test_arguments_that_a_tool_does_not_take_are_told(use, name):
+def test_unknown_arguments_are_reported(use, name):
     plain = one(use, name, {"table": "city"})
     note = one(use, name, {"table": "city", "Table": "team", "rows": 9}).removeprefix(plain)
     assert note.startswith(f"\nnote: {name} takes table")
@@ -262,7 +262,7 @@ def test_limits_that_are_understood(use, limit, rows):
 
 
 @pytest.mark.parametrize("limit", ["five", "2.5", True, "nan", "inf", [2]])
-def test_limits_that_are_no_numbers(use, limit):
+def test_invalid_limits(use, limit):
     text = one(use, "sample_rows", {"table": "city", "limit": limit})
     assert text == "error: limit must be an integer"
 
@@ -398,7 +398,7 @@ def test_a_changed_file_is_described_anew(tmp_path, sandbox):
     assert [table.name for table in describe(database, sandbox).tables][-1] == "more"
 
 
-def test_a_missing_database_is_the_users_to_mend(tmp_path, sandbox):
+def test_a_missing_database_is_an_error_of_the_user(tmp_path, sandbox):
     with pytest.raises(Text2SqlError, match="no database"):
         describe(tmp_path / "none.db", sandbox)
 

@@ -13,7 +13,7 @@ import pytest
 from assets.promotion.back_test import BackTester, BackTestVerdict
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
-from pipelines.runs.notify import reason_of
+from pipelines.sensors import reason_of
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -147,7 +147,7 @@ def test_a_candidate_that_answers_fewer_verified_questions_right_fails(place):
     )
 
 
-def test_a_candidate_that_wins_as_many_as_it_loses_passes_and_the_flips_are_told(place):
+def test_a_candidate_that_wins_as_many_as_it_loses_passes_and_lists_the_flips(place):
     place.champion(a=COUNT, b="SELECT 9")
     place.candidate(a="SELECT id FROM shop WHERE id > 9", b=COUNT)
     place.verified(a=COUNT, b=COUNT)
@@ -157,7 +157,7 @@ def test_a_candidate_that_wins_as_many_as_it_loses_passes_and_the_flips_are_told
     assert [flip["after"] for flip in found.flips] == ["refused", "right"]
 
 
-def test_a_verdict_is_remembered_until_something_changes(place):
+def test_a_verdict_is_reused_until_something_changes(place):
     champion = place.champion(a=COUNT)
     candidate = place.candidate(a=COUNT)
     place.verified(a=COUNT)
@@ -187,7 +187,7 @@ def test_a_first_champion_and_the_champion_itself_have_nothing_to_lose(place):
     assert "it has the champion's own weights" in place.test().sentence
 
 
-def test_a_champion_whose_weights_are_gone_is_named(place):
+def test_a_champion_whose_weights_are_gone_is_reported(place):
     place.champion()
     place.candidate(a=COUNT)
     place.verified(a=COUNT)
@@ -196,7 +196,7 @@ def test_a_champion_whose_weights_are_gone_is_named(place):
     assert place.test().sentence == "Skipped: the champion's weights are gone from /gone/weights."
 
 
-def test_what_says_nothing_is_left_out(place):
+def test_questions_without_a_valid_grade_are_left_out(place):
     place.champion(a=COUNT, b=COUNT)
     place.candidate(a=COUNT, b=COUNT)
     place.verified(a="SELECT owner FROM shop", b=COUNT)
@@ -207,7 +207,7 @@ def test_what_says_nothing_is_left_out(place):
     assert "the databases of the verified questions are gone (a, b)" in place.test().sentence
 
 
-def test_a_server_that_fails_is_no_verdict(place):
+def test_a_failing_server_gives_no_verdict(place):
     place.champion(a=COUNT)
     place.candidate(a=fails(400, "no such model"))
     place.verified(a=COUNT)
@@ -254,7 +254,7 @@ def test_dagster_promotes_nothing_that_failed_the_back_test(place):
     assert json.loads((place.root.path / "champion.json").read_text())["training_run"] == RUN
 
 
-def test_a_run_that_the_gate_stopped_says_what_the_check_says(place):
+def test_a_run_that_the_gate_stopped_has_the_checks_message(place):
     place.champion(a=COUNT)
     place.candidate(a=COUNT)
     with dg.DagsterInstance.ephemeral() as instance:

@@ -56,7 +56,7 @@ def why(run) -> str:
     return failure.step_failure_data.error.cause.message
 
 
-def test_the_asset_decides_keeps_goes_back_and_takes_orders(root, instance):
+def test_the_asset_decides_keeps_rolls_back_and_promotes_by_hand(root, instance):
     candidate(root, "june", 20)
     candidate(root, "july", 22)
     candidate(root, "august", 34)
@@ -103,7 +103,7 @@ def test_the_asset_decides_keeps_goes_back_and_takes_orders(root, instance):
     assert len(rows) == 5 and rows[0]["training run"] == "worse"
 
 
-def test_a_broken_record_stops_the_asset_and_stays(root, instance):
+def test_a_broken_record_fails_the_asset_and_is_not_overwritten(root, instance):
     candidate(root, "june", 20)
     (root / "champion.json").write_text("{broken")
     for config in (
@@ -115,7 +115,7 @@ def test_a_broken_record_stops_the_asset_and_stays(root, instance):
     assert (root / "champion.json").read_text() == "{broken"
 
 
-def test_the_job_that_goes_back_asks_only_for_the_reason(root, instance):
+def test_the_rollback_job_asks_only_for_the_reason(root, instance):
     for number, run in enumerate(("june", "july")):
         candidate(root, run, 15 + 15 * number)
         assert act(instance, action="decide", training_run=run).success
@@ -135,7 +135,7 @@ def latest(instance: dg.DagsterInstance) -> dg.AssetMaterialization:
     return event.asset_materialization
 
 
-def test_what_a_command_changes_is_seen_in_dagster_at_once(root, monkeypatch):
+def test_dagster_shows_a_commands_change_at_once(root, monkeypatch):
     monkeypatch.setenv("DAGSTER_HOME", "")
     for number, run in enumerate(("june", "july")):
         candidate(root, run, 15 + 15 * number)

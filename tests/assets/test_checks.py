@@ -187,7 +187,7 @@ def test_good_data_passes_every_check(tmp_path: Path) -> None:
     )
 
 
-def test_data_docs_are_off_unless_asked_for(tmp_path: Path) -> None:
+def test_data_docs_are_off_by_default(tmp_path: Path) -> None:
     make(tmp_path, "shop")
     ingest(tmp_path, tmp_path / "root", [ask(0)])
     assert not list((tmp_path / "root").rglob("data_docs"))
@@ -215,14 +215,14 @@ def test_a_query_may_have_several_flags() -> None:
     assert check_gold_determined(with_flags(frame, [])).success
 
 
-def test_the_slow_tail_is_told_by_database() -> None:
+def test_slow_queries_are_shown_by_database() -> None:
     rows = [{"key": f"d/{n}", "db_id": "ab"[n % 2], "seconds": n / 10} for n in range(10)]
     first, second = time_by_database(pd.DataFrame(rows)).records
     assert (first.data["database"], first.data["slowest query"]) == ("b", "d/9")
     assert (second.data["queries"], second.data["seconds"]) == (5, 2.0)
 
 
-def test_every_failure_has_its_share_of_the_rows_that_are_shown() -> None:
+def test_every_failure_has_some_of_the_shown_rows() -> None:
     base = {"evidence": None, "difficulty": "simple", "status": "ok"}
     rows = [base | {"evidence": "nan"}] * 500 + [base | {"difficulty": "easy"}] * 3
     outcome = check_tidiness(pd.DataFrame([row | {"key": str(n)} for n, row in enumerate(rows)]))
@@ -232,7 +232,7 @@ def test_every_failure_has_its_share_of_the_rows_that_are_shown() -> None:
     assert {record.data["difficulty"] for record in records} == {"simple", "easy"}
 
 
-def test_an_expectation_that_fails_in_one_split_is_not_said_to_hold() -> None:
+def test_an_expectation_that_fails_in_one_split_does_not_count_as_holding() -> None:
     good = pd.DataFrame([{"key": "a", "evidence": None, "difficulty": "simple", "status": "ok"}])
     both = merge([check_tidiness(good), check_tidiness(good.assign(evidence="nan"))])
     assert "no evidence is nan, none, null, <na> or n/a" not in both.holding
@@ -243,7 +243,7 @@ def _publish(folder: Path, name: str) -> None:
     publish_checks(folder, "bird_questions", {name: SuiteResult(1)})
 
 
-def test_pages_drawn_side_by_side_show_all_checks(tmp_path: Path) -> None:
+def test_pages_rendered_in_parallel_show_all_checks(tmp_path: Path) -> None:
     context = get_context("spawn")
     children = [context.Process(target=_publish, args=(tmp_path, f"c{n}")) for n in range(3)]
     for child in children:

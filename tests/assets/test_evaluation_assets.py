@@ -191,7 +191,7 @@ def champion_of(root: Path, policy: str, revision: str) -> None:
     (root / "champion.json").write_text(json.dumps(row))
 
 
-def test_a_held_out_split_is_looked_at_once_and_a_second_look_says_so(place):
+def test_a_second_use_of_a_held_out_split_is_labelled(place):
     with answering(place, 0.4) as base, answering(place, 2, name="better") as better:
         revision = PolicyResource().revision(better.url)
         champion_of(place, better.url, revision)
@@ -216,7 +216,7 @@ def gate(root: Path) -> str:
     return f"{'passed' if found.passed else 'failed'}: {found.sentence}"
 
 
-def test_an_adopted_champion_is_asked_beside_the_first_candidate(place):
+def test_an_adopted_champion_is_asked_with_the_first_candidate(place):
     few = {"config": {"samples": 2, "single_turn": False, "shards": 1}}
     with answering(place, 0.4) as base, answering(place, 2, name="better") as better:
         train(place, better.url)

@@ -171,22 +171,20 @@ REFUSED = {"status": "low_agreement", "sql": None, "row_count": None}
         (REFUSED | {"row_count": 2}, "an unpublished answer has neither SQL nor rows"),
     ],
 )
-def test_what_is_published_is_whole_and_nothing_else_is(
-    change: dict[str, Any], sentence: str
-) -> None:
+def test_only_published_answers_have_sql_and_rows(change: dict[str, Any], sentence: str) -> None:
     assert check_published(rows(ANSWER, {}, REFUSED)).success
     outcome = check_published(rows(ANSWER, {}, change, REFUSED))
     assert outcome.blocks and sentences(outcome) == {sentence}
     assert outcome.failures[0].rows == len(outcome.examples) == 1
 
 
-def test_a_mean_share_that_is_asked_for_is_enough() -> None:
+def test_the_required_mean_share_is_enough() -> None:
     thrice = rows(ANSWER, *[{"share": 0.7}] * 3)
     assert check_agreement(thrice, 0.7).success
     assert not check_agreement(thrice, 0.71).success
 
 
-def test_nothing_to_check_is_told() -> None:
+def test_nothing_to_check_is_reported() -> None:
     nothing = check_gold_runs(pd.DataFrame(columns=list(GOLD)))
     assert check_result("name", nothing).description == "Nothing to check."
 
@@ -228,7 +226,7 @@ def test_gold_that_does_not_run_blocks_beyond_the_allowed_share(status: str) -> 
     assert list(outcome.examples["error"]) == ["no such table: Order Details"]
 
 
-def test_whole_numbers_are_shown_as_such_where_one_is_missing() -> None:
+def test_whole_numbers_stay_whole_if_one_is_missing() -> None:
     many = {"seconds": 9.0, "row_count": 1_234_567}
     outcome = check_gold_answers(rows(GOLD, many, {"status": "error", "row_count": None}))
     assert "First: dev/0, shop, 9, 1234567, s" in describe(outcome)
@@ -240,7 +238,7 @@ def test_gold_without_rows_warns() -> None:
     assert not outcome.blocks and len(outcome.examples) == 1
 
 
-def test_what_reaches_the_metadata_is_bounded() -> None:
+def test_metadata_is_bounded() -> None:
     frame = rows(QUESTION, *[{"status": "db_missing", "detail": "long " * 200}] * 50_000)
     outcome = check_databases_resolve(frame)
     assert outcome.failures[0].rows == 50_000

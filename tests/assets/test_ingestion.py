@@ -305,7 +305,7 @@ def test_an_archives_rows_cannot_name_databases_outside_of_it(tmp_path: Path) ->
         ({"source": "{here}/good.zip", "splits": []}, "No split to ingest"),
         (
             {"source": "{here}/good.zip", "dev": {"questions": "{here}/no.json"}},
-            "no questions file",
+            "no.json does not exist",
         ),
         ({"source": "{here}/good.zip", "splits": ["train"]}, "No train questions"),
         ({"source": "s3://bucket/dev.zip"}, "not an http or https address"),
@@ -341,7 +341,7 @@ def test_a_damaged_download_is_not_kept(tmp_path: Path) -> None:
         assert ingest(tmp_path / "root", {"source": server.url}).success
 
 
-def test_a_warning_that_comes_instead_of_a_download_is_told_and_not_kept(tmp_path: Path) -> None:
+def test_a_web_page_instead_of_a_download_is_reported_and_not_kept(tmp_path: Path) -> None:
     """Google Drive and hubs send pages with status 200, some as octets."""
     page = b"<!DOCTYPE html><title>Google Drive - Virus scan warning</title>"
     with FileServer(Behaviour(page, kind="application/octet-stream")) as server:
@@ -351,8 +351,10 @@ def test_a_warning_that_comes_instead_of_a_download_is_told_and_not_kept(tmp_pat
         assert ingest(tmp_path / "root", {"source": server.url}).success
 
 
-@pytest.mark.parametrize(("after", "told"), [("bird_archive", ""), ("bird_questions", "ingested")])
-def test_two_ingestions_into_one_root_do_not_mix(tmp_path: Path, after: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("after", "problem"), [("bird_archive", ""), ("bird_questions", "ingested")]
+)
+def test_two_ingestions_into_one_root_do_not_mix(tmp_path: Path, after: str, problem: str) -> None:
     """Another dataset is ingested into the same root in the middle of a run."""
     for name in ("mine", "other"):
         make_database(
@@ -370,12 +372,12 @@ def test_two_ingestions_into_one_root_do_not_mix(tmp_path: Path, after: str, tol
     assert [q.key for q in data.load_questions(tmp_path / "root", "dev", mine)] == ["dev/1"]
     assert metadata(result, "bird_databases")["rows"] == 2
     assert (data.split_folder(tmp_path / "root", mine, "dev") / data.GOLDS).is_file()
-    assert result.success == (not told)
-    if told:
-        assert f"has {told} {tmp_path / 'other'} into" in failure(result)
+    assert result.success == (not problem)
+    if problem:
+        assert f"has {problem} {tmp_path / 'other'} into" in failure(result)
 
 
-def test_an_interrupted_download_goes_on_in_the_next_run(tmp_path: Path) -> None:
+def test_an_interrupted_download_is_resumed_by_the_next_run(tmp_path: Path) -> None:
     content = published(tmp_path).read_bytes()
     with FileServer(Behaviour(content, breaks=[1000], statuses=[])) as server:
         assert ingest(tmp_path / "root", {"source": server.url}).success

@@ -42,7 +42,7 @@ def test_the_quick_commands_ingest_a_teams_questions_and_run_their_gold(tmp_path
         assert len(golds) == count and all(gold.usable for gold in golds.values())
 
 
-def test_the_configs_on_the_page_are_ones() -> None:
+def test_the_configs_on_the_page_are_valid() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL)
     configs = [yaml.safe_load(block) for block in blocks]
     archive = BirdConfig(**configs[0]["ops"]["bird_archive"]["config"])

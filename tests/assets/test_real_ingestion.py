@@ -42,7 +42,7 @@ def zip_folder(folder: Path, target: Path, below: str) -> Path:
     return target
 
 
-def test_mini_dev_from_an_address_that_breaks_off(shared_data: Path, tmp_path: Path) -> None:
+def test_mini_dev_from_a_server_that_disconnects(shared_data: Path, tmp_path: Path) -> None:
     """A .zip as mini-dev's, with the one database that is at hand, in three pieces."""
     real = shared_data / "bird"
     archive = zip_folder(real / "databases", tmp_path / "m.zip", "minidev/MINIDEV/dev_databases")

@@ -82,7 +82,7 @@ def test_a_report_is_sent_once_and_a_failure_to_send_it_is_a_warning(place, monk
     assert place.query("SELECT status, attempts FROM answers") == [("answered", 1)]
 
 
-def test_a_backfill_tells_nobody(place, monkeypatch):
+def test_a_backfill_sends_nothing(place, monkeypatch):
     place.ask(shops=COUNT)
     place.load()
     with ScriptedServer([replay({})]) as chat:
@@ -92,7 +92,7 @@ def test_a_backfill_tells_nobody(place, monkeypatch):
     assert "belongs to a backfill" in said(result, "delivered")
 
 
-def test_a_failed_day_is_told_too(place, monkeypatch):
+def test_a_failed_day_is_sent_too(place, monkeypatch):
     place.ask(shops=fails(400, "quota"))
     place.load()
     with ScriptedServer([replay({})]) as chat:
@@ -101,7 +101,7 @@ def test_a_failed_day_is_told_too(place, monkeypatch):
     assert "quota" in chat.requests[0]["text"]
 
 
-def test_wrong_settings_of_the_delivery_lose_no_answer(place, monkeypatch):
+def test_invalid_delivery_settings_lose_no_answer(place, monkeypatch):
     place.ask(shops=COUNT)
     place.load()
     monkeypatch.setenv(SMTP_VARIABLE, "mail.example.org")
@@ -110,7 +110,7 @@ def test_wrong_settings_of_the_delivery_lose_no_answer(place, monkeypatch):
     assert place.query("SELECT status FROM answers") == [("answered",)]
 
 
-def test_an_answer_that_a_person_knows_better_is_a_failed_check(place):
+def test_an_answer_that_differs_from_verified_sql_fails_a_check(place):
     place.ask(shops=COUNT, ids="SELECT id FROM shop")
     rows = yaml.safe_load(place.file.read_text())
     place.write([rows[0] | {"verified_sql": "SELECT 7"}, rows[1]])
@@ -255,7 +255,7 @@ def test_a_shipped_question_that_another_file_took_is_left_to_it(place):
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_the_shipped_questions_are_not_mixed_into_questions_of_ones_own(place, by_hand):
+def test_the_shipped_questions_are_not_mixed_with_your_own(place, by_hand):
     place.ask(shops=COUNT)
     place.load()
     if by_hand:

@@ -78,7 +78,7 @@ SCORED = {"known_issues", "dev_scores", "model_card"}
         ("text2sql/reporting/delivery/page.py", set()),
     ],
 )
-def test_a_changed_source_outdates_what_depends_on_it_and_nothing_else(
+def test_a_changed_source_outdates_only_its_dependents(
     life, tmp_path, monkeypatch, source, expected
 ):
     assert outdated(life, SECOND, with_changed(source, tmp_path, monkeypatch)) == expected
@@ -176,22 +176,24 @@ def test_a_run_is_shown_before_it_is_started(life, capsys):
         (
             SECOND,
             {"settings": {"steps": "9"}},
-            r"second is there already with other settings \(steps: 1 there, 9 here.*starts from: "
-            r"champion \(first\) there, base here\): choose another name",
+            r"second exists with other settings \(steps: 1, not 9.*starts from: "
+            r"champion \(first\), not base\): choose another name",
         ),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(life, name, request_, sentence):
+def test_invalid_requests_fail_with_one_sentence(life, name, request_, sentence):
     with pytest.raises(Text2SqlError, match=sentence):
         train.main([json.dumps({"name": name, "dry_run": True, **request_})])
 
 
-def test_weights_that_are_gone_or_others_are_not_started_from(life, tmp_path):
+def test_a_run_does_not_start_from_missing_or_changed_weights(life, tmp_path):
     record = json.loads((life.root / "training" / SECOND / "training.json").read_text())
     policy = Path(record["policy"])
     policy.rename(tmp_path / "policy")
     try:
-        with pytest.raises(Text2SqlError, match=f"weights of the training run {SECOND} are gone"):
+        with pytest.raises(
+            Text2SqlError, match=f"weights of the training run {SECOND} are missing"
+        ):
             train.main([json.dumps({"name": "third", "start_from": SECOND, "dry_run": True})])
     finally:
         (tmp_path / "policy").rename(policy)
@@ -199,7 +201,7 @@ def test_weights_that_are_gone_or_others_are_not_started_from(life, tmp_path):
     before = settings.read_text()
     settings.write_text(before + "\n")
     try:
-        with pytest.raises(Text2SqlError, match="are not those that were recorded"):
+        with pytest.raises(Text2SqlError, match="differ from their record"):
             life.materialize(
                 ("base_rollouts",), FIRST, base_rollouts={"config": {"start_from": SECOND}}
             )
@@ -227,7 +229,7 @@ def test_a_partition_without_its_files_and_a_record_that_was_edited(life):
         record.write_text(before)
 
 
-def test_a_changed_setting_or_dataset_outdates_what_follows(life):
+def test_a_changed_setting_or_dataset_outdates_everything_downstream(life):
     filtering = OPS["training_prompts"]["config"]
     life.materialize(("training_prompts",), training_prompts={"config": filtering | {"seed": 2}})
     assert outdated(life) == {"grpo_policy"}

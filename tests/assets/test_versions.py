@@ -15,8 +15,8 @@ from assets.common.sources import (
     version_for,
 )
 from assets.reporting.questions import report_questions
+from pipelines.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
 from pipelines.definitions import defs
-from pipelines.runs.code_links import BRANCH_VARIABLE, URL_VARIABLE, with_code_links
 from text2sql.common import provenance
 from text2sql.common.provenance import behaviour_version, code_version
 from text2sql.errors import Text2SqlError
@@ -40,7 +40,7 @@ def test_every_asset_has_an_owner_a_kind_a_group_and_a_description():
         assert spec.group_name not in (None, "default"), name
 
 
-def test_what_is_a_table_has_columns():
+def test_tables_have_columns():
     for name in TABULAR:
         schema = specs()[name].metadata["dagster/column_schema"]
         assert schema.columns and all(column.type for column in schema.columns), name
@@ -172,7 +172,9 @@ def double(number: int) -> int:
         ("# no comment", "# still none", False),
     ],
 )
-def test_what_code_does_has_a_version_without_its_words(tmp_path, monkeypatch, old, new, same):
+def test_the_behaviour_version_ignores_comments_and_docstrings(
+    tmp_path, monkeypatch, old, new, same
+):
     monkeypatch.setattr(provenance, "CHECKOUT", tmp_path)
     file = tmp_path / "module.py"
     file.write_text(SOURCE)

@@ -86,7 +86,7 @@ def test_the_audit_row_has_all_that_a_replay_needs(place):
         assert words in text
 
 
-def test_a_refused_answer_shows_why_and_what_the_candidates_said(place):
+def test_a_refused_answer_shows_the_reason_and_the_candidates(place):
     [answer] = place.answer(place.question("q", COUNT, verified_sql="SELECT 4"))
     _, text = run(place, "show", answer.id)
     assert "Not answered, the candidates' result is refuted: it differs from the verified" in text
@@ -139,7 +139,7 @@ def test_a_replay_tells_changed_sql(place):
     assert "is now answered by different SQL" in run(place, "replay", answer.id)[1]
 
 
-def test_a_replay_tells_sql_that_is_not_repeatable(place):
+def test_a_replay_detects_sql_that_is_not_repeatable(place):
     [answer] = place.answer(place.question("q", COUNT))
     changed = "SELECT random() AS shops"
     with place.store.writing() as connection:
@@ -156,7 +156,7 @@ def test_a_replay_tells_sql_that_runs_no_more(place):
     assert "no longer runs: no such column: city" in text
 
 
-def test_a_replay_holds_an_answer_against_what_is_known_by_now(place):
+def test_a_replay_compares_with_the_current_verified_sql(place):
     [answer] = place.answer(place.question("q", COUNT))
     assert replayed(place, answer.id)[1]["verified_now"] is None
     place.question("q", COUNT, verified_sql="SELECT count(id) FROM shop")
@@ -196,7 +196,7 @@ def test_the_candidates_of_a_refused_answer_are_replayed(place):
     assert "result      none was published" in run(place, "replay", answer.id)[1]
 
 
-def test_what_cannot_be_replayed_is_named(place):
+def test_a_replay_without_answer_or_database_is_refused(place):
     [answer] = place.answer(place.question("q", COUNT))
     for number in (99, 0, 2**80):
         with pytest.raises(Text2SqlError, match=f"no answer {number} "):
@@ -207,24 +207,24 @@ def test_what_cannot_be_replayed_is_named(place):
 
 
 NONSENSE = [
-    ("answers", "share = 'half'", "an answer among 1 (q) is invalid: share is 'half'"),
-    ("answers", "row_count = 'x'", "an answer among 1 (q) is invalid: row_count is 'x'"),
-    ("answers", "sql = x'ff'", "an answer among 1 (q) is invalid: sql is b'\\xff'"),
+    ("answers", "share = 'half'", "answer 1 (q) is invalid: share is 'half'"),
+    ("answers", "row_count = 'x'", "answer 1 (q) is invalid: row_count is 'x'"),
+    ("answers", "sql = x'ff'", "answer 1 (q) is invalid: sql is b'\\xff'"),
     ("answer_rows", "cells = '{}'", "a row of answer 1 (q) is invalid: cells has no shops"),
     ("answer_rows", "cells = '[1]'", "a row of answer 1 (q) is invalid: cells and marks must"),
     ("answer_rows", "cells = 'x'", "a row of answer 1 (q) is invalid: Expecting value"),
     ("answer_rows", """cells = '{"shops": [1]}'""", "is invalid: the cell shops must be text"),
     ("answer_rows", """marks = '{"shops": "blob"}'""", "a row of answer 1 (q) is invalid"),
     ("candidates", "row_count = 'x'", "a candidate of answer 1 (q) is invalid: row_count is"),
-    ("answers", "share = 9e999", "an answer among 1 (q) is invalid: share is inf"),
-    ("answers", "question_id = x'71'", "an answer among 1 (b'q') is invalid: question_id is b'q'"),
+    ("answers", "share = 9e999", "answer 1 (q) is invalid: share is inf"),
+    ("answers", "question_id = x'71'", "answer 1 (b'q') is invalid: question_id is b'q'"),
     ("answers", "question_id = '/../q'", "is invalid: question_id is '/../q'"),
     ("answers", """columns = '[{"name": 1, "label": 1, "type": 1}]'""", "a column is {'name': 1"),
 ]
 
 
 @pytest.mark.parametrize(("table", "change", "told"), NONSENSE)
-def test_what_was_edited_into_nonsense_is_named(place, table, change, told):
+def test_invalid_rows_are_named(place, table, change, told):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute(f"UPDATE {table} SET {change}")
@@ -232,7 +232,7 @@ def test_what_was_edited_into_nonsense_is_named(place, table, change, told):
         run(place, "show", 1)
 
 
-def test_verified_sql_that_is_no_text_is_named_by_a_replay(place):
+def test_a_replay_names_invalid_verified_sql(place):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute("UPDATE questions SET verified_sql = x'ff'")
@@ -266,7 +266,7 @@ def test_csv_is_safe_in_a_spreadsheet_and_numbers_stay_numbers(place, tmp_path):
     assert '"a;=b"' in raw  # quoted: a spreadsheet that divides at ; keeps it whole
 
 
-def test_the_overview_lists_what_was_refused(place, tmp_path):
+def test_the_overview_lists_refused_answers(place, tmp_path):
     bad = place.question("bad", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4",
                          question="=HYPERLINK(1)")  # fmt: skip
     place.answer(place.question("q", COUNT), bad)

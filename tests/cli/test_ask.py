@@ -167,7 +167,7 @@ def test_no_answer(shop, script, reason):
     assert json.loads(result.stdout)["status"] == "no_answer"
 
 
-def test_no_agreement_says_what_became_of_all(shop):
+def test_without_agreement_every_rollout_is_explained(shop):
     result, _ = run(lambda body: says("no"), shop, "Which?", "--votes", 2)
     assert result.exit_code == 4
     assert "2 of 2: no query was submitted" in result.stdout
@@ -371,7 +371,7 @@ def test_a_database_that_is_corrupt_inside_is_one_sentence(tmp_path, shop):
         assert server.requests == []
 
 
-def test_broken_rules_of_the_schema_are_no_damage(tmp_path):
+def test_violated_constraints_are_not_damage(tmp_path):
     script = """
     CREATE TABLE t (a INT); INSERT INTO t VALUES (NULL), (7);
     PRAGMA writable_schema = 1;

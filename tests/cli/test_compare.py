@@ -42,7 +42,7 @@ def verdicts(*rows: dict) -> str:
     return json.dumps({"questions_sha256": "a", "rule": "official", "verdicts": rows})
 
 
-def test_a_difference_inside_the_noise_is_called_so(tmp_path):
+def test_a_difference_within_the_noise_is_labelled(tmp_path):
     a, b = scored(tmp_path / "a.json", "mmww"), scored(tmp_path / "b.json", "wmmm")
     found = run(tmp_path, "compare", a, b)
     assert found.returncode == 0, found.stderr
@@ -111,14 +111,14 @@ SPOILT += [verdicts(ONE | {"verdict": None}), verdicts(ONE, ONE), '{"verdicts": 
 
 
 @pytest.mark.parametrize("text", SPOILT)
-def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, text):
+def test_a_file_that_is_not_a_result_is_refused(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     found = run(tmp_path, "compare", "a.json", "a.json")
     assert found.returncode == 1 and found.stderr.startswith("error: a.json")
     assert "Traceback" not in found.stderr and "unexpected" not in found.stderr
 
 
-def test_evaluations_without_a_common_result_say_nothing_of_each_other(tmp_path):
+def test_evaluations_without_a_common_result_are_refused(tmp_path):
     a, b = scored(tmp_path / "a.json", "mi"), scored(tmp_path / "b.json", "im")
     found = run(tmp_path, "compare", a, b)
     assert found.returncode == 1 and found.stdout == ""
@@ -135,7 +135,7 @@ def test_evaluations_without_a_common_result_say_nothing_of_each_other(tmp_path)
         ('{"provenance": {"dataset": "d1"}}', '{"greedy": [1.0]}'),
     ],
 )
-def test_an_evaluation_that_was_spoilt_is_named(tmp_path, scores, outcomes):
+def test_a_damaged_evaluation_is_reported(tmp_path, scores, outcomes):
     evaluated(tmp_path, "june", "d1", "mwww")
     evaluated(tmp_path, "july", "d1", "mmww")
     folder = tmp_path / "evaluation" / "july"
@@ -155,14 +155,14 @@ def test_training_runs(tmp_path):
     assert run(tmp_path, "compare", "june", "july").stderr == ""
     scores = {"provenance": {"dataset": "d1", "prompt_revision": "p2"}}
     (tmp_path / "evaluation" / "july" / "scores.json").write_text(json.dumps(scores))
-    told = run(tmp_path, "compare", "june", "july")
-    assert "note: A was asked with the prompt revision unknown, B with p2" in told.stderr
-    assert told.returncode == 0 and told.stdout == text
+    result = run(tmp_path, "compare", "june", "july")
+    assert "note: A was asked with the prompt revision unknown, B with p2" in result.stderr
+    assert result.returncode == 0 and result.stdout == text
     refused = run(tmp_path, "compare", "july", "august").stderr
     assert "d1 (july), d2 (august)" in refused
     missing = run(tmp_path, "compare", "july", "may")
     assert "No evaluation of a training run 'may'" in missing.stderr
-    assert "evaluated: august, july, june" in missing.stderr
+    assert "or choose one of august, july, june" in missing.stderr
     a = scored(tmp_path / "a.json", "mm")
     assert "compare two of one kind" in run(tmp_path, "compare", a, "july").stderr
 

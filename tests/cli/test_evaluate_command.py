@@ -1,4 +1,4 @@
-"""``text2sql evaluate``: predictions paired with questions, what is told of them, and the JSON."""
+"""``text2sql evaluate``: predictions paired with questions, what is reported, and the JSON."""
 
 import hashlib
 import json
@@ -86,7 +86,7 @@ def evaluated(tmp_path, database, content, *options):
     return CliRunner().invoke(evaluate, [*arguments, *map(str, options)])
 
 
-def test_evaluate_warns_of_predictions_that_are_no_text(tmp_path, database):
+def test_evaluate_warns_of_predictions_that_are_not_text(tmp_path, database):
     result = evaluated(tmp_path, database, {"9": 5, "10": None, "11": ["SELECT 1"]})
     assert result.exit_code == 0, result.output
     assert "warning: 2 predictions are neither text nor null" in result.stderr
@@ -95,7 +95,7 @@ def test_evaluate_warns_of_predictions_that_are_no_text(tmp_path, database):
     assert "neither text" not in evaluated(tmp_path / "b", database, {"9": None}).stderr
 
 
-def test_evaluate_warns_of_gold_that_says_little(tmp_path, database):
+def test_evaluate_warns_of_failing_and_empty_gold(tmp_path, database):
     arguments = write_questions(tmp_path, database)
     text = (tmp_path / "dev.json").read_text()
     (tmp_path / "dev.json").write_text(text.replace("SELECT 1", "SELEC 1"))
@@ -107,7 +107,7 @@ def test_evaluate_warns_of_gold_that_says_little(tmp_path, database):
     assert "the gold SQL of 1 question returns no row" in result.stderr
 
 
-def test_evaluate_counts_what_could_not_be_judged_apart(tmp_path, database):
+def test_questions_that_could_not_be_judged_are_counted_separately(tmp_path, database):
     arguments = write_questions(tmp_path, database)
     rows = json.loads((tmp_path / "dev.json").read_text())
     rows.append(rows[0] | {"question_id": 12, "db_id": "busy"})
@@ -153,7 +153,7 @@ def test_evaluate_refuses_predictions_nested_beyond_reading(tmp_path, database):
     assert "neither JSON nor JSON Lines" in str(result.exception)
 
 
-def test_nothing_in_evaluates_files_steers_the_terminal(tmp_path, database):
+def test_control_characters_of_files_are_escaped(tmp_path, database):
     red = "\x1b[31m"
     arguments = write_questions(tmp_path, database)
     rows = json.loads((tmp_path / "dev.json").read_text())
@@ -164,7 +164,7 @@ def test_nothing_in_evaluates_files_steers_the_terminal(tmp_path, database):
     assert "\x1b" not in result.output and "\\x1b[31m" in result.stdout
 
 
-def test_evaluate_says_where_the_databases_lie(tmp_path, database):
+def test_evaluate_suggests_the_folder_of_the_databases(tmp_path, database):
     files = write_questions(tmp_path, database)
     files[3] = str(tmp_path)
     found = CliRunner().invoke(evaluate, [*files, "--predictions", str(tmp_path / "p.json")])
@@ -196,7 +196,7 @@ def test_evaluate_never_replaces_what_it_reads(tmp_path, database, options):
     assert not (tmp_path / "new.json").exists()
 
 
-def test_evaluate_finds_an_unwritable_output_before_the_work(tmp_path, database):
+def test_evaluate_checks_its_outputs_before_the_work(tmp_path, database):
     taken = tmp_path / "file"
     taken.write_text("kept")
     places = (tmp_path, tmp_path / "no" / "out.json", taken / "out.json", Path("/dev/null"))

@@ -73,7 +73,7 @@ def test_greedy_predictions_need_no_gold_and_can_be_scored(place):
     assert json.loads(scored.stdout)["execution_accuracy"] == 0.5
 
 
-def test_votes_are_told_and_more_of_them_ask_only_for_what_is_missing(place):
+def test_votes_are_reported_and_more_votes_only_draw_the_missing_rollouts(place):
     write(place, [row(1, "Which cities?")])
     replies = [
         submits(COUNT),
@@ -108,13 +108,13 @@ def test_votes_are_told_and_more_of_them_ask_only_for_what_is_missing(place):
     assert "kept" not in result.stderr
 
 
-def test_a_vote_on_nothing_is_told_as_that(place):
+def test_a_vote_without_results_is_reported(place):
     write(place, [row(1, "Which cities?")])
     result, _ = predict(place, lambda body: submits(f"{CITIES} WHERE 0"), "--votes", 2)
     assert "the first is dev/1 (rollouts: 2 without rows)" in result.stderr
 
 
-def test_ctrl_c_says_how_to_go_on(place):
+def test_ctrl_c_says_how_to_resume(place):
     def interrupts(body):
         signal.raise_signal(signal.SIGINT)
         return submits(CITIES)
@@ -125,7 +125,7 @@ def test_ctrl_c_says_how_to_go_on(place):
     assert "interrupted: the same command resumes from " in result.stderr
 
 
-def test_what_a_server_spoils_is_no_prediction_and_is_asked_again(place):
+def test_rollouts_that_the_server_failed_are_no_predictions_and_are_drawn_again(place):
     def half(body):
         right = "How many" not in json.dumps(body["messages"])
         return submits(CITIES) if right else fails(400, "odd")
@@ -155,7 +155,7 @@ def test_rollouts_of_another_database_or_setting_are_not_mixed_in(place):
     assert predicted(place)["1"] == entry(CITIES)
 
 
-def test_every_row_has_an_entry_and_what_says_nothing_is_told(place):
+def test_every_row_has_an_entry_and_missing_answers_are_reported(place):
     rows = [row(1, "Which cities?"), row(1, "Which cities?"), row(2, "What else?", db_id="none")]
     write(place, [*rows, row(3, "How many?")])
     script = {"Which": submits(CITIES), "How many": says("I do not know.")}
@@ -197,11 +197,11 @@ def test_a_greedy_rollout_that_attempted_a_write_is_reported(place):
         (("--databases", "."), 1, "No question of"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_anything_is_asked(place, more, status, sentence):
+def test_impossible_requests_are_refused_before_anything_is_asked(place, more, status, sentence):
     (place / "empty").mkdir()
     words = [place / "empty" if word == "." else word for word in more]
     result, server = predict(place, by_question, *words)
-    told = str(result.exception) + result.stderr
-    assert sentence in told
+    printed = str(result.exception) + result.stderr
+    assert sentence in printed
     assert getattr(result.exception, "exit_code", result.exit_code) == status
     assert server.requests == []

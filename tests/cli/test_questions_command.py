@@ -125,7 +125,7 @@ def test_questions_are_listed_disabled_and_enabled(desk):
     assert "(1 row)" in text
 
 
-def test_what_makes_no_sense_is_refused_in_a_sentence(desk):
+def test_invalid_values_are_refused_in_a_sentence(desk):
     desk.add()
     add = ("questions", "add", "x", "--question", "?", "--database")
     assert "no such file below" in desk.fails(*add, "nowhere")
@@ -155,7 +155,7 @@ def test_text_is_data(desk):
 # -- from a file
 
 
-def test_a_file_fills_the_table_and_changes_it_where_nobody_edited(desk):
+def test_a_file_fills_the_table_and_changes_unedited_fields(desk):
     desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?"})
     assert desk.load().stdout == "2 added, 0 updated, 0 unchanged\n"
     assert desk.load().stdout == "0 added, 0 updated, 2 unchanged\n"
@@ -173,7 +173,7 @@ def test_a_file_fills_the_table_and_changes_it_where_nobody_edited(desk):
     assert not desk.show("b")["enabled"]
 
 
-def test_an_import_says_where_file_and_hand_disagree_and_lets_the_hand_win(desk):
+def test_an_import_reports_conflicts_and_keeps_the_edits(desk):
     desk.write({"id": "a", "question": "A?", "votes": 4})
     desk.load()
     desk.type("questions", "edit", "a", "--votes", "32")
@@ -186,7 +186,7 @@ def test_an_import_says_where_file_and_hand_disagree_and_lets_the_hand_win(desk)
     assert desk.show("a")["edited_by_hand"] == []
 
 
-def test_an_import_leaves_what_is_not_the_files(desk):
+def test_an_import_leaves_other_questions_alone(desk):
     desk.add("mine")
     desk.write({"id": "mine", "question": "Other?"}, {"id": "a", "question": "A?"})
     assert "mine: made by hand" in desk.load().stderr
@@ -196,7 +196,7 @@ def test_an_import_leaves_what_is_not_the_files(desk):
     assert desk.show("a")["enabled"]
 
 
-def test_an_import_says_what_it_takes_from_another_file(desk):
+def test_an_import_reports_questions_taken_from_another_file(desk):
     desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?"})
     desk.load()
     first, desk.file = desk.file, desk.folder / "others.yaml"
@@ -216,7 +216,7 @@ def test_of_two_questions_with_one_id_the_last_counts(desk, reporting_url):
             assert [q.question for q in QuestionTable(store).read().readable] == ["new"]
 
 
-def test_ids_and_names_that_are_no_text_are_told_beside_what_is_readable(tmp_path, monkeypatch):
+def test_invalid_ids_and_names_are_listed_after_the_readable_questions(tmp_path, monkeypatch):
     desk, file = Desk(tmp_path), tmp_path / "reporting.sqlite"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(URL_VARIABLE, f"sqlite:///{file}")
@@ -238,7 +238,7 @@ def test_ids_and_names_that_are_no_text_are_told_beside_what_is_readable(tmp_pat
     desk.load()
 
 
-def test_of_no_question_there_is_no_line(tmp_path):
+def test_without_questions_no_line_is_printed(tmp_path):
     url = f"sqlite:///{tmp_path / 'reporting.sqlite'}"
     ReportingStore(url).close()
     for words in ("questions list", "answers list"):
@@ -271,7 +271,7 @@ def test_an_export_comes_back_as_it_was(desk):
     assert after == before
 
 
-def test_databases_are_found_where_it_is_said(desk):
+def test_databases_are_searched_in_the_given_folders(desk):
     (desk.folder / "deep" / "shop2").mkdir(parents=True)
     (desk.folder / "shop.sqlite").rename(desk.folder / "deep" / "shop2" / "shop2.sqlite")
     desk.write({"id": "a", "question": "A?", "database": "shop2"})
@@ -282,7 +282,7 @@ def test_databases_are_found_where_it_is_said(desk):
 # -- the tables
 
 
-def test_the_version_is_told_and_upgraded_once(desk):
+def test_the_version_is_printed_and_upgraded_once(desk):
     desk.add()
     status = json.loads(desk.type("reporting", "status", "--json").stdout)
     assert status["found"] == status["needed"]
@@ -290,7 +290,7 @@ def test_the_version_is_told_and_upgraded_once(desk):
     assert desk.show()["id"] == "shops"
 
 
-def test_a_day_of_no_question_is_not_answered_with_the_demos(desk, reporting_url):
+def test_a_day_without_questions_is_not_answered_with_the_demos(desk, reporting_url):
     root = desk.folder / "root"
     root.mkdir()
     champion = {"policy": "http://127.0.0.1:9/v1", "revision": "1", "training_run": "base"}
@@ -318,7 +318,7 @@ def test_a_server_without_tables_names_the_command(monkeypatch, postgresql_serve
     assert "(0 rows)" in run("questions", "list").stdout
 
 
-def test_where_there_are_no_tables_nothing_is_made(tmp_path, monkeypatch):
+def test_without_tables_nothing_is_created(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "made"))
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     at = f"//{tmp_path}/made/reporting.sqlite"

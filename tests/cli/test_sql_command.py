@@ -97,7 +97,7 @@ def test_sql_command_tells_damage_in_one_sentence(tmp_path, options):
     )
 
 
-def test_sql_command_writes_what_the_terminal_cannot_show_as_escapes(database):
+def test_control_characters_are_escaped(database):
     command = [sys.executable, "-m", "text2sql", "sql", str(database), "SELECT 'é日'"]
     latin = os.environ | {"PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(command, env=latin, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""A real HTTP server that offers one file, and misbehaves as it is told."""
+"""A real HTTP server that offers one file, and misbehaves on demand."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_backslashes_of_windows_programs_are_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("encoding", "kept"), [("utf-8", True), ("gbk", False)])
-def test_names_of_an_untold_encoding(tmp_path: Path, encoding: str, kept: bool) -> None:
+def test_names_of_an_undeclared_encoding(tmp_path: Path, encoding: str, kept: bool) -> None:
     """Python marks UTF-8; Info-ZIP and Windows's Explorer write bytes and say nothing."""
     name = "\u6570\u636e".encode(encoding)
     file = archive(tmp_path, {f"{'x' * len(name)}/dev.json": b"[]"})
@@ -83,12 +83,12 @@ def test_names_of_an_untold_encoding(tmp_path: Path, encoding: str, kept: bool) 
     assert (["unpack it yourself" in one for one in said] == [True]) != kept
 
 
-def test_a_damaged_archive_within_is_named(tmp_path: Path) -> None:
+def test_a_damaged_inner_archive_is_named(tmp_path: Path) -> None:
     file = archive(tmp_path, {"dev/dev.json": b"[]", "dev/dev_databases.zip": b"PK\3\4cut"})
     refuse(file, tmp_path, r"dev\.zip cannot be unpacked: dev_databases\.zip inside it: .*again")
 
 
-def test_what_was_written_is_not_read_again_for_its_digest(tmp_path: Path) -> None:
+def test_written_files_are_not_read_again_for_their_digests(tmp_path: Path) -> None:
     digests = Digests()
     folder = unpack(archive(tmp_path, {"a/b.sqlite": b"content"}), tmp_path / "out", digests)
     assert digests.of(folder / "a" / "b.sqlite") == hashlib.sha256(b"content").hexdigest()
@@ -201,7 +201,7 @@ def test_many_small_inner_bombs_are_counted_together(tmp_path: Path) -> None:
     refuse(file, tmp_path, "zip bomb")
 
 
-def test_archives_are_not_followed_without_end(tmp_path: Path) -> None:
+def test_deeply_nested_archives_are_not_unpacked(tmp_path: Path) -> None:
     content = zipped({"deepest.txt": b"x"})
     for _ in range(4):
         content = zipped({"next.zip": content})
@@ -216,7 +216,7 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     refuse(file, tmp_path, "more than 5 files")
 
 
-def test_a_disk_that_is_too_small_is_told_before(
+def test_a_disk_that_is_too_small_is_reported_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
@@ -235,7 +235,7 @@ def test_overlapping_files_are_refused(tmp_path: Path) -> None:
     refuse(file, tmp_path, "overlaps")
 
 
-def test_a_size_that_is_a_lie_is_refused(tmp_path: Path) -> None:
+def test_a_wrong_size_is_refused(tmp_path: Path) -> None:
     file = archive(tmp_path, {"a.txt": b"x" * 1000})
     content = bytearray(file.read_bytes())
     entry = content.rindex(b"PK\x01\x02")
@@ -253,7 +253,7 @@ def test_an_encrypted_archive_says_what_to_do(tmp_path: Path) -> None:
     refuse(file, tmp_path, "encrypted: unpack it yourself")
 
 
-def test_an_unknown_compression_is_told(tmp_path: Path) -> None:
+def test_an_unsupported_compression_is_reported(tmp_path: Path) -> None:
     """Windows writes Deflate64 into archives of more than 2 GB, which Python cannot read."""
     file = archive(tmp_path, {"a.txt": b"x" * 100})
     content = bytearray(file.read_bytes())
@@ -299,7 +299,7 @@ def test_no_damage_gets_through_or_ends_in_a_traceback(tmp_path: Path) -> None:
     assert refused > 200
 
 
-def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     content = {f"{n}.sqlite": os.urandom(2 * MEGABYTE) for n in range(20)}
     file = archive(tmp_path, content)
     script = (

@@ -72,7 +72,7 @@ def test_a_split_is_read_with_unique_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("below", ["", "dev", "dev_20240627", "bird/minidev/MINIDEV"])
-def test_a_split_is_found_at_any_level_and_macos_rests_are_not_databases(
+def test_a_split_is_found_at_any_level_and_macos_leftovers_are_not_databases(
     tmp_path: Path, below: str
 ) -> None:
     make_split(tmp_path / below, [row(1)])
@@ -111,7 +111,7 @@ def test_mini_dev_and_spider_layouts(tmp_path: Path) -> None:
     ]
 
 
-def test_two_equally_near_candidates_are_not_guessed_between(tmp_path: Path) -> None:
+def test_two_equally_near_files_are_an_error(tmp_path: Path) -> None:
     make_split(tmp_path / "a", [row(1)])
     make_split(tmp_path / "b", [row(1)])
     with pytest.raises(Text2SqlError, match=r"a/dev\.json and .*b/dev\.json"):
@@ -147,7 +147,7 @@ def test_wrong_keys_name_the_file_the_row_and_the_key(tmp_path: Path, key: str) 
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[\xff]"])
-def test_a_file_that_is_no_list_of_questions(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_list_of_questions(tmp_path: Path, text: str) -> None:
     make_split(tmp_path, [])
     (tmp_path / "dev.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(Text2SqlError, match=r"dev\.json"):
@@ -240,7 +240,7 @@ def test_positions_count_the_rows_of_the_whole_file(tmp_path: Path) -> None:
     assert found == {"dev/41": "SELECT 1", "dev/42": "SELECT 3"}
 
 
-def test_missing_and_unknown_ids_are_told(tmp_path: Path) -> None:
+def test_missing_and_unknown_ids_are_reported(tmp_path: Path) -> None:
     found = predictions(tmp_path, {"6": "SELECT 6", "99": "SELECT 99"}, [5, 6, 7])
     assert found == {"dev/6": "SELECT 6"}
     assert (found.missing, found.unknown) == (("dev/5", "dev/7"), ("99",))
@@ -364,7 +364,7 @@ def test_the_pocket_corpus_goes_through_the_assets(tmp_path: Path) -> None:
     assert again.success and versions(again) == versions(result)
 
 
-def test_missing_databases_stop_what_follows_unless_allowed(tmp_path: Path) -> None:
+def test_missing_databases_stop_the_run_unless_allowed(tmp_path: Path) -> None:
     folder = make_split(tmp_path / "data", [row(1), row(2, db_id="shopp")])
     root = tmp_path / "artifacts"
     refused = ingest(root, use(folder))
@@ -387,7 +387,7 @@ def test_missing_databases_stop_what_follows_unless_allowed(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("damage", ["garbage", "empty", "cut"])
-def test_a_broken_database_stops_what_follows(tmp_path: Path, damage: str) -> None:
+def test_a_broken_database_stops_the_run(tmp_path: Path, damage: str) -> None:
     folder = make_split(tmp_path / "data", [row(1)])
     file = folder / "dev_databases" / "shop" / "shop.sqlite"
     whole = file.read_bytes()
@@ -401,7 +401,7 @@ def test_a_broken_database_stops_what_follows(tmp_path: Path, damage: str) -> No
     assert "gold_results" not in versions(result)
 
 
-def test_what_training_and_dev_share_is_said(tmp_path: Path) -> None:
+def test_overlap_of_train_and_dev_is_reported(tmp_path: Path) -> None:
     folder = make_split(tmp_path / "data", [row(1), row(2), row(3, question="Only here?")])
     make_database(folder / "train_databases", "shop_copy")
     make_database(folder / "train_databases", "shop")
@@ -442,7 +442,7 @@ def damage_indexes(file: Path) -> None:
     connection.close()
 
 
-def test_a_damaged_index_is_found_where_indexes_are_asked_for(tmp_path: Path) -> None:
+def test_a_damaged_index_is_found_if_indexes_are_checked(tmp_path: Path) -> None:
     folder = make_split(tmp_path / "data", [row(1)])
     damage_indexes(folder / "dev_databases" / "shop" / "shop.sqlite")
     root, config = tmp_path / "artifacts", use(folder)
@@ -453,7 +453,7 @@ def test_a_damaged_index_is_found_where_indexes_are_asked_for(tmp_path: Path) ->
     assert not result.success
 
 
-def test_gold_that_fails_is_counted_and_too_much_of_it_refused(tmp_path: Path) -> None:
+def test_failing_gold_is_counted_and_too_much_is_refused(tmp_path: Path) -> None:
     broken = row(3, SQL="SELECT COUNT(*) FROM `Order Details`")
     writing = row(4, SQL="DELETE FROM t")
     folder = make_split(
@@ -475,7 +475,7 @@ def test_gold_that_fails_is_counted_and_too_much_of_it_refused(tmp_path: Path) -
     allowed = ingest(root, use(folder) | {"gold_results": {"failing": 0.5}})
     assert allowed.success
     golds = data.load_golds(root, "dev")
-    assert [gold.usable for gold in golds.values()] == [True, True, False, False]
+    assert [gold.ran for gold in golds.values()] == [True, True, False, False]
     assert golds["dev/2"].empty
 
 
@@ -488,7 +488,7 @@ def test_without_a_usable_question_no_gold_runs(tmp_path: Path, rows: list[Any])
     assert "No question of" in str(failed.step_failure_data.error.cause)
 
 
-def test_gold_that_asks_chance_is_run_again(tmp_path: Path) -> None:
+def test_gold_that_depends_on_chance_is_run_again(tmp_path: Path) -> None:
     rows = [row(1), row(2, SQL="SELECT RANDOM()")]
     config = use(make_split(tmp_path / "data", rows))
     root = tmp_path / "root"
@@ -515,10 +515,10 @@ def test_wrong_keys_stop_the_run_and_leave_nothing(tmp_path: Path) -> None:
 def test_equal_gold_on_one_database_runs_once(tmp_path: Path) -> None:
     rows = [row(number, SQL="SELECT COUNT(*) FROM t") for number in range(5)]
     questions = load_split(make_split(tmp_path, rows), "dev").questions
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
     with Sandbox(workers=1) as sandbox:
-        golds = run_golds(questions, sandbox, Limits(), lambda *counts: told.append(counts))
-    assert told == [(1, 1)]
+        golds = run_golds(questions, sandbox, Limits(), lambda *counts: seen.append(counts))
+    assert seen == [(1, 1)]
     assert [gold.key for gold in golds.values()] == [f"dev/{number}" for number in range(5)]
     assert len({gold.digest for gold in golds.values()}) == 1
 

@@ -80,7 +80,7 @@ def test_a_db_id_is_never_guessed(tmp_path: Path, db_id: str) -> None:
     assert len(dataset.questions) == (db_id == "movie_4 ")
 
 
-def test_a_name_in_another_unicode_form_is_told_apart(tmp_path: Path) -> None:
+def test_a_name_in_another_unicode_form_is_another_name(tmp_path: Path) -> None:
     """macOS writes an accent as a letter of its own: the two names look the same."""
     make_database(tmp_path / "dev_databases" / "cafe\u0301" / "cafe\u0301.sqlite")
     write(tmp_path / "dev.json", [question(1, "caf\u00e9"), question(2, "cafe\u0301")])
@@ -93,7 +93,7 @@ def test_a_name_in_another_unicode_form_is_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "dialect"),
     [
         ("SELECT DATE_FORMAT(a, '%Y') FROM t", "MySQL"),
         ("SELECT a::text FROM t", "PostgreSQL"),
@@ -102,14 +102,16 @@ def test_a_name_in_another_unicode_form_is_told_apart(tmp_path: Path) -> None:
         ("SELECT a FROM `Order Details` WHERE a = '::'", ""),
     ],
 )
-def test_gold_for_another_database_is_told(tmp_path: Path, sql: str, told: str) -> None:
+def test_gold_in_another_databases_sql_is_reported(tmp_path: Path, sql: str, dialect: str) -> None:
     make_database(tmp_path / "dev_databases" / "shop" / "shop.sqlite")
     write(tmp_path / "dev.json", [question(1, SQL=sql)])
     questions = load_split(tmp_path, "dev").questions
     with Sandbox(workers=1) as sandbox:
         frame = gold_frame(questions, run_golds(questions, sandbox, Limits()))
     (error,) = frame["error"]
-    assert error.endswith(f" (written for {told}? use the questions for SQLite)") == bool(told)
+    assert error.endswith(f" (written for {dialect}? use the questions for SQLite)") == bool(
+        dialect
+    )
     assert error.startswith(("no such", "near", "unrecognized"))
 
 
@@ -193,7 +195,7 @@ OTHERS_PARTS = {
 
 
 @pytest.mark.parametrize("script", OTHERS_PARTS)
-def test_a_table_that_needs_another_programs_parts_spoils_no_other(
+def test_a_table_that_needs_another_program_does_not_affect_the_others(
     tmp_path: Path, sandbox: Sandbox, script: str
 ) -> None:
     file = tmp_path / "shop.sqlite"

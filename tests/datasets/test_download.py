@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import shutil
@@ -292,6 +293,22 @@ def test_a_circle_of_redirects_ends(server: FileServer, tmp_path: Path) -> None:
         get(server, tmp_path)
 
 
+def test_the_proxy_of_the_environment_is_used(
+    server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.url.removesuffix("/data/dev.zip")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", address.replace("http://", "http://me:pass%20word@"))
+    url = "http://data.example/dev.zip"
+    assert download(url, tmp_path, patience=QUICK).read_bytes() == OLD
+    user = server.requests[-1]["Proxy-Authorization"].removeprefix("Basic ")
+    assert base64.b64decode(user) == b"me:pass word"
+    monkeypatch.setenv("no_proxy", "data.example")
+    with pytest.raises(InfrastructureError, match="connection failed"):
+        download(url, tmp_path / "direct", patience=Patience(tries=1))
+
+
 def test_a_web_page_is_refused(server: FileServer, tmp_path: Path) -> None:
     server.now.kind = "text/html; charset=utf-8"
     with pytest.raises(Text2SqlError, match="a web page instead of a file"):
@@ -310,7 +327,7 @@ def test_an_empty_file_is_refused(server: FileServer, tmp_path: Path) -> None:
         get(server, tmp_path)
 
 
-def test_a_silent_server_is_left(server: FileServer, tmp_path: Path) -> None:
+def test_a_silent_server_is_given_up(server: FileServer, tmp_path: Path) -> None:
     server.now.breaks, server.now.silent = [1000, 0, 0], 1.0
     patience = Patience(tries=2, first_wait=0.01, silence=0.2)
     with pytest.raises(InfrastructureError, match="the server is silent"):

@@ -253,7 +253,7 @@ def test_a_flag_says_what_was_found(flags_of) -> None:
     assert GoldFlag.from_dict(tie.to_dict()) == tie
 
 
-def test_a_query_inside_is_looked_into(flags_of) -> None:
+def test_inner_queries_are_checked(flags_of) -> None:
     (flag,) = flags_of(
         "WITH few AS (SELECT * FROM team) SELECT name FROM player WHERE team = "
         "(SELECT id FROM few ORDER BY points DESC LIMIT 1)"
@@ -265,7 +265,7 @@ def test_a_query_inside_is_looked_into(flags_of) -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT name FROM player ORDER BY score LIMIT 1 + 1", "no plain number"),
+        ("SELECT name FROM player ORDER BY score LIMIT 1 + 1", "not a plain number"),
         ("SELECT name FROM player ORDER BY score LIMIT 5000", "beyond 1,000 rows"),
         ("SELECT CAST(id AS REL) FROM player ORDER BY id LIMIT 1", "would change a cast"),
         (
@@ -280,13 +280,13 @@ def test_a_query_inside_is_looked_into(flags_of) -> None:
         ),
     ],
 )
-def test_what_cannot_be_looked_into_is_said(flags_of, sql: str, reason: str) -> None:
+def test_what_cannot_be_checked_is_flagged_with_the_reason(flags_of, sql: str, reason: str) -> None:
     (flag,) = [found for found in flags_of(sql) if found.flag is not Flag.UNKNOWN_CAST_TYPE]
     assert flag.flag is Flag.UNCHECKED
     assert reason in flag.detail
 
 
-def test_equal_queries_are_looked_into_once_and_failing_ones_not_at_all(flags_of) -> None:
+def test_equal_queries_are_checked_once_and_failing_ones_not_at_all(flags_of) -> None:
     tie = "SELECT name FROM player ORDER BY score DESC LIMIT 1"
     flags = flags_of(tie, "SELECT nothing FROM player ORDER BY 1 LIMIT 1", tie)
     assert [flag.key for flag in flags] == ["dev/0", "dev/2"]

@@ -46,13 +46,13 @@ def read(folder: Path, content: Any, name: str = "dev.json") -> Split:
         json.dumps(question(1), indent=1).encode(),
     ],
 )
-def test_questions_in_other_wrappings(tmp_path: Path, content: Any) -> None:
+def test_questions_in_other_json_forms(tmp_path: Path, content: Any) -> None:
     assert [q.key for q in read(tmp_path, content).questions] == ["dev/1"]
 
 
 @pytest.mark.parametrize("name", ["dev.json", "dev.jsonl", "DEV.NDJSON"])
 @pytest.mark.parametrize("form", ["list", "tall list", "lines", "tall lines", "one line"])
-def test_the_text_decides_and_not_the_name(tmp_path: Path, name: str, form: str) -> None:
+def test_the_content_decides_and_not_the_suffix(tmp_path: Path, name: str, form: str) -> None:
     one, two = question(1, question="a\u2028b"), question(2)
     content = {
         "list": json.dumps([one, two], ensure_ascii=False),
@@ -66,7 +66,7 @@ def test_the_text_decides_and_not_the_name(tmp_path: Path, name: str, form: str)
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "problem"),
     [
         (
             json.dumps(question(1)).encode() + b'\n{"question',
@@ -86,8 +86,10 @@ def test_the_text_decides_and_not_the_name(tmp_path: Path, name: str, form: str)
         (b'[{"SQL": "SELECT 1", "SQL": "SELECT 2"}]', "the key 'SQL' twice"),
     ],
 )
-def test_ids_and_objects_that_are_none(tmp_path: Path, content: Any, told: str) -> None:
-    with pytest.raises(Text2SqlError, match=rf"dev\.json.* {told}"):
+def test_invalid_rows_are_named_with_the_problem(
+    tmp_path: Path, content: Any, problem: str
+) -> None:
+    with pytest.raises(Text2SqlError, match=rf"dev\.json.* {problem}"):
         read(tmp_path, content)
 
 
@@ -130,7 +132,7 @@ def test_names_of_databases_in_any_case(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["shop.db3", "shop.sqlite.gz", "database.sqlite", "shop"])
-def test_a_folder_without_a_database_of_its_name_is_told(tmp_path: Path, name: str) -> None:
+def test_a_folder_without_a_database_of_its_name_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "databases" / "shop").mkdir(parents=True)
     (tmp_path / "databases" / "shop" / name).write_bytes(b"SQLite format 3\0")
     make_database(tmp_path / "databases" / "clinic" / "clinic.sqlite")
@@ -180,7 +182,7 @@ def test_spiders_test_questions_have_a_folder_of_their_own(tmp_path: Path) -> No
     assert load_split(tmp_path, "test").questions[0].database == file
 
 
-def test_a_database_whose_name_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_database_whose_name_is_not_utf8_is_named(tmp_path: Path) -> None:
     file = make_database(tmp_path / "made.sqlite")
     folder = os.fsencode(tmp_path / "databases") + b"/caf\xe9"
     os.makedirs(folder)
@@ -206,7 +208,7 @@ def test_descriptions_as_spreadsheets_write_them(tmp_path: Path, data: bytes) ->
     assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {"t": READ}
 
 
-def test_one_byte_of_windows_spoils_no_other_letter(tmp_path: Path) -> None:
+def test_one_windows_byte_does_not_garble_other_letters(tmp_path: Path) -> None:
     write_description(tmp_path, "t.csv", (HEADER + "a,café,").encode() + b"a \x96 b,,\n")
     assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {
         "t": {"a": "café; a \u2013 b"}
@@ -227,7 +229,7 @@ def test_descriptions_in_utf16_without_a_mark(tmp_path: Path, encoding: str) -> 
     assert found.columns == {"t": {"a": "\u901f\u5ea6"}}
 
 
-def test_a_quote_that_is_not_closed_swallows_no_row(tmp_path: Path) -> None:
+def test_an_unclosed_quote_swallows_no_row(tmp_path: Path) -> None:
     rows = 'a,,"the 5" disk,int,1\nb,,"2: two\n3: ""three"",""",,\nC,,"open,,\nd,,"x" y,,\ne,,"z"\n'
     write_description(tmp_path, "t.csv", ("\n" + HEADER + rows).encode())
     found = read_descriptions(tmp_path / "x.db", {"t": list("abcde")})
@@ -243,7 +245,7 @@ def test_a_quote_that_is_not_closed_swallows_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", BODY.encode(), b"\x00\x01\x02"])
-def test_a_description_without_headings_is_told(tmp_path: Path, data: bytes) -> None:
+def test_a_description_without_headings_is_reported(tmp_path: Path, data: bytes) -> None:
     write_description(tmp_path, "t.csv", data)
     found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
     assert found.unreadable_files == ("t.csv (its first line has no original_column_name)",)
@@ -261,7 +263,7 @@ def test_descriptions_of_odd_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoilt", ["", "[]", '{"db_id": 1}'])
-def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str) -> None:
+def test_a_damaged_cached_report_is_replaced(tmp_path: Path, spoilt: str) -> None:
     file = make_database(tmp_path / "shop.sqlite")
     with Sandbox(1) as sandbox:
         known = DatabaseReports(tmp_path / "reports", "1", Digests()).of({"shop": file}, sandbox)
@@ -273,7 +275,7 @@ def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "hint"),
     [
         ("dev.parquet", r"\(convert to .jsonl: .*dev.parquet\)"),
         ("dev/questions.csv", r"\(convert to .jsonl: .*questions.csv\)"),
@@ -282,10 +284,10 @@ def test_a_spoilt_memory_of_a_database_is_made_again(tmp_path: Path, spoilt: str
         ("train.7z", r"dev_\[0-9\]\*\.json\.$"),
     ],
 )
-def test_forms_that_are_not_read_are_named(tmp_path: Path, name: str, told: str) -> None:
+def test_unsupported_formats_are_named(tmp_path: Path, name: str, hint: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"PAR1")
-    with pytest.raises(Text2SqlError, match=f"No dev questions .*{told}"):
+    with pytest.raises(Text2SqlError, match=f"No dev questions .*{hint}"):
         load_split(tmp_path, "dev")
 
 
@@ -319,7 +321,7 @@ def write_description(folder: Path, name: str | bytes, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "big5", "shift_jis", "cp1251"])
-def test_bytes_of_an_unknown_encoding_are_told(tmp_path: Path, encoding: str) -> None:
+def test_bytes_of_an_unknown_encoding_are_reported(tmp_path: Path, encoding: str) -> None:
     words = "\u0431\u0430\u0437\u0430" if encoding == "cp1251" else "\u540d\u524d"
     write_description(tmp_path, "t.csv", (HEADER + f"a,{words},,,\n").encode(encoding))
     assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).doubts == (
@@ -327,7 +329,7 @@ def test_bytes_of_an_unknown_encoding_are_told(tmp_path: Path, encoding: str) ->
     )
 
 
-def test_descriptions_that_nothing_reads_are_told(tmp_path: Path) -> None:
+def test_unread_descriptions_are_reported(tmp_path: Path) -> None:
     for name in ("t.xlsx", "notes.md", ".DS_Store", "Thumbs.db"):
         write_description(tmp_path, name, b"PK\3\4")
     (tmp_path / "database_description" / "u.csv").symlink_to("nowhere")
@@ -351,7 +353,7 @@ def test_a_folder_of_descriptions_that_may_not_be_read_is_named(tmp_path: Path) 
         describe(file, sandbox)
 
 
-def test_what_is_described_twice_is_told(tmp_path: Path) -> None:
+def test_repeated_descriptions_are_reported(tmp_path: Path) -> None:
     write_description(tmp_path, "T.csv", (HEADER + "a,first,,,\n").encode())
     write_description(tmp_path, "t.csv", (HEADER + "a,second,,,\nA,third,,,\n").encode())
     found = read_descriptions(tmp_path / "x.db", {"t": ["a"]})
@@ -368,7 +370,7 @@ def test_a_folder_of_descriptions_in_another_case(tmp_path: Path) -> None:
     assert read_descriptions(tmp_path / "x.db", {"t": ["a"]}).columns == {"t": READ}
 
 
-def test_what_is_wrong_with_one_file_is_not_said_of_its_copy(tmp_path: Path) -> None:
+def test_a_problem_of_one_file_is_not_reported_for_its_copy(tmp_path: Path) -> None:
     """A journal beside one of two equal databases; and the sentence has no long path in it."""
     files = {name: make_database(tmp_path / name / "x.sqlite") for name in ("sound", "torn")}
     (tmp_path / "torn" / "x.sqlite-journal").write_bytes(
@@ -380,7 +382,7 @@ def test_what_is_wrong_with_one_file_is_not_said_of_its_copy(tmp_path: Path) -> 
     assert torn.state.startswith("the database has an unfinished transaction")
 
 
-def test_a_new_spreadsheet_beside_a_known_database_is_told(tmp_path: Path) -> None:
+def test_a_new_spreadsheet_beside_a_cached_database_is_reported(tmp_path: Path) -> None:
     file = make_database(tmp_path / "shop.sqlite")
     with Sandbox(1) as sandbox:
         reports = DatabaseReports(tmp_path / "reports", "1", Digests())

@@ -128,13 +128,13 @@ def test_questions_repeat_byte_for_byte_and_change_with_the_seed(corpus: Path, t
         assert rows_of(mine.database, mine.sql) == rows_of(same.database, same.sql)
 
 
-def test_a_corpus_that_is_there_is_kept_and_nothing_else_is_overwritten(tmp_path: Path):
+def test_an_existing_corpus_is_kept_and_nothing_else_is_overwritten(tmp_path: Path):
     sizes = CorpusSizes(4, 4, 4, 4)
     root = generate(tmp_path / "corpus", 1, sizes)
     stamp = (root / "dev" / "dev.json").stat().st_mtime_ns
     assert generate(root, 1, sizes) == root
     assert (root / "dev" / "dev.json").stat().st_mtime_ns == stamp
-    with pytest.raises(Text2SqlError, match="name an empty folder"):
+    with pytest.raises(Text2SqlError, match="use an empty folder"):
         generate(root, 2, sizes)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
@@ -143,7 +143,7 @@ def test_a_corpus_that_is_there_is_kept_and_nothing_else_is_overwritten(tmp_path
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
-def test_two_at_once_make_one_corpus_and_what_a_killed_one_left_goes(tmp_path: Path):
+def test_parallel_processes_make_one_corpus_and_remove_leftovers(tmp_path: Path):
     sizes, root = CorpusSizes(4, 4, 4, 4), tmp_path / "corpus"
     (tmp_path / "corpus.partial" / "train").mkdir(parents=True)
     with ThreadPoolExecutor(3) as pool:
@@ -159,7 +159,7 @@ def test_business_databases_are_made_beside_a_persons_own(tmp_path: Path):
     assert rows_of(made, "SELECT count(*) FROM stores") == [(16,)]
     assert own.read_text() == "precious"
     made.unlink()
-    with pytest.raises(Text2SqlError, match=r"lacks store_chain\.sqlite: move it away"):
+    with pytest.raises(Text2SqlError, match=r"lacks store_chain\.sqlite: move the folder away"):
         generate_business_databases(tmp_path)
 
 
@@ -250,7 +250,7 @@ async def replay(tools: Tools, messages: list[dict]) -> list[str]:
     return used
 
 
-def test_the_share_of_the_target_phrasing_is_what_was_asked_for():
+def test_the_share_of_the_target_phrasing_is_as_requested():
     marks = re.compile(r"\b(across|marked|tally|fetch|pull up|headcount|break)\b")
     texts = [m[0]["content"] for m in islice(demonstrations(4, 0.2, 0.0), 1500)]
     share = sum(bool(marks.search(text)) for text in texts) / len(texts)

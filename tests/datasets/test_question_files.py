@@ -135,7 +135,7 @@ def test_gold_in_a_file_is_split_at_the_last_tab(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("held_back", [None, "", float("nan")])
-def test_gold_in_a_file_counts_where_the_questions_hold_theirs_back(
+def test_gold_in_a_file_counts_if_the_questions_have_none(
     tmp_path: Path, held_back: object
 ) -> None:
     folder = gold_beside(tmp_path, "SELECT 1\tfinancial\nSELECT 2\tfinancial\n")

@@ -66,7 +66,7 @@ def checks(result: Any) -> dict[str, Any]:
     return {check.check_name: check for check in result.get_asset_check_evaluations()}
 
 
-def test_the_whole_file_is_ingested_and_missing_databases_are_told(ingested: Any) -> None:
+def test_the_whole_file_is_ingested_and_missing_databases_are_reported(ingested: Any) -> None:
     root, result = ingested
     assert result.success
     rows = data.load_rows(root, "dev")
@@ -83,9 +83,7 @@ def test_the_whole_file_is_ingested_and_missing_databases_are_told(ingested: Any
         assert found[name].passed, found[name]
 
 
-def test_missing_databases_stop_the_run_where_they_are_not_expected(
-    mini_dev: Path, tmp_path: Path
-) -> None:
+def test_unexpected_missing_databases_stop_the_run(mini_dev: Path, tmp_path: Path) -> None:
     result = ingest(mini_dev, tmp_path, 0.0)
     assert not result.success
     assert checks(result)["db_ids_resolve"].severity is dg.AssetCheckSeverity.ERROR
@@ -163,7 +161,7 @@ def test_gold_as_prediction_scores_100(ingested: Any) -> None:
     assert set(verdicts.values()) == {Verdict.MATCH}
 
 
-def test_spider_is_read_as_it_is(shared_data: Path) -> None:
+def test_spider_is_read_unchanged(shared_data: Path) -> None:
     dataset = load_split(shared_data / "spider", "dev")
     assert len(dataset.questions) == 485 and not dataset.problems
     assert len({question.db_id for question in dataset.questions}) == 10

@@ -54,7 +54,7 @@ def names(root: Path) -> list[str]:
     return [record["training_run"] for record in history(root)]
 
 
-def test_every_champion_is_remembered_with_why(root):
+def test_the_history_records_every_champion_and_why(root):
     past = history(root)
     assert [record["number"] for record in past] == [1, 2, 3]
     assert names(root) == ["june", "july", "august"]
@@ -82,7 +82,7 @@ def test_going_back_goes_back_further_each_time(root):
     assert champion(root)["training_run"] == "july"
 
 
-def test_going_back_needs_a_reason_and_weights_that_are_what_they_were(root):
+def test_going_back_needs_a_reason_and_unchanged_weights(root):
     before = champion(root)
     for words in (["rollback"], ["promote", "june"]):
         assert called(*words).exit_code == 2
@@ -102,7 +102,7 @@ def test_going_back_needs_a_reason_and_weights_that_are_what_they_were(root):
     assert champion(root) == before and len(history(root)) == 3
 
 
-def test_promoting_by_hand_records_what_spoke_against_it(root):
+def test_promoting_by_hand_records_the_failed_checks(root):
     candidate(root, "worse", 12)
     said = called("promote", "worse", "--reason", "a customer  needs it\n").stdout
     assert "FAILED   accuracy_holds: " in said and "Worse beyond noise" in said
@@ -150,14 +150,14 @@ def test_show_and_history_for_people_and_programs(root):
         called("show")
 
 
-def test_a_place_that_was_edited_is_looked_at_where_the_file_says(root):
+def test_show_checks_the_weights_where_an_edited_record_says(root):
     record = champion(root) | {"policy": str(root / "elsewhere")}
     (root / "champion.json").write_text(json.dumps(record))
     with pytest.raises(Text2SqlError, match=r"its weights are gone from .*elsewhere"):
         called("show")
 
 
-def test_without_a_champion_there_is_nothing_to_show(tmp_path, monkeypatch):
+def test_show_and_rollback_without_a_champion_fail(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
     with pytest.raises(Text2SqlError, match="No champion below"):
         called("show")
@@ -175,7 +175,7 @@ def test_without_a_champion_there_is_nothing_to_show(tmp_path, monkeypatch):
         ('{"policy":"p","revision":"r","training_run":"t","outcomes":{"a":"b"}}', "outcomes"),
     ],
 )
-def test_an_edited_record_is_named_and_never_overwritten(root, edited, named):
+def test_an_invalid_record_is_reported_and_never_overwritten(root, edited, named):
     file, lines = root / "champion.json", (root / "champion_history.jsonl").read_text()
     file.write_text(edited)
     candidate(root, "next", 35)
@@ -203,7 +203,7 @@ def test_nothing_falls_back_to_another_policy_when_the_record_is_gone(root):
     assert choose(None).revision == champion(root)["revision"]
 
 
-def test_an_edited_history_is_named_and_never_overwritten(root):
+def test_an_invalid_history_is_reported_and_never_overwritten(root):
     file = root / "champion_history.jsonl"
     first, *others = file.read_text().splitlines(keepends=True)
     file.write_text("".join([first, "nonsense\n", *others]))
@@ -230,7 +230,7 @@ def test_an_unfinished_line_is_written_again(root):
     assert names(root) == ["june", "july", "august", "july"]
 
 
-def test_a_record_by_hand_becomes_part_of_the_history(tmp_path):
+def test_a_record_written_by_hand_becomes_part_of_the_history(tmp_path):
     record = {"policy": "http://127.0.0.1:1", "revision": "r", "training_run": "by-editor"}
     (tmp_path / "champion.json").write_text(json.dumps(record))
     candidate(tmp_path, "june", 20)
@@ -278,7 +278,7 @@ for turn in range(int(sys.stdin.readline())):
 
 
 def racer(root: Path, *runs: str) -> subprocess.Popen[str]:
-    """Start a process that promotes these runs in turn, as often as it is told to."""
+    """Start a process that promotes these runs in turn, as often as its input says."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     process = subprocess.Popen(
         [sys.executable, "-c", _AT_ONCE, str(root), *runs],
@@ -303,7 +303,7 @@ def test_processes_that_promote_at_once_lose_nothing(root):
     assert past[-1] == champion(root)
 
 
-def test_a_kill_at_any_moment_loses_no_champion(root):
+def test_killing_a_promotion_at_any_moment_loses_no_champion(root):
     chance, before = random.Random(9), 3
     for _ in range(8):
         one = racer(root, "june", "july")

@@ -46,7 +46,7 @@ def test_a_served_model_answers_until_another_is_adopted(root: Path) -> None:
     assert [one["reason"] for one in history(root)] == ["first", "second", "worse"]
 
 
-def test_of_a_server_with_several_models_one_is_chosen_and_kept(root: Path) -> None:
+def test_one_of_a_servers_models_is_chosen_and_recorded(root: Path) -> None:
     with ScriptedServer([], ["small", "large"]) as server:
         with pytest.raises(Text2SqlError, match="choose one with --model: small, large"):
             run("adopt", server.url, "--reason", "which one?")
@@ -67,7 +67,7 @@ def test_of_a_server_with_several_models_one_is_chosen_and_kept(root: Path) -> N
         run("adopt", "pocket", "--model", "large", "--reason", "no server")
 
 
-def test_what_cannot_answer_is_not_adopted(root: Path) -> None:
+def test_a_policy_that_cannot_answer_is_not_adopted(root: Path) -> None:
     with (
         ScriptedServer([], ["small"]) as server,
         pytest.raises(Text2SqlError, match="Give a reason"),

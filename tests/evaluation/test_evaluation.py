@@ -111,12 +111,12 @@ def test_vote_tie_goes_to_the_lowest_index():
     assert vote_of(group(0, "mwwm")).index == 0
 
 
-def test_a_rollout_that_tried_to_write_has_no_vote():
+def test_a_rollout_that_attempted_a_write_has_no_vote():
     tried = [rollout(0, "wrong", sample, write_attempts=1) for sample in range(3)]
     assert vote_of([*tried, rollout(0, "match", 3)]).index == 3
 
 
-def test_a_question_that_was_to_be_asked_and_has_no_rollout_is_missing():
+def test_an_asked_question_without_a_rollout_is_missing():
     sampled = {0: "mm", 1: "mw"}
     base, trained = policy(BASE, "mm", sampled), policy(TRAINED, "mm", {0: "mm"})
     asked = {"sampled": ["dev/0", "dev/1"], "single-turn": ["dev/0"]}
@@ -126,12 +126,12 @@ def test_a_question_that_was_to_be_asked_and_has_no_rollout_is_missing():
     assert scores.partial(TRAINED, "single-turn") == "partial: 0 of 2 questions"
 
 
-def test_a_cell_of_a_markdown_table_ends_no_row_and_is_no_html():
+def test_markdown_cells_are_escaped():
     (_, _, line) = markdown_table([{"questions": "a|b\n<i>", "n": "1"}]).splitlines()
     assert line == "| a\\|b &lt;i&gt; | 1 |"
 
 
-def test_rollouts_that_were_sampled_otherwise_are_refused():
+def test_rollouts_with_other_sampling_are_refused():
     trained = policy(TRAINED, "mm", {0: "mm", 1: "mw"})
     *same, last = trained.sampled
     colder = [*same, replace(last, sampling={"temperature": 0.2})]
@@ -150,7 +150,7 @@ def test_infrastructure_is_missing_and_never_wrong():
     assert scores.missing == {BASE: 0, TRAINED: 2}
 
 
-def test_more_samples_than_k_are_not_looked_at():
+def test_samples_beyond_k_are_ignored():
     base = policy(BASE, "wwww", {0: "wwwwm"})
     assert score(base, policy(TRAINED, "wwww")).find(BASE, "pass@4").value == 0.0
 
@@ -165,7 +165,7 @@ def test_curves_of_voting_and_its_ceiling():
     assert (by_difficulty.name, by_database.name) == ("simple", "shop")
 
 
-def test_a_part_of_the_questions_is_called_partial():
+def test_scores_on_some_of_the_questions_are_labelled_partial():
     scores = score(policy(BASE, "mwwe"), policy(TRAINED, "mmwm", {0: "mmmm"}))
     assert scores.partial(TRAINED, "vote@4") == "partial: 1 of 4 questions"
     assert scores.partial(TRAINED, "greedy") == ""
@@ -202,7 +202,7 @@ def test_single_turn_is_a_setting_of_its_own():
         score(base, replace(trained, single_turn=trained.greedy))
 
 
-def test_empty_gold_is_shown_apart():
+def test_empty_gold_is_a_slice_of_its_own():
     asked = [question(n) for n in range(4)]
     policies = policy(BASE, "mwwe"), policy(TRAINED, "mmwm")
     scores = score_policies(asked, *policies, 4, empty={"dev/1"})

@@ -18,7 +18,7 @@ from resources.sandbox import SandboxResource
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import Correction, Issue
-from text2sql.evaluation.report.details import Before, Evaluated, details_of
+from text2sql.evaluation.report.details import Evaluated, PreviousChampion, details_of
 from text2sql.evaluation.report.files import PAGE, TABLE, TRACE, Grounds, read_details, write_report
 from text2sql.evaluation.report.page import render_report
 from text2sql.evaluation.report.tables import BIRD_DEV, is_bird_dev
@@ -103,7 +103,7 @@ def made(tmp_path):
     rules = RuleResults({BASE: {}, TRAINED: values}, {BASE: [], TRAINED: ["dev/1"]}, 3)
     scores = replace(scores, scores=[*scores.scores, *rules.scores()])
     old, new = {"dev/0": 1.0, "dev/2": 1.0}, {"dev/0": 1.0, "dev/2": 0.0}
-    before = Before("june", compare("greedy", "all", "", old, new, old), [], ["dev/2"])
+    before = PreviousChampion("june", compare("greedy", "all", "", old, new, old), [], ["dev/2"])
     details = details_of("july", asked, scores, [base, trained], tmp_path, before, rules)
     issue = Issue("2", "unclear", "us")
     grounds = Grounds(

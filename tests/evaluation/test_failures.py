@@ -36,7 +36,7 @@ GOLD = "SELECT T1.name FROM shop AS T1 JOIN city AS T2 ON T1.city_id = T2.id WHE
         ("SELECT abs(-9223372036854775808)", OTHER),
     ],
 )
-def test_messages_of_sqlite(sql, name):
+def test_classes_of_sqlites_messages(sql, name):
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE t (a, b)")
     with pytest.raises(sqlite3.Error) as error:
@@ -127,7 +127,7 @@ def test_transcript_shows_calls_and_cuts_long_texts():
     assert [one["text"] for one in shown[1:]] == ["submit\nsql: SELECT 1", "submit\n{"]
 
 
-def test_places_point_at_the_lines_that_count(tmp_path):
+def test_places_point_to_the_lines_that_count(tmp_path):
     spoilt = rollout("a", "infrastructure")
     for name, rows in {"1": [spoilt, rollout("b", "wrong")], "2": [rollout("a", "match")]}.items():
         store = RolloutStore(tmp_path / f"{name}.jsonl")

@@ -128,12 +128,12 @@ def test_the_documented_list_is_one(tmp_path):
         ("text", "issue 1 must be a mapping with id, reason, source"),
     ],
 )
-def test_a_malformed_entry_is_named(tmp_path, issue, sentence):
+def test_a_malformed_entry_is_reported(tmp_path, issue, sentence):
     with pytest.raises(Text2SqlError, match=sentence):
         read_issues(write(tmp_path / "issues.yaml", "0" * 64, [issue]))
 
 
-def test_other_damage_is_named(tmp_path):
+def test_other_damage_is_reported(tmp_path):
     twice = [{"id": 1, "reason": "a", "source": "b"}, {"id": "1", "reason": "a", "source": "b"}]
     with pytest.raises(Text2SqlError, match="the id 1 occurs twice"):
         read_issues(write(tmp_path / "issues.yaml", "0" * 64, twice))
@@ -166,7 +166,7 @@ def test_unknown_ids_and_other_datasets(dataset, tmp_path):
     assert set(issues_of(short, dataset / "dev.json", keys)) == {"dev/0", "dev/1", "dev/2"}
 
 
-def test_a_gold_that_does_not_run_is_named(dataset, questions, tmp_path, sandbox):
+def test_a_gold_query_that_does_not_run_is_reported(dataset, questions, tmp_path, sandbox):
     broken = [{"id": 0, "reason": "a", "source": "b", "corrected": "SELECT age FROM hero"}]
     datasets = read_issues(write(tmp_path / "issues.yaml", digest_of(dataset), broken))
     issues = issues_of(datasets, dataset / "dev.json", [q.key for q in questions])
@@ -204,7 +204,7 @@ def test_without_a_list_there_is_no_corrected_accuracy(questions, sandbox):
     assert all("corrected" not in scores.to_dict() for scores in scored)
 
 
-def test_order_counts_where_it_is_asked_for(questions, corrections, sandbox):
+def test_order_counts_under_the_ordered_rule(questions, corrections, sandbox):
     sql = PREDICTIONS["right"][0]
     scores = score_predictions(questions, sql, sandbox, rule="ordered", corrections=corrections)
     assert scores.to_dict()["corrected"]["execution_accuracy"] == 1.0
@@ -249,7 +249,7 @@ def evaluate(questions, corrections, sandbox, strengths=None) -> Scores:
     return score_policies(questions, base, trained, 2, {}, strengths, corrections)
 
 
-def test_both_accuracies_stand_side_by_side(questions, corrections, sandbox):
+def test_both_accuracies_are_shown(questions, corrections, sandbox):
     scores = evaluate(questions, corrections, sandbox)
     rows = {(row["questions"], row["setting"]): row for row in score_rows(scores)}
     assert list(rows)[:2] == [("all", "greedy"), ("all", "vote@2")]
@@ -262,7 +262,7 @@ def test_both_accuracies_stand_side_by_side(questions, corrections, sandbox):
     assert Scores.from_dict(json.loads(json.dumps(scores.to_dict()))) == scores
 
 
-def test_strong_and_weak_questions_are_scored_apart(questions, sandbox):
+def test_strong_and_weak_questions_have_scores_of_their_own(questions, sandbox):
     strengths = Strengths({"dev/0": 1.0, "dev/1": 0.75, "dev/2": 0.5, "dev/3": None}, 0.75)
     scores = evaluate(questions, {}, sandbox, strengths)
     strong, weak = (scores.find(TRAINED, "greedy", "strength", n) for n in ("strong", "weak"))

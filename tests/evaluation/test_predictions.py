@@ -76,7 +76,7 @@ def verdicts(folder: Path) -> list[str]:
         *("pandas", "objects", "twice", "keys", "PowerShell", "within"),
     ],
 )
-def test_forms_that_people_have(folder, content, name):
+def test_common_forms_of_prediction_files(folder, content, name):
     result = evaluate(folder, content, name)
     assert result.exit_code == 0, result.output
     assert verdicts(folder) == ["match", "match", "match", "wrong"]
@@ -96,7 +96,7 @@ def test_gold_in_the_same_row_is_never_the_prediction(folder):
     assert "every prediction is the text of its gold query" in evaluate(folder, rows).stderr
 
 
-def test_what_is_no_text_in_a_list_is_no_query(folder):
+def test_list_items_that_are_not_text_are_no_predictions(folder):
     result = evaluate(folder, [RIGHT[0], None, 0, {}])
     assert verdicts(folder) == ["match", "no_submission", "no_submission", "no_submission"]
     assert "2 predictions are neither text nor null" in result.stderr
@@ -112,7 +112,7 @@ def test_what_is_no_text_in_a_list_is_no_query(folder):
         ('{"10": "SELECT 1", "10": "SELECT 2"}', "p.json", "two predictions for dev/10"),
     ],
 )
-def test_what_cannot_be_paired_is_refused(folder, content, name, words):
+def test_files_that_cannot_be_paired_are_refused(folder, content, name, words):
     result = evaluate(folder, content, name)
     assert isinstance(result.exception, Text2SqlError) and words in str(result.exception)
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_paired_is_refused(folder, content, name, words):
         ([0, 1, 2, 3, 4], "(0 to 3; extra: 4)"),
     ],
 )
-def test_positions_that_are_not_all_there_are_not_taken_for_ids(folder, ids, words):
+def test_incomplete_positions_are_not_taken_for_ids(folder, ids, words):
     rows = json.loads((folder / "dev.json").read_text())
     rows[3]["question_id"] = 1  # as in BIRD mini-dev, where some positions are other rows' ids
     (folder / "dev.json").write_text(json.dumps(rows))
@@ -135,43 +135,43 @@ def test_positions_that_are_not_all_there_are_not_taken_for_ids(folder, ids, wor
     assert "belong to no question" in result.stderr
 
 
-def test_what_an_entry_lacks_is_told(folder):
+def test_an_incomplete_entry_is_described(folder):
     found = evaluate(folder, [{"question_id": 10, "answer": "SELECT 1"}]).exception
     assert "its SQL as predicted_sql; it has question_id, answer." in str(found)
     assert "; it is null." in str(evaluate(folder, [{"id": 10, "sql": "SELECT 1"}, None]).exception)
 
 
-def test_a_compressed_file_is_called_so(folder):
+def test_a_compressed_file_is_recognized(folder):
     found = evaluate(folder, gzip.compress(b"{}")).exception
     assert "p.json: it is compressed (gzip); unpack it." in str(found)
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "fault"),
     [
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it is a Git LFS pointer"),
         (b"\n<!DOCTYPE html>\n<html>", "it is a web page"),
     ],
 )
-def test_what_a_download_left_in_a_files_place_is_told(folder, data, told):
-    assert f"p.json: {told}" in str(evaluate(folder, data).exception)
+def test_the_remains_of_a_failed_download_are_recognized(folder, data, fault):
+    assert f"p.json: {fault}" in str(evaluate(folder, data).exception)
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reason"),
     [
         ({"db_id": "S"}, "names S (dev/1: db_id 'S' has no database; did you mean 's'?)."),
         ({"question": None}, "names s (dev/1: question is empty)."),
         ({"question": "\ud83d"}, "names s (dev/1: question has half a character)."),
     ],
 )
-def test_why_no_question_can_be_scored_is_told(folder, fields, told):
+def test_the_error_says_why_no_question_can_be_scored(folder, fields, reason):
     row = {"question_id": 1, "db_id": "s", "question": "?", "SQL": "SELECT 1"} | fields
     (folder / "dev.json").write_text(json.dumps([row]))
-    assert told in str(evaluate(folder, {"1": "SELECT 1"}).exception)
+    assert reason in str(evaluate(folder, {"1": "SELECT 1"}).exception)
 
 
-def test_doubts_about_the_pairing_are_told(folder):
+def test_doubtful_pairings_are_reported(folder):
     elsewhere = {n: f"{sql}\t----- bird -----\tother" for n, sql in enumerate(RIGHT)}
     assert "4 predictions name another database" in evaluate(folder, elsewhere).stderr
     questions(folder, 0)
@@ -180,7 +180,7 @@ def test_doubts_about_the_pairing_are_told(folder):
     assert "counted from" not in evaluate(folder, dict(enumerate(RIGHT))).stderr
 
 
-def test_how_a_query_fails_is_told(folder):
+def test_failing_queries_are_reported(folder):
     result = evaluate(
         folder, {"10": "```sql\nSELECT 1\n```", "11": "SELECT nope", "12": "DROP TABLE t"}
     )
@@ -196,19 +196,19 @@ def test_how_a_query_fails_is_told(folder):
     ]
 
 
-def test_questions_that_are_left_out_are_told_with_their_reason(folder):
+def test_unusable_questions_are_reported_with_the_reason(folder):
     file = folder / "dev.json"
     first, *others = json.loads(file.read_text())
     rows = [first, first, first | {"evidence": "other"}]
     rows += [row | change for row, change in zip(others, LEFT_OUT, strict=True)]
     file.write_text(json.dumps(rows))
-    told = evaluate(folder, {"10": RIGHT[0]}).stderr
-    reasons = re.findall(r"left out: 1 question \((\w+): \S", told)
+    warnings = evaluate(folder, {"10": RIGHT[0]}).stderr
+    reasons = re.findall(r"left out: 1 question \((\w+): \S", warnings)
     assert sorted(reasons) == sorted(reason.value for reason in Reason)
-    assert "such database); the first is dev/11: db_id 'nowhere' has no database" in told
+    assert "such database); the first is dev/11: db_id 'nowhere' has no database" in warnings
 
 
-def test_what_does_not_count_is_in_the_result_too(folder):
+def test_the_result_counts_what_is_left_out(folder):
     rows = json.loads((folder / "dev.json").read_text())
     (folder / "dev.json").write_text(json.dumps([*rows, rows[0], rows[1] | {"db_id": "x"}]))
     shown = evaluate(folder, {"10": RIGHT[0], "99": RIGHT[0]}).stdout
@@ -219,19 +219,19 @@ def test_what_does_not_count_is_in_the_result_too(folder):
 
 
 def test_predictions_without_sql_are_counted(folder):
-    told = evaluate(folder, {"10": RIGHT[0], "11": "", "12": None}).stderr
-    assert "missing: 1 question has no prediction; the first is dev/13" in told
-    assert "empty: 2 predictions hold no SQL; the first is dev/11" in told
+    warnings = evaluate(folder, {"10": RIGHT[0], "11": "", "12": None}).stderr
+    assert "missing: 1 question has no prediction; the first is dev/13" in warnings
+    assert "empty: 2 predictions hold no SQL; the first is dev/11" in warnings
 
 
-def test_a_line_that_was_cut_off_is_named(folder):
+def test_a_truncated_line_is_reported(folder):
     rows = [json.dumps({"idx": n, "pred": sql}) for n, sql in enumerate(RIGHT, 10)]
     found = evaluate(folder, "\n".join(rows)[:-9], "p.jsonl")
     assert found.exit_code == 1
     assert "p.jsonl, line 4 is not JSON: " in str(found.exception)
 
 
-def test_gold_may_stand_in_a_file_of_its_own(folder):
+def test_gold_may_be_in_a_separate_file(folder):
     rows = json.loads((folder / "dev.json").read_text())
     (folder / "dev_gold.sql").write_text("".join(f"{row.pop('SQL')}\ts\n" for row in rows))
     (folder / "dev.json").write_text(json.dumps(rows))

@@ -68,7 +68,7 @@ def test_the_first_champion_must_not_be_worse_than_the_base(tmp_path):
     assert "Worse beyond noise than the base: 5.0 vs 25.0" in decision.sentence
 
 
-def test_what_is_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
+def test_a_candidate_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
     candidate(tmp_path, "june", 24)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 26, first=2)
@@ -86,7 +86,7 @@ def test_what_is_not_better_beyond_noise_leaves_the_champion_in_place(tmp_path):
     )
 
 
-def test_better_beyond_noise_takes_over_and_worse_is_stopped(tmp_path):
+def test_better_beyond_noise_is_promoted_and_worse_is_refused(tmp_path):
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "better", 32)
@@ -98,7 +98,7 @@ def test_better_beyond_noise_takes_over_and_worse_is_stopped(tmp_path):
     assert "Worse beyond noise than the champion june: 30.0 vs 50.0" in decision.sentence
 
 
-def test_the_champions_own_weights_are_named(tmp_path):
+def test_the_champions_own_weights_are_recognized(tmp_path):
     candidate(tmp_path, "june", 20, weights="same")
     crown(tmp_path, "june")
     candidate(tmp_path, "again", 20, weights="same")
@@ -138,7 +138,7 @@ def beside(root: Path, run: str, revision: str, right: int, prompts: str = "prom
     (root / "evaluation" / run / "rivals.json").write_text(json.dumps(row))
 
 
-def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(tmp_path):
+def test_an_adopted_champion_is_compared_by_its_answers_beside_a_candidate(tmp_path):
     adopt(tmp_path, ADOPTED, "revision-small", "our first model")
     candidate(tmp_path, "june", 30)
     _, decision = look(tmp_path, "june")
@@ -164,7 +164,7 @@ def test_an_adopted_champion_is_compared_by_what_it_answers_beside_a_candidate(t
         look(tmp_path, "june")
 
 
-def test_a_champion_of_other_data_is_compared_by_what_it_answers_beside_a_candidate(tmp_path):
+def test_a_champion_of_other_data_is_compared_by_its_answers_beside_a_candidate(tmp_path):
     candidate(tmp_path, "june", 20)
     crown(tmp_path, "june")
     candidate(tmp_path, "july", 40, dataset="data-2")
@@ -200,7 +200,7 @@ def test_a_comparison_on_few_of_the_questions_is_refused(tmp_path):
     assert "Only 30 of 40 questions have a result of both." in findings["accuracy_holds"].sentence
 
 
-def test_runs_that_cannot_be_candidates_are_named(tmp_path):
+def test_runs_that_cannot_be_candidates_are_refused(tmp_path):
     with pytest.raises(Text2SqlError, match="No evaluation of a training run 'june'"):
         read_candidate(tmp_path, "june")
     candidate(tmp_path, "june", 20)

@@ -30,7 +30,7 @@ def test_wilson_agrees_with_newcombes_worked_examples():
 
 
 @given(st.integers(0, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_wilson_holds_the_share_and_stays_between_zero_and_one(case):
+def test_wilson_contains_the_share_and_stays_between_zero_and_one(case):
     successes, n = case
     low, high = wilson(successes, n)
     assert 0.0 <= low <= high <= 1.0
@@ -45,7 +45,7 @@ def test_mcnemar_is_the_two_sided_binomial_test():
     assert mcnemar(9, 1) == mcnemar(1, 9)
 
 
-def test_the_paired_interval_is_that_of_the_formula():
+def test_the_paired_interval_follows_the_formula():
     # Approval asked twice of 1,600 people: 86 came to approve, 150 no longer did.
     low, high = paired_difference(86, 150, 1600)
     assert low == pytest.approx(-64 / 1602 - 1.959964 * 15.311538 / 1602, abs=1e-7)
@@ -58,7 +58,7 @@ def test_the_paired_interval_is_that_of_the_formula():
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
-def test_the_paired_interval_turns_with_the_sides_and_holds_the_difference(won, lost, same):
+def test_the_paired_interval_flips_with_the_sides_and_contains_the_difference(won, lost, same):
     n = won + lost + same
     low, high = paired_difference(won, lost, n)
     assert -1 <= low <= high <= 1

@@ -52,8 +52,27 @@ def partitioned_by(definition: dg.PartitionsDefinition | None) -> str | None:
     return definition.name if definition else None
 
 
-def test_definitions_load():
+def test_everything_that_dagster_loads_is_named():
     dg.Definitions.validate_loadable(defs)
+    repository = defs.get_repository_def()
+    assert {job for job in repository.job_names if not job.startswith("__")} == {
+        *("lifecycle", "training", "daily_answers", "remove_old_runs"),
+        *("evaluation", "retraining", "champion_rollback"),
+    }
+    sensors = {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs}
+    off = ("conditions", "new_training_data", "finished_training", "declining_answers")
+    assert sensors == dict.fromkeys((*off, "failed_runs"), "STOPPED") | {"lost_runs": "RUNNING"}
+    schedules = {one.name: one.default_status.value for one in repository.schedule_defs}
+    assert schedules == dict.fromkeys(
+        ("daily_answers_schedule", "remove_old_runs_schedule"), "STOPPED"
+    )
+
+
+def test_definitions_that_contradict_each_other_are_refused():
+    """The check above can fail: a job whose assets are gone."""
+    without = dg.Definitions(assets=[], jobs=defs.jobs)
+    with pytest.raises(dg.DagsterInvalidDefinitionError):
+        dg.Definitions.validate_loadable(without)
 
 
 def test_asset_graph():
@@ -68,7 +87,7 @@ def test_asset_graph():
     assert found == GRAPH
 
 
-def test_every_asset_says_what_it_is():
+def test_every_asset_is_described():
     for spec in defs.resolve_all_asset_specs():
         assert spec.description, spec.key
         assert spec.code_version, spec.key

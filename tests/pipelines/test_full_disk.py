@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pipelines.runs.launch import disk_full
+from pipelines.runs.records import disk_full
 from text2sql.common.checkout import CHECKOUT
 
 OWN_DISK = ["unshare", "--map-root-user", "--mount", "sh", "-ec"]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from dagster._core.instance.config import dagster_instance_config
 
-from pipelines.runs.executors import EXECUTOR_VARIABLE, STEPS_VARIABLE, choose_executor
+from pipelines.executors import EXECUTOR_VARIABLE, STEPS_VARIABLE, choose_executor
 from resources.step_pods import (
     ACCOUNT_VARIABLE,
     CONFIG_TAG,

@@ -10,8 +10,8 @@ import yaml
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from pipelines.definitions import defs
+from pipelines.executors import EXECUTOR_VARIABLE, STEP_PODS
 from pipelines.partitions import add_training_run
-from pipelines.runs.executors import EXECUTOR_VARIABLE, STEP_PODS
 from resources.step_pods import TRAINING_VARIABLE, training_pod
 from tests.pipelines.kubernetes_tools import PROFILE, confined, validate
 from tests.resources.cluster import Cluster

@@ -14,10 +14,10 @@ import yaml
 
 from pipelines import lifecycle
 from pipelines.definitions import defs
+from pipelines.executors import STEPS_VARIABLE
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run
-from pipelines.runs.executors import STEPS_VARIABLE
-from pipelines.runs.launch import run_job
+from pipelines.runs.launch import CommandRuns
 from resources.policy import PolicyResource
 from tests.support.lifecycle_tools import CORPUS, SIZES, answering, processes_below
 from tests.support.waiting import wait_until
@@ -81,8 +81,11 @@ def test_killed_run_leaves_nothing_and_its_rollouts_are_not_asked_again(root, tm
         with open_instance() as instance:
             (run,) = instance.get_runs()
             assert run.status is dg.DagsterRunStatus.FAILURE
-            with pytest.raises(Text2SqlError, match=r"grpo_policy failed: .* is a server or on"):
-                run_job(instance, "lifecycle", "demo", config, tmp_path / "second.log")
+            with (
+                CommandRuns(instance, tmp_path / "second.log") as runs,
+                pytest.raises(Text2SqlError, match=r"grpo_policy failed: .* is a server or on"),
+            ):
+                runs.run("lifecycle", "demo", yaml.safe_load(config.read_text()))
     stores = (root / "rollouts").glob("train-sampled-*/*.jsonl")
     rollouts = [json.loads(line) for store in stores for line in store.open()]
     assert len({(row["key"], row["sample"]) for row in rollouts}) == len(rollouts) == 16 * 8
@@ -109,6 +112,8 @@ def test_a_run_of_the_command_line_is_cancelled_there_or_in_the_interface(root, 
                 _, said = running.communicate(timeout=60)
                 ended = instance.get_run_by_id(run)
                 assert len(instance.get_runs()) == number
+                assert ended.tags["dagster/code_location"] == "pipelines.definitions"
+                assert ended.tags["text2sql/exclusive"] == "lifecycle"
             assert ended.status is dg.DagsterRunStatus.CANCELED
             assert "dagster/will_retry" not in ended.tags
             told = {143: "stopped; run it again", 1: "error: The run was cancelled in Dagster"}
@@ -131,13 +136,16 @@ def test_no_policy_server_is_one_sentence(root, tmp_path):
     assert not list((root / "rollouts").glob("*"))
 
 
-def test_a_project_that_does_not_load_is_told_in_its_own_sentence(root, tmp_path, monkeypatch):
-    (tmp_path / "x.yaml").write_text("{}")
+def test_a_project_that_does_not_load_ends_with_its_own_sentence(root, tmp_path, monkeypatch):
     with open_instance() as instance:
-        monkeypatch.setenv(STEPS_VARIABLE, "many")  # as of a variable that was changed meanwhile
-        with pytest.raises(Text2SqlError) as told:
-            run_job(instance, "daily_answers", "2026-03-02", tmp_path / "x.yaml", tmp_path / "log")
-    assert "before the run began: error: TEXT2SQL_STEPS is 'many': give a whole" in str(told.value)
+        monkeypatch.setenv(STEPS_VARIABLE, "many")  # as if the variable had changed meanwhile
+        with (
+            CommandRuns(instance, tmp_path / "log") as runs,
+            pytest.raises(Text2SqlError) as refused,
+        ):
+            runs.run("daily_answers", "2026-03-02", {})
+    assert "could not begin the run: " in str(refused.value)
+    assert "TEXT2SQL_STEPS is 'many': give a whole" in str(refused.value)
 
 
 def ingest(root: Path) -> None:

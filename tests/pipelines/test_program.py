@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.programs.screen import Screen
-from pipelines.runs.launch import Stage
+from pipelines.runs.progress import Stage
 from tests.support.waiting import wait_until
 
 REPO = Path(__file__).resolve().parents[2]

@@ -1,10 +1,5 @@
 """Which runs wait for each other, which go first, and which are repeated by themselves."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import dagster as dg
 import pytest
 from dagster._core.events import RunFailureReason
@@ -21,13 +16,9 @@ from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import (
 from pipelines.definitions import defs
 from pipelines.home import open_instance
 from pipelines.programs.screen import Screen
-from pipelines.runs.executors import choose_executor
-from pipelines.runs.launch import Progress
-from pipelines.runs.orphans import PROCESS_TAG, is_orphan
-from pipelines.runs.telling_executor import telling_processes
-from tests.support.waiting import wait_until
+from pipelines.runs.launch import CommandRuns
+from text2sql.errors import Text2SqlError
 
-REPO = Path(__file__).resolve().parents[2]
 LOCATION = RegisteredCodeLocationOrigin("pipelines.definitions")
 ORIGIN = RemoteJobOrigin(RemoteRepositoryOrigin(LOCATION, "__repository__"), "other")
 
@@ -96,50 +87,20 @@ def test_only_a_run_that_died_is_repeated_and_only_by_its_job(instance):
     }
 
 
-def shown(instance: dg.DagsterInstance, run: dg.DagsterRun, capsys) -> str:
-    """Follow a run as the command line does; return what is printed of its waits."""
-    progress = Progress(run.run_id)
-    for record in instance.get_records_for_run(run.run_id).records:
-        progress.take(record.event_log_entry)
-    screen = Screen(instance)
-    screen.tick(progress)
-    screen.tick(progress)
-    return capsys.readouterr().out
-
-
-def test_a_run_that_waits_for_a_busy_pool_says_who_holds_it(instance, tmp_path, capsys):
+def test_a_stage_that_waits_for_a_busy_pool_says_so_once(instance, tmp_path, capsys):
     busy = run_of(instance, job("training"), dg.DagsterRunStatus.STARTED, "first")
-    storage, log = instance.event_log_storage, tmp_path / "run.log"
-    assert storage.claim_concurrency_slot("gpu", busy.run_id, "grpo_policy").is_claimed
-    held = f"waits for the pool gpu, held by run {busy.run_id[:8]} of other (first)"
-    command = [
-        sys.executable,
-        "-m",
-        "dagster",
-        "job",
-        "execute",
-        "-f",
-        "tests/pipelines/pool_job.py",
-    ]
-    with log.open("w") as output:
-        waiting = subprocess.Popen(command, cwd=REPO, env=os.environ, stdout=output, stderr=output)
-    try:
-        assert wait_until(lambda: f"use_gpu {held}." in log.read_text() or waiting.poll(), 240)
-        assert waiting.poll() is None, log.read_text()
-        (run,) = instance.get_runs(dg.RunsFilter(job_name="one_use"))
-        assert PROCESS_TAG in run.tags and not is_orphan(run)
-        assert shown(instance, run, capsys) == f"  use_gpu             {held}\n"
-        storage.free_concurrency_slots_for_run(busy.run_id)
-        assert shown(instance, run, capsys) == ""  # it goes on by itself
-        assert waiting.wait(240) == 0, log.read_text()
-    finally:
-        waiting.kill()
-    assert log.read_text().count("waits for the pool") == 1
-    assert choose_executor().executor_creation_fn is telling_processes.executor_creation_fn
+    storage, screen = instance.event_log_storage, Screen()
+    assert storage.claim_concurrency_slot("sampling", busy.run_id, "x").is_claimed
+    storage.set_concurrency_slots("sampling", 1)
+    freed = []
 
+    def tick(progress):
+        screen.tick(progress)
+        if progress.pools and not freed:
+            freed.append(dict(progress.pools))
+            storage.free_concurrency_slots_for_run(busy.run_id)
 
-def test_a_pool_that_lets_nobody_in_is_named(instance, capsys):
-    instance.event_log_storage.set_concurrency_slots("gpu", 0)
-    progress = Progress("a run", waits=[("grpo_policy", "gpu")])
-    Screen(instance).tick(progress)
-    assert "GRPO                waits for the pool gpu, whose limit is 0" in capsys.readouterr().out
+    with CommandRuns(instance, tmp_path / "log") as runs, pytest.raises(Text2SqlError):
+        runs.run("daily_answers", "2026-03-02", {}, on_tick=tick)  # there is no champion
+    assert freed == [{"report_answers": "sampling"}]
+    assert capsys.readouterr().out.count("answers             waits for the pool sampling") == 1

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.definitions import defs
 from pipelines.home import open_instance
-from pipelines.runs.retention import old_runs, remove_old_runs, remove_run
+from pipelines.retention import old_runs, remove_old_runs, remove_run
 
 KEYS = dg.StaticPartitionsDefinition(["monday", "tuesday"])
 

@@ -77,10 +77,11 @@ def champion(root, dataset: str = "", revision: str = "r1") -> None:
     write_json(root / "champion.json", record | ({"dataset": dataset} if dataset else {}))
 
 
-def test_all_are_off_and_say_what_they_do():
-    assert set(SENSORS) == NAMES
-    for sensor in SENSORS.values():
-        assert sensor.default_status is dg.DefaultSensorStatus.STOPPED
+def test_all_that_start_something_are_off_and_described():
+    assert set(SENSORS) == NAMES | {"lost_runs"}
+    for name, sensor in SENSORS.items():
+        off = sensor.default_status is dg.DefaultSensorStatus.STOPPED
+        assert off == (name != "lost_runs")
         assert len(sensor.description) > 80
 
 
@@ -245,7 +246,7 @@ def test_a_decline_is_asked_about_and_told_once(root, instance, store, monkeypat
         waits = tick("declining_answers", instance, first.cursor)
         assert waits.skip_message == (
             "questions answered: 48% (12 of 25) in 7 days; the limit is 50%. "
-            f"A training was asked for on {now} already."
+            f"A training was already requested on {now}."
         )
         assert len(chat.requests) == 1
         assert "The answers decline" in chat.requests[0]["text"]
@@ -309,10 +310,12 @@ def test_people_are_told_of_a_failed_run_once(root, instance, post, monkeypatch)
     assert (message["dagster_run"], message["job"]) == (run, "champion_rollback")
     name, reason, place = message["text"].splitlines()
     assert name == "**`Run failed: champion_rollback`**"
-    assert reason.lstrip("`").startswith("champion_policy failed: Say why in 1 to 1,000 characters")
+    assert reason.lstrip("`").startswith(
+        "champion_policy failed: Give a reason of 1 to 1,000 characters"
+    )
     assert run in place
     assert mail["Subject"] == "Run failed: champion_rollback"
-    assert run in mail.get_content() and "Say why" in mail.get_content()
+    assert run in mail.get_content() and "Give a reason" in mail.get_content()
     assert mail["Message-ID"] == f"<notice-{run}@example.org>"
 
 
@@ -325,11 +328,11 @@ def test_a_message_that_is_not_taken_fails_nothing(root, instance, post, monkeyp
     assert "answered with status 400; mail: sent" in found.skip_message
     monkeypatch.setenv(SMTP_VARIABLE, "mail.example.org")
     found = failed(instance, found.cursor)
-    assert found.skip_message.startswith("Nobody was told: the mail server must be")
+    assert found.skip_message.startswith("No notification sent: the mail server must be")
     for variable in (SMTP_VARIABLE, WEBHOOK_VARIABLE):
         monkeypatch.delenv(variable)
     found = failed(instance, found.cursor)
-    assert found.skip_message.startswith("Nobody is told: neither a webhook nor mail")
+    assert found.skip_message.startswith("No notification sent: no webhook or mail")
     somebody_elses.execute_in_process(instance=instance, raise_on_error=False)
     found = tick("failed_runs", instance, found.cursor)
     assert found.skip_message == "somebody_elses is no job of this project."

@@ -101,7 +101,7 @@ def refused(*, backend: str = "", **settings: str) -> str:
         (
             "",
             {"bird_archive__source": "x"},
-            "the job training does not make bird_archive, it trains on the data that is there; "
+            "the job training does not make bird_archive, it trains on the data that exists; "
             "leave bird_archive out, or run everything with python -m pipelines.lifecycle",
         ),
     ],

@@ -137,7 +137,7 @@ JSON_CALL = '{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}'
         f"```json\n{JSON_CALL}\n```",
     ],
 )
-def test_what_models_drift_to(text):
+def test_drifted_forms_are_read(text):
     assert read(text) == ([("run_sql", {"sql": "SELECT 1"})], "")
 
 
@@ -175,7 +175,7 @@ def test_a_call_that_was_cut_keeps_its_raw_text():
 
 
 @pytest.mark.parametrize("body", ['{"sql": "SELECT', '[{"sql": 1}]', '"SELECT 1"', "{sql: 1}"])
-def test_what_is_no_json_object_is_not_taken_for_arguments(body):
+def test_only_a_json_object_is_taken_as_arguments(body):
     (call,), _ = parse_calls(f"<function=run_sql>{body}</function>", NAMES)
     assert json.loads(call.arguments) == {}
 

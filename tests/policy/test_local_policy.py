@@ -99,7 +99,7 @@ def test_a_conversation_that_was_rewritten_is_fed_from_where_it_differs(policy):
     assert changed.reused == len(first.prompt) - 4
 
 
-def test_conversations_that_begin_alike_are_read_once(policy, monkeypatch):
+def test_shared_prefixes_are_fed_once(policy, monkeypatch):
     fed = []
     batch = Batch(policy.model, policy.stop, max_rows=8)
     forward = batch._cache.forward
@@ -160,7 +160,7 @@ def test_sampling_follows_the_distribution_and_top_p_cuts_its_tail():
     assert cut == pytest.approx([0.625, 0.375, 0, 0], abs=0.05)
 
 
-def test_many_conversations_at_once_get_the_replies_they_get_alone(policy):
+def test_replies_do_not_depend_on_concurrent_conversations(policy):
     async def talk(text):
         messages = [{"role": "user", "content": text}]
         for _ in range(3):
@@ -229,7 +229,7 @@ def test_the_policy_names_its_revision(policy, folder):
     assert policy.info.revision == directory_revision(folder)
 
 
-def test_what_is_no_model_is_refused_in_one_sentence(tmp_path, folder):
+def test_a_folder_without_a_model_is_refused_in_one_sentence(tmp_path, folder):
     with pytest.raises(Text2SqlError, match=r"no config\.json"):
         LocalPolicy(tmp_path / "missing")
     (tmp_path / "config.json").write_text('{"model_type": "no-such-model"}')

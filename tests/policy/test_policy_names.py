@@ -17,7 +17,7 @@ from text2sql.policy.places import policy_name
         ("/policy", "policy"),
     ],
 )
-def test_it_is_called_by_what_tells_it_from_others(directory, name):
+def test_the_name_distinguishes_policies(directory, name):
     assert policy_name(Path(directory)) == name
 
 

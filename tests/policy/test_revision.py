@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", [*SHAPING, *READING, *ASKING])
-def test_what_shapes_the_replies_changes_it(folder, name):
+def test_files_that_shape_replies_change_the_revision(folder, name):
     before = directory_revision(folder)
     (folder / name).write_text("2")
     changed = directory_revision(folder)
@@ -30,7 +30,7 @@ def test_what_shapes_the_replies_changes_it(folder, name):
 
 
 @pytest.mark.parametrize("name", ["README.md", "optimizer.pt", "trainer_state.json"])
-def test_what_lies_beside_does_not(folder, name):
+def test_other_files_do_not_change_the_revision(folder, name):
     before = directory_revision(folder)
     (folder / name).write_text("2")
     assert directory_revision(folder) == before

@@ -141,7 +141,7 @@ GARBLED = {
 
 
 @pytest.mark.parametrize("kind", GARBLED)
-def test_what_is_garbled_late_or_lost_is_asked_again(kind):
+def test_garbled_late_and_lost_replies_are_retried(kind):
     seconds = 1.0 if kind in ("slow", "stalled") else 30.0  # what is not late may take its time
     reply, server = complete(GARBLED[kind], says("fine"), seconds=seconds)
     assert reply.content == "fine"
@@ -161,14 +161,14 @@ def test_what_is_garbled_late_or_lost_is_asked_again(kind):
         '{"object": "error", "message": "queue full"}',
     ],
 )
-def test_an_error_within_a_success_is_told(text):
+def test_an_error_within_a_success_is_reported(text):
     with pytest.raises(InfrastructureError, match="2 tries: queue full"):
         complete(*[stream(text)] * 2)
 
 
 @pytest.mark.parametrize("line", ["\n\n", "\r\n\r\n", "\r\r", "\n"])
 @pytest.mark.parametrize("end", ["data: [DONE]\n\n", "data:[DONE]", ""])
-def test_a_stream_that_nobody_asked_for_is_a_reply(line, end):
+def test_an_unrequested_stream_is_a_reply(line, end):
     deltas = [
         {"role": "assistant", "content": "", "reasoning": "h"},
         {"reasoning": "m"},
@@ -211,7 +211,7 @@ def test_streamed_calls_however_they_are_numbered(deltas):
     assert len({call.id for call in reply.tool_calls}) == 2
 
 
-def test_what_else_a_stream_may_hold():
+def test_other_fields_of_a_stream():
     other = {"index": 1, "delta": {"content": "another choice"}}
     whole = {"message": {"content": [{"type": "text", "text": "fi"}]}, "finish_reason": None}
     events = [
@@ -329,7 +329,7 @@ def test_other_refusals_are_not_about_length(step):
         complete(step)
 
 
-def test_what_a_server_wants_written_otherwise_is():
+def test_requests_adapt_to_what_a_server_refuses():
     """Many are refused at once; each is asked again, and later ones are written so at once."""
     newer = fails(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
     extra = fails(422, "extra_forbidden: messages.2.reasoning: Extra inputs are not permitted")
@@ -363,7 +363,7 @@ def test_what_a_server_wants_written_otherwise_is():
         "Unsupported parameter: 'top_p' is not supported with this model.",
     ],
 )
-def test_a_nucleus_that_is_no_limit_is_left_out_where_it_is_refused(words):
+def test_a_top_p_of_one_is_left_out_if_refused(words):
     reply, server = complete(fails(400, words), says("fine"))
     assert reply.content == "fine"
     assert ["top_p" in body for body in server.requests] == [True, False]
@@ -376,7 +376,7 @@ def test_a_nucleus_that_is_no_limit_is_left_out_where_it_is_refused(words):
         "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
     ],
 )
-def test_what_the_system_should_say_the_user_says_where_a_template_has_no_system(words):
+def test_without_a_system_role_the_user_message_has_the_instructions(words):
     reply, server = complete(fails(400, words), says("fine"))
     assert reply.content == "fine"
     assert server.requests[1]["messages"] == [{"role": "user", "content": "s\n\nq"}]
@@ -397,7 +397,7 @@ def test_a_limit_on_the_nucleus_is_never_left_out():
         asyncio.run(run(server.url))
 
 
-def test_a_key_that_a_server_repeats_is_not_told():
+def test_a_key_that_a_server_repeats_is_masked():
     for status in (200, 400, 500):
         with pytest.raises(InfrastructureError, match=r"\[key\]") as caught:
             complete(*[fails(status, "no: Bearer sk-123456789")] * 2, api_key="sk-123456789")
@@ -482,7 +482,7 @@ def test_arguments_as_an_object_as_text_and_quoted_twice(arguments):
         "9" * 5000,
     ],
 )
-def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments):
+def test_arguments_that_are_not_an_object_go_back_as_an_empty_one(arguments):
     reply, _ = complete(call_with(arguments))
     assert len(reply.tool_calls) == 1
     assert reply.message["tool_calls"][0]["function"]["arguments"] == "{}"
@@ -554,7 +554,7 @@ def test_halves_of_surrogate_pairs_never_reach_a_server():
     assert "\\ud83d\\ude00" in whole.tool_calls[0].arguments
 
 
-def test_a_redirect_is_told_and_the_key_stays_here():
+def test_a_redirect_is_reported_and_not_followed():
     with ScriptedServer([says("stolen")]) as other:
         moved = Step(b"", 307, {"Location": f"{other.url}/chat/completions"})
         with pytest.raises(Text2SqlError, match="redirects"):
@@ -594,7 +594,7 @@ def test_a_connection_that_the_server_closed_in_between():
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "schl\u00fcssel", "a\tb"])
-def test_a_key_that_no_header_carries_is_not_told(key, monkeypatch):
+def test_an_invalid_key_is_refused_and_not_quoted(key, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_API_KEY", key)
     with pytest.raises(Text2SqlError, match="set it again") as caught:
         open_policy("http://127.0.0.1:9/v1")
@@ -689,7 +689,7 @@ def greet(listening, answer):
 
 
 @pytest.mark.parametrize("answer", [b"220 mail ready\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>", b""])
-def test_opening_what_is_no_policy_server(answer):
+def test_opening_something_else_than_a_policy_server(answer):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=greet, args=(listening, answer), daemon=True).start()
         with pytest.raises(Text2SqlError, match=r"No policy server answers|lists no models"):
@@ -747,14 +747,14 @@ def test_recorded_calls_left_in_the_content(replayed, name, sql):
 
 
 @pytest.mark.parametrize("name", ["D03.unknown.content.txt", "D23.content.txt"])
-def test_recorded_words_that_are_no_call(replayed, name):
+def test_recorded_text_without_a_call(replayed, name):
     episode, _ = replayed(name)
     assert carried_out(episode) == []
     assert episode.stop_reason == "submit"
 
 
 @pytest.mark.parametrize("name", ["D05.response.json", "D15.response.json"])
-def test_recorded_replies_that_were_cut(replayed, name):
+def test_recorded_truncated_replies(replayed, name):
     episode, _ = replayed(name)
     assert (episode.stop_reason, episode.tool_log) == ("truncated", [])
 

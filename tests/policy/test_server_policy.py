@@ -56,7 +56,7 @@ def ask(policy):
     return asyncio.run(run())
 
 
-def test_what_is_sent():
+def test_the_request():
     sampling = Sampling(temperature=0.7, top_p=0.9, max_tokens=99)
     _, server = complete(says("x"), sampling=sampling, api_key="secret")
     (request,) = server.requests
@@ -138,14 +138,14 @@ def test_words_about_markers_are_plain_text():
         Step(b'data: {"error": {"message": "queue full", "code": 503}}\n\ndata: [DONE]\n\n'),
     ],
 )
-def test_what_may_pass_is_tried_again(failure):
+def test_temporary_failures_are_retried(failure):
     reply, server = complete(failure, failure, says("fine"))
     assert reply.content == "fine"
     assert len(server.requests) == 3
     assert server.requests[0] == server.requests[2]
 
 
-def test_the_reason_of_the_last_failure_is_told():
+def test_the_last_failure_is_named():
     event = Step(b'data: {"error": {"message": "queue full", "code": 503}}\n\ndata: [DONE]\n\n')
     with pytest.raises(InfrastructureError, match="4 tries: queue full"):
         complete(*[event] * 4)
@@ -165,7 +165,7 @@ def test_a_server_that_stalls():
         complete(*[Step(wait=5)] * 2, retry=Retry(2, 0.01), request_seconds=0.1)
 
 
-def test_nobody_listens():
+def test_connection_refused():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -245,7 +245,7 @@ def test_too_long_is_not_tried_again():
         (fails(422, "bad field"), InfrastructureError, "bad field"),
     ],
 )
-def test_what_does_not_pass_is_told_at_once(failure, kind, words):
+def test_permanent_failures_are_not_retried(failure, kind, words):
     with ScriptedServer([failure, says("x")]) as server:
         policy = ServerPolicy(server.url, "m", retry=QUICK)
         with pytest.raises(kind, match=words):
@@ -357,7 +357,7 @@ def test_specifications_that_lead_nowhere(spec):
         "http://me:hush@[::1/v1",
     ],
 )
-def test_a_wrong_address_is_told_without_its_secret(address):
+def test_an_invalid_address_is_shown_without_its_secret(address):
     with pytest.raises(Text2SqlError, match=r"is not the address of a server") as told:
         open_policy(address)
     assert "hush" not in str(told.value)

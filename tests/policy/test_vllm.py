@@ -121,7 +121,7 @@ def test_greedy_rollouts_are_those_of_the_policy_in_this_process(
     assert sum(rollout.verdict == "match" for rollout in served) > len(questions) // 3
 
 
-def test_the_filter_finds_what_is_learnable_over_http(server, questions, sandbox, tmp_path):
+def test_the_difficulty_filter_works_over_http(server, questions, sandbox, tmp_path):
     golds, rollouts = draw(server.url, questions, sandbox, tmp_path, DRAWN, samples=4)
     assert len(rollouts) == 4 * len(questions)
     assert all(rollout.valid for rollout in rollouts)

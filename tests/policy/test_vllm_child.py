@@ -101,7 +101,7 @@ def test_an_interpreter_without_vllm_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/nowhere/python", "/bin/false", "/bin/true"])
-def test_what_is_no_interpreter_is_said(path):
+def test_a_broken_interpreter_is_named(path):
     with pytest.raises(Text2SqlError, match=f"names {path}, which is not a working Python"):
         find_vllm(path)
 
@@ -126,7 +126,7 @@ def test_the_environments_that_make_builds_are_found(tmp_path, monkeypatch):
         (str(REPO / "tests"), "it needs a config.json and"),
     ],
 )
-def test_what_cannot_be_served_is_said_at_once(policy, sentence):
+def test_an_unservable_policy_is_refused_at_once(policy, sentence):
     with pytest.raises(Text2SqlError, match=sentence):
         VllmServer(policy)
 
@@ -148,7 +148,7 @@ def test_the_vllm_for_gpus_needs_one(tmp_path, monkeypatch):
         VllmServer(POCKET, VllmOptions(python)).start()
 
 
-def test_memory_that_others_hold_is_told_with_who_holds_it(tmp_path, gpus):
+def test_too_little_free_memory_names_the_processes_that_use_it(tmp_path, gpus):
     options = VllmOptions(make_python(tmp_path, distribution="vllm"))
     with pytest.raises(Text2SqlError) as error:
         ready_python(options)
@@ -157,7 +157,7 @@ def test_memory_that_others_hold_is_told_with_who_holds_it(tmp_path, gpus):
     assert "/usr/bin/python3 (process 4712)" in str(error.value)
 
 
-def test_only_the_gpus_that_will_be_used_are_looked_at(tmp_path, gpus, monkeypatch):
+def test_only_the_gpus_in_use_are_checked(tmp_path, gpus, monkeypatch):
     python = make_python(tmp_path, distribution="vllm")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-bbb")
     assert ready_python(VllmOptions(python)).distribution == "vllm"
@@ -194,7 +194,7 @@ esac
     )
 
 
-def test_an_nvidia_smi_that_fails_is_told(tmp_path, gpus):
+def test_a_failing_nvidia_smi_is_reported(tmp_path, gpus):
     gpus.write_text("#!/bin/sh\necho Driver/library version mismatch\nexit 18\n")
     with pytest.raises(Text2SqlError, match="failed with status 18: Driver/library version"):
         ready_python(VllmOptions(make_python(tmp_path, distribution="vllm")))
@@ -252,7 +252,7 @@ def test_an_exception_in_the_block_ends_a_server_that_resists(tmp_path):
     assert living(pids(tmp_path)) == []
 
 
-def test_a_server_that_dies_at_the_start_is_told_with_its_first_error_and_last_lines(tmp_path):
+def test_a_failed_start_reports_first_error_and_last_lines(tmp_path):
     with pytest.raises(InfrastructureError) as error:
         server(tmp_path, "die").start()
     assert str(error.value) == (
@@ -269,7 +269,7 @@ def test_a_server_that_never_answers_is_ended(tmp_path):
     assert living(pids(tmp_path)) == []
 
 
-def test_a_taken_port_is_told_before_anything_starts(tmp_path):
+def test_a_port_in_use_is_refused_before_anything_starts(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -347,7 +347,7 @@ def serve_command(folder: Path, *arguments: str) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_serve_runs_until_it_is_told_to_stop(tmp_path, number):
+def test_serve_runs_until_it_is_stopped(tmp_path, number):
     make_python(tmp_path)
     running = serve_command(tmp_path, "--port", "0")
     start, serving = running.stdout.readline(), running.stdout.readline()

@@ -72,7 +72,7 @@ def test_only_some_rows_are_listed_and_all_are_counted():
         (False, True, False, "not repeatable"),
     ],
 )
-def test_what_changed_without_the_data_is_suspicious(sql, result, data, warning):
+def test_a_change_without_new_data_is_a_warning(sql, result, data, warning):
     found = Difference(datetime.now(UTC), RowChanges(), sql, result, data, True)
     assert warning in found.warning
     assert bool(found.warning) == bool(warning)

@@ -115,7 +115,7 @@ def test_the_minimum_share_itself_is_enough(place):
     assert (stored.status, stored.share) == (AnswerStatus.ANSWERED, 0.6)
 
 
-def test_without_consensus_there_is_no_answer_and_the_reason_is_told(place):
+def test_without_consensus_nothing_is_published_and_the_reason_is_stored(place):
     empty = "SELECT id FROM shop WHERE id > 9"
     question = place.question(
         "q", submits("SELECT owner FROM shop"), submits("DROP TABLE shop"), submits(empty),
@@ -159,7 +159,7 @@ def test_the_reporting_database_is_not_read(place):
     assert not place.replies.asked
 
 
-def test_changed_data_is_told_from_changed_sql(place):
+def test_changed_data_and_changed_sql_are_distinguished(place):
     question = place.question("q", COUNT)
     place.answer(question)
     place.change("INSERT INTO shop VALUES (4, 'Rome')")
@@ -190,7 +190,7 @@ def test_a_large_result_is_capped_and_counted(place):
     assert list(rows[-1].values()) == [10_000, 10_000, b"abc", float("inf")]
 
 
-def test_an_interrupted_question_asks_only_for_what_is_missing(place):
+def test_an_interrupted_question_only_samples_the_missing_queries(place):
     question = place.question("q", COUNT)
     place.answer(question)
     [transcript] = (place.folder / "transcripts").iterdir()
@@ -209,7 +209,7 @@ def test_an_interrupted_question_asks_only_for_what_is_missing(place):
 # -- what a person knows of the answer
 
 
-def test_an_answer_that_equals_the_verified_sql_is_published_as_such(place):
+def test_an_answer_equal_to_the_verified_sqls_is_published_as_verified(place):
     verified = "SELECT max(id) FROM shop -- another way to 3"
     [stored] = place.answer(place.question("q", COUNT, verified_sql=verified))
     assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.MATCH)
@@ -259,7 +259,7 @@ def test_an_answer_that_differs_from_the_verified_sql_is_not_published(place):
 
 
 @pytest.mark.parametrize("sql", ["SELECT owner FROM shop", "DELETE FROM shop"])
-def test_verified_sql_that_does_not_run_refutes_nothing_and_is_told(place, sql):
+def test_verified_sql_that_fails_refutes_nothing_and_is_reported(place, sql):
     [stored] = place.answer(place.question("q", COUNT, verified_sql=sql))
     assert (stored.status, stored.verified) == (AnswerStatus.ANSWERED, Verified.ERROR)
     [entry] = read_entries(place.store, [stored])

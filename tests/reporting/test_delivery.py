@@ -91,7 +91,7 @@ def test_both_channels_get_the_report_once(reports):
     assert reports.noted() == [("mail", "sent", 1), ("webhook", "sent", 1)]
 
 
-def test_what_the_webhook_gets(reports):
+def test_the_webhook_gets_markdown_and_facts(reports):
     with ScriptedServer([replay({})]) as chat:
         reports.deliver(Webhook(chat.url))
         [body], [headers] = chat.requests, chat.headers
@@ -102,7 +102,7 @@ def test_what_the_webhook_gets(reports):
     assert (body["day"], headers["Idempotency-Key"]) == (DAY, body["content"])
 
 
-def test_what_the_mail_holds(reports):
+def test_the_mail_has_a_summary_and_the_page(reports):
     with MailServer() as post:
         reports.deliver(mail(post))
         [(sender, recipients, received)] = post.mails
@@ -122,7 +122,7 @@ def test_a_changed_day_is_sent_again(reports):
     assert "2 of 2 questions answered" in chat.requests[1]["text"]
 
 
-def test_a_failure_is_told_tried_again_and_keeps_no_other_channel_from_it(reports):
+def test_a_failure_is_recorded_retried_and_does_not_affect_other_channels(reports):
     with ScriptedServer([fails(404), replay({})]) as chat, MailServer() as post:
         channels = Webhook(chat.url), mail(post)
         failed, sent = reports.deliver(*channels)
@@ -149,7 +149,18 @@ def test_a_redirect_is_not_followed(reports):
     assert "status 302" in one.error
 
 
-def test_errors_do_not_tell_the_secret_of_a_webhook(reports):
+def test_a_webhook_is_reached_through_the_proxy_of_the_environment(reports, monkeypatch):
+    with ScriptedServer([replay({})]) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("http://", "http://me:secret@"))
+        monkeypatch.setenv("no_proxy", "")
+        [one] = reports.deliver(Webhook("http://chat.example/hook"))
+        assert (one.status, one.error) == (DeliveryStatus.SENT, "")
+        [headers] = proxy.headers
+    assert headers["Host"] == "chat.example"
+    assert headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
+
+
+def test_errors_do_not_reveal_the_secret_of_a_webhook(reports):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/services/T0/SECRET"
@@ -160,14 +171,14 @@ def test_errors_do_not_tell_the_secret_of_a_webhook(reports):
         assert "SECRET" not in repr(connection.execute(sa.select(deliveries)).all())
 
 
-def test_a_mail_server_that_refuses_is_told(reports):
+def test_a_refusing_mail_server_is_reported(reports):
     with MailServer(refuse="554 mailbox full") as post:
         [one] = reports.deliver(mail(post))
     assert one.status == DeliveryStatus.FAILED
     assert "mailbox full" in one.error
 
 
-def test_a_single_unknown_recipient_is_told_and_the_others_get_it_once(reports):
+def test_one_unknown_recipient_is_reported_and_the_others_get_it_once(reports):
     with MailServer(unknown=BOTH[:1]) as post:
         [one] = reports.deliver(mail(post))
         assert (one.status, one.error) == (DeliveryStatus.SENT, "refused for ana@example.org")
@@ -175,7 +186,7 @@ def test_a_single_unknown_recipient_is_told_and_the_others_get_it_once(reports):
         assert len(post.mails) == 1
 
 
-def test_nothing_is_sent_in_the_clear_unless_told_so(reports):
+def test_nothing_is_sent_unencrypted_by_default(reports):
     with MailServer() as post:
         server = f"smtp://user:secret@127.0.0.1:{post.port}"
         [one] = reports.deliver(mail(post, server=server))
@@ -244,7 +255,7 @@ BAD = ("", "https://[h/y", "https://h:y/z", "https://h/a b", "https://h/a\nb", "
 
 
 @pytest.mark.parametrize("address", [*BAD, "ftp://x/y", "file:///etc/passwd", "https://", "x"])
-def test_what_is_no_web_address_is_refused(address):
+def test_an_invalid_web_address_is_refused(address):
     with pytest.raises(Text2SqlError, match="begins with https"):
         Webhook(address)
 
@@ -260,6 +271,6 @@ def test_what_is_no_web_address_is_refused(address):
         ("smtp://h", "a@b", (), "at least one recipient"),
     ],
 )
-def test_what_is_no_mail_setting_is_refused(server, sender, to, words):
+def test_an_invalid_mail_setting_is_refused(server, sender, to, words):
     with pytest.raises(Text2SqlError, match=words):
         Mail(server, sender, to)

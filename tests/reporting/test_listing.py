@@ -50,7 +50,7 @@ def test_a_day_has_one_answer_of_each_question_in_every_zone(store):
     assert store.list_answers(date(2026, 3, 27)) == []
 
 
-def test_a_status_and_a_number_bound_what_is_found(store):
+def test_answers_are_filtered_by_status_and_limited_in_number(store):
     failed = store.list_answers(status=AnswerStatus.ERROR)
     assert {(a.question_id, a.status) for a in failed} == {(q, "error") for q in ZONES}
     assert store.list_answers(DAYS[0], AnswerStatus.ERROR) == []

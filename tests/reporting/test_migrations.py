@@ -95,7 +95,7 @@ def version(url: str) -> str | None:
         return schema_status(database.engine).found
 
 
-def test_the_steps_make_what_the_code_uses(reporting_url):
+def test_the_migrations_make_the_tables_that_the_code_uses(reporting_url):
     with ReportingStore(reporting_url) as store, store.engine.connect() as connection:
         options = {"version_table": VERSION_TABLE, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
@@ -151,7 +151,7 @@ def latest_columns(connection: sa.Connection) -> list[str]:
     return list(found.keys())
 
 
-def test_a_view_of_latest_answers_that_somebody_dropped_is_made_again(reporting_url):
+def test_a_dropped_view_of_latest_answers_is_recreated(reporting_url):
     with ReportingStore(reporting_url) as store, store.writing() as connection:
         connection.exec_driver_sql("DROP VIEW latest_answers")
     status = CliRunner().invoke(cli, ["reporting", "status", "--reporting", reporting_url])
@@ -211,7 +211,7 @@ def test_an_upgrade_that_fails_changes_nothing(empty_reporting_url):
     assert version(empty_reporting_url) is None
 
 
-def test_somebodys_view_of_latest_answers_is_refused_and_stays(empty_reporting_url):
+def test_another_programs_view_of_latest_answers_is_refused_and_stays(empty_reporting_url):
     with Database(empty_reporting_url) as database, database.writing() as connection:
         connection.exec_driver_sql("CREATE VIEW latest_answers AS SELECT 42 AS mine")
     with pytest.raises(Text2SqlError, match="'latest_answers' that is there has no column quest"):
@@ -221,7 +221,7 @@ def test_somebodys_view_of_latest_answers_is_refused_and_stays(empty_reporting_u
         assert not sa.inspect(connection).has_table("answers")
 
 
-def test_what_others_have_in_the_next_schema_is_in_nobodys_way(postgresql_server):
+def test_tables_in_the_next_schema_do_not_matter(postgresql_server):
     theirs, ours = own_schema(postgresql_server), own_schema(postgresql_server)
     with Database(theirs) as database, database.writing() as connection:
         for name in ("questions", "deliveries", "latest_answers"):
@@ -234,7 +234,7 @@ def test_what_others_have_in_the_next_schema_is_in_nobodys_way(postgresql_server
         assert latest_columns(connection) == ["mine"]
 
 
-def test_a_version_that_nobody_made_is_named(reporting_url):
+def test_an_unknown_version_is_named(reporting_url):
     with Database(reporting_url) as database:
         upgrade(database.writer)
         with database.writing() as connection:
@@ -262,7 +262,7 @@ def test_processes_that_upgrade_at_once_wait_for_each_other(empty_reporting_url)
 
 
 @pytest.mark.parametrize("columns", ["version TEXT", "version_num INTEGER"])
-def test_a_table_of_others_with_the_name_of_ours_is_told(empty_reporting_url, columns):
+def test_another_programs_table_with_our_name_is_reported(empty_reporting_url, columns):
     with Database(empty_reporting_url) as database, database.writing() as connection:
         for name in ("questions", "answers", "answer_rows"):
             connection.exec_driver_sql(f"CREATE TABLE {name} (id TEXT)")

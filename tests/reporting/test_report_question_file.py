@@ -138,7 +138,7 @@ def test_characters_that_no_database_holds_are_replaced(tmp_path):
     assert found.expectations.columns == ("a\u2400", "\ufffd")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path):
+def test_a_binary_file_is_named(tmp_path):
     (tmp_path / "q.yaml").write_bytes(b"\xff\xfe\x00")
     for name in ("q.yaml", "nowhere.yaml", "."):
         with pytest.raises(Text2SqlError, match="cannot be read"):
@@ -195,7 +195,7 @@ def broken(expectations, labels=("n",), rows=((1,),), total=None) -> list[str]:
     return expectations.broken_by(result_table(labels, rows, total or len(rows)))
 
 
-def test_what_is_expected_of_an_answer_is_compared():
+def test_broken_expectations_are_listed():
     fine = Expectations(("COUNT(*)",), 1, 5, True)
     assert broken(fine, ["count(*)"], [(1,)]) == []
     assert broken(fine, ["n"], [(1,)]) == ["its columns are n, expected count"]

@@ -239,7 +239,7 @@ def test_reports_are_not_written_into_a_database_that_is_asked(tmp_path, place):
     assert not place.server.requests
 
 
-def test_reporting_tables_are_not_made_in_a_database_of_something_else(place):
+def test_reporting_tables_are_not_created_in_another_database(place):
     before = files(place.folder)
     with pytest.raises(Text2SqlError, match=r"shop\.sqlite.*other tables"):
         ReportingStore(f"sqlite:///{place.database}")

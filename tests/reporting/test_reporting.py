@@ -137,7 +137,7 @@ def test_every_kind_of_value_survives(store):
     ]
 
 
-def test_what_postgresql_cannot_hold_is_replaced_and_marked(store):
+def test_text_that_postgresql_cannot_store_is_replaced_and_marked(store):
     rows = [("a\x00b",), ("\ud800",), ("😀",)]
     stored = store.write_answer(answered(ask(), labels=["t"], rows=rows, sql="SELECT 'a\x00b'"))
     assert store.rows(stored) == [{"t": "a␀b"}, {"t": "\ufffd"}, {"t": "😀"}]
@@ -362,7 +362,7 @@ def test_an_answer_replaces_an_error(store):
 # -- what changed
 
 
-def test_changes_are_told_apart(store):
+def test_changes_of_sql_and_data_are_distinguished(store):
     days = [MONDAY + timedelta(days=i) for i in range(6)]
     store.write_answer(answered(ask(), days[0]))
     store.write_answer(answered(ask(), days[1]))
@@ -436,7 +436,7 @@ def test_a_view_follows_the_columns_of_its_answer(store):
     assert view_rows(store, what="n, city") == [("many", "Oslo")]
 
 
-def test_a_backfill_does_not_change_what_the_view_shows(store):
+def test_a_backfill_does_not_change_the_view(store):
     store.write_answer(answered(ask(), TUESDAY, ["n"], [(1,)]))
     store.write_answer(answered(ask(), MONDAY, ["city"], [("Oslo",)]))
     assert view_rows(store, what="n") == [(1,)]
@@ -465,7 +465,7 @@ def test_a_view_that_others_read_stays_readable_when_a_type_changes(store, befor
     assert query(store, "SELECT n FROM board") == view_rows(store, what="n") == [(expected,)]
 
 
-def test_somebody_who_reads_a_view_for_hours_does_not_hold_up_the_answers(store, monkeypatch):
+def test_a_long_read_of_a_view_does_not_block_the_answers(store, monkeypatch):
     monkeypatch.setattr(writing, "_VIEW_SECONDS", 0.2)
     store.write_answer(answered(ask(), MONDAY, ["n"], [(1,)]))
     with store.engine.connect() as reader:
@@ -476,7 +476,7 @@ def test_somebody_who_reads_a_view_for_hours_does_not_hold_up_the_answers(store,
     assert view_rows(store, what="n, k") == [(5, 6)]
 
 
-def test_a_view_whose_columns_were_edited_into_nonsense_is_named(tmp_path):
+def test_invalid_view_columns_are_named(tmp_path):
     file = tmp_path / "r.sqlite"
     with ReportingStore(f"sqlite:///{file}") as store:
         save(store, ask())
@@ -487,7 +487,7 @@ def test_a_view_whose_columns_were_edited_into_nonsense_is_named(tmp_path):
         assert store.history("q1") == []
 
 
-def test_a_view_that_somebody_dropped_is_made_again(store):
+def test_a_dropped_view_is_recreated(store):
     store.write_answer(answered(ask(), MONDAY))
     run_sql(store, "DROP VIEW answer_q1")
     store.write_answer(answered(ask(), TUESDAY, rows=[(2,)]))
@@ -495,7 +495,7 @@ def test_a_view_that_somebody_dropped_is_made_again(store):
 
 
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
-def test_what_somebody_else_calls_like_a_view_stays(store, kind):
+def test_another_table_with_a_views_name_stays(store, kind):
     run_sql(store, f"CREATE {kind} answer_new AS SELECT 42 AS mine")
     save(store, ask("new"))
     store.write_answer(answered(ask("new"), rows=[(7,)]))
@@ -504,7 +504,7 @@ def test_what_somebody_else_calls_like_a_view_stays(store, kind):
     assert query(store, f'SELECT n FROM "{view}"') == [(7,)]
 
 
-def test_a_views_name_is_no_statement_whatever_it_was_edited_to(store):
+def test_a_views_edited_name_is_never_run_as_sql(store):
     name = """x"; DROP TABLE candidates; --"""
     run_sql(store, f"UPDATE questions SET view_name = '{name}' WHERE id = 'q1'")
     store.write_answer(answered(ask()))
@@ -561,7 +561,7 @@ def test_the_agent_may_not_read_the_reporting_database(tmp_path):
         store.refuse_database(tmp_path / "shop.sqlite")
 
 
-def test_a_database_that_is_asked_is_no_place_for_reports(tmp_path):
+def test_reports_are_not_written_into_a_questions_database(tmp_path):
     shop = tmp_path / "shop.sqlite"
     with closing(sqlite3.connect(shop)) as connection, connection:
         connection.execute("CREATE TABLE shop(id)")
@@ -572,7 +572,7 @@ def test_a_database_that_is_asked_is_no_place_for_reports(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["shop.sqlite"]
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path):
+def test_a_file_that_is_not_a_database_is_named(tmp_path):
     (tmp_path / "r.sqlite").write_text("no database at all, " * 100)
     with pytest.raises(InfrastructureError, match=r"r\.sqlite: file is not a database"):
         ReportingStore(f"sqlite:///{tmp_path / 'r.sqlite'}")
@@ -700,7 +700,7 @@ def test_a_database_without_an_encoding_holds_every_text(postgresql_server):
         assert view_rows(store, what="n") == [("日本",)]
 
 
-def test_a_password_is_told_nowhere_in_a_url():
+def test_a_shown_url_has_no_password():
     pytest.importorskip("psycopg")
     with database.Database("postgresql://me:secret@h/d?password=secret&sslpassword=secret") as one:
         assert "secret" not in one.name
@@ -726,7 +726,7 @@ def test_a_url_of_another_kind_is_refused(url):
     assert "secret" not in str(caught.value)
 
 
-def test_the_place_of_the_tables_is_told_without_a_password(tmp_path, monkeypatch):
+def test_the_place_of_the_tables_has_no_password(tmp_path, monkeypatch):
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     assert reporting_place(tmp_path) == str(tmp_path / "reporting.sqlite")
     monkeypatch.setenv(URL_VARIABLE, "postgresql://me:secret@db/warehouse")

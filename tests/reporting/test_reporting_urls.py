@@ -28,7 +28,7 @@ from text2sql.reporting.tables.store import ReportingStore
         ("r.sqlite", "or sqlite:/// followed by the path of a file"),
     ],
 )
-def test_what_is_wrong_with_a_url_is_told(tmp_path, monkeypatch, url, words):
+def test_an_invalid_url_is_explained(tmp_path, monkeypatch, url, words):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Text2SqlError) as caught:
         ReportingStore(url.format(folder=tmp_path))

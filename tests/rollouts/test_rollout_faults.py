@@ -5,14 +5,14 @@ from benchmarks.rollout_server import FAULTS
 from text2sql.policy.served.server import Retry
 
 
-def test_spoilt_replies_change_no_verdict(tmp_path):
+def test_server_faults_change_no_verdict(tmp_path):
     patient = Retry(attempts=8, first_wait=0.01, longest_wait=0.05)
     found = rollout_faults.measure(tmp_path, 60, retry=patient)
     assert found["verdicts"] == found["verdicts_without_faults"]
     assert (found["judged_otherwise"], found["unaccounted"]) == (0, 0)
 
 
-def test_what_cannot_be_asked_is_infrastructure_and_nothing_else(tmp_path):
+def test_unanswered_rollouts_are_infrastructure_and_nothing_else(tmp_path):
     hasty = Retry(attempts=1)
     found = rollout_faults.measure(tmp_path, 60, share=0.1, seed=1, retry=hasty)
     assert set(found["faults"]) <= set(FAULTS)

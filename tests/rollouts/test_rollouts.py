@@ -22,6 +22,7 @@ from tests.support.scripted_server import (
     says,
     submits,
 )
+from tests.support.stored_rollouts import latest
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
@@ -104,7 +105,7 @@ def test_every_outcome_has_its_verdict_and_reward(draw, questions, tmp_path):
     assert found[0].sampling == {"temperature": 1.0, "top_p": 1.0, "max_tokens": 2048}
     assert (found[0].policy, found[0].turns, found[0].completion_tokens) == ("m", 1, 20)
     assert found[0].calls[0]["name"] == "submit"
-    kept = RolloutStore(tmp_path / "r.jsonl").read()
+    kept = latest(tmp_path / "r.jsonl")
     assert {r.key for r in kept if r.valid} == {f"t/{n}" for n in range(6)}
 
 
@@ -157,7 +158,7 @@ def test_infrastructure_is_asked_again_and_the_valid_one_replaces_it(draw, tmp_p
     assert "down" in found[1].error
     found, requests = draw(lambda body: submits(GOLD))
     assert ([r.verdict for r in found], requests) == (["match"] * 4, 2)
-    assert [r.verdict for r in RolloutStore(tmp_path / "r.jsonl").read()] == ["match"] * 4
+    assert [r.verdict for r in latest(tmp_path / "r.jsonl")] == ["match"] * 4
 
 
 def test_lost_rollouts_are_retried_within_the_call_and_nothing_else_is(draw):
@@ -188,10 +189,10 @@ def test_a_lost_rollout_counts_in_the_share(draw, questions):
 def test_nothing_but_failures_ends_the_run(draw, questions, tmp_path):
     with pytest.raises(InfrastructureError, match="4 rollouts in a row failed"):
         draw(lambda body: fails(503), samples=8, concurrency=2)
-    assert len(RolloutStore(tmp_path / "r.jsonl").read()) <= 6
+    assert len(latest(tmp_path / "r.jsonl")) <= 6
 
 
-def test_concurrency_is_bounded_and_progress_is_told(draw):
+def test_concurrency_is_bounded_and_progress_reported(draw):
     told = []
     meeting = threading.Barrier(2, timeout=30)
 
@@ -241,7 +242,7 @@ def test_a_torn_last_line_is_dropped(draw, tmp_path):
     whole = path.read_bytes()
     for cut in (1, 40, len(whole.splitlines()[-1])):
         path.write_bytes(whole[:-cut])
-        assert len(RolloutStore(path).read()) == 3
+        assert len(latest(path)) == 3
         _, requests = draw(lambda body: submits(GOLD))
         assert requests == 1
         assert len(path.read_bytes().splitlines()) == 4
@@ -250,7 +251,7 @@ def test_a_torn_last_line_is_dropped(draw, tmp_path):
 def test_a_file_of_something_else_is_named(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"a": 1}\n')
     with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 1 is not a rollout"):
-        RolloutStore(tmp_path / "r.jsonl").read()
+        latest(tmp_path / "r.jsonl")
 
 
 def test_a_second_writer_is_refused(draw, tmp_path):
@@ -261,13 +262,13 @@ def test_a_second_writer_is_refused(draw, tmp_path):
         two.append(found[0])
     one.close()
     two.append(found[1])
-    assert len(two.read()) == 2
+    assert len(latest(two.path)) == 2
 
 
 def test_strange_text_survives(draw, tmp_path):
     text = "line\u2028break \ud800 \x00 é"
     (rollout, *_), _ = draw(lambda body: calls(("submit", {"sql": f"SELECT '{text}'"})))
-    assert RolloutStore(tmp_path / "r.jsonl").read()[0].sql == rollout.sql
+    assert latest(tmp_path / "r.jsonl")[0].sql == rollout.sql
 
 
 CHILD = """
@@ -314,7 +315,7 @@ def start_child(url, database, path, limit=0):
     return subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def test_kill_9_loses_only_what_was_in_flight(tmp_path, questions):
+def test_kill_9_loses_only_rollouts_in_flight(tmp_path, questions):
     path = tmp_path / "k.jsonl"
     answered = 0
     enough = threading.Event()
@@ -332,11 +333,11 @@ def test_kill_9_loses_only_what_was_in_flight(tmp_path, questions):
         child.send_signal(signal.SIGKILL)
         child.wait()
         asked_before = len(server.requests)
-        kept = len(RolloutStore(path).read())
+        kept = len(latest(path))
         assert kept >= asked_before - 2 * 3
         assert start_child(server.url, questions[0].database, path).wait(60) == 0
         assert len(server.requests) == asked_before + 30 - kept
-    found = RolloutStore(path).read()
+    found = latest(path)
     assert len(found) == 30
     assert {r.verdict for r in found} == {"match"}
     assert len(path.read_text().splitlines()) == 30
@@ -355,4 +356,4 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, questions):
         kept = [json.loads(line) for line in lines.splitlines()]
         assert 3 < len(kept) < 30
         assert start_child(server.url, questions[0].database, path).wait(60) == 0
-    assert len(RolloutStore(path).read()) == 30
+    assert len(latest(path)) == 30

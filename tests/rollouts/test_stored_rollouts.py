@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.stored_rollouts import latest
 from text2sql.errors import Text2SqlError
 from text2sql.rollouts.located import Place, by_question, read_located, whole_rows
 from text2sql.rollouts.store import Rollout, RolloutStore
@@ -65,7 +66,7 @@ def test_everything_but_transcripts_comes_back(tmp_path):
 def test_a_field_of_another_type_is_refused(tmp_path, field):
     file = stored(tmp_path / "r.jsonl", rollout(0, 0), rollout(0, 0, **{field: "three"}))
     with pytest.raises(Text2SqlError, match=r"r\.jsonl, line 2 is not a rollout .* move the file"):
-        RolloutStore(file).read()
+        latest(file)
 
 
 def test_questions_have_their_valid_rollouts_by_sample():

@@ -58,14 +58,15 @@ class Interface:
         except (urllib.error.URLError, ConnectionError):
             return []
 
-    def launch(self, job: str, partition: str, config: dict) -> str:
+    def launch(self, job: str, partition: str, config: dict, **tags: str) -> str:
         """Launch a run as the launchpad does; return its id."""
         selector = {
             "repositoryLocationName": "pipelines.definitions",
             "repositoryName": "__repository__",
             "pipelineName": job,
         }
-        tags = [{"key": "dagster/partition", "value": partition}]
+        every = {"dagster/partition": partition} | tags
+        tags = [{"key": key, "value": value} for key, value in every.items()]
         run = {"selector": selector, "runConfigData": config, "mode": "default"}
         run |= {"executionMetadata": {"tags": tags}}
         return self.ask(LAUNCH, run=run)["launchRun"]["run"]["runId"]

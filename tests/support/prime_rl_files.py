@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
-from text2sql.training.prime_rl.plan import RunFiles
+from text2sql.training.prime_rl.plan import LaunchPlan
 from text2sql.training.prime_rl.settings import read_settings
 from text2sql.training.prime_rl.toml import rl_config
 
-FILES = RunFiles(
+FILES = LaunchPlan(
+    backend="prime_rl",
+    settings={},
+    agent={},
     name="qwen3.5-9b-text2sql",
-    model="Qwen/Qwen3.5-9B",
+    policy_dir="Qwen/Qwen3.5-9B",
     prompts=Path("/data/prompts.jsonl"),
     golds=Path("/data/golds.jsonl"),
     output_dir=Path("/data/runs"),

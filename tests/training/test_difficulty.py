@@ -16,6 +16,7 @@ from pipelines.definitions import defs
 from tests.pipelines.test_lifecycle import metadata_of, run_assets
 from tests.support.lifecycle_tools import CORPUS, answering
 from tests.support.scripted_server import ScriptedServer, fails, submits
+from tests.support.stored_rollouts import latest
 from text2sql.datasets.stored import load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
@@ -298,7 +299,7 @@ def test_spoilt_rollouts_are_asked_again_within_the_run(root: Path) -> None:
         assert spoilt and len(server.requests) == 32 + spoilt
     assert result.success
     (store,) = (root / "rollouts").glob("train-*/shard-*.jsonl")
-    valid = [r for r in RolloutStore(store).read() if r.valid]
+    valid = [r for r in latest(store) if r.valid]
     assert len(valid) == 32
 
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tomllib
-from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -67,7 +66,7 @@ def test_a_lora_run_names_the_adapter_for_the_trainer_and_for_the_server():
 
 
 def test_a_slurm_job_installs_the_environment_after_prime_rl_has_removed_it():
-    files = replace(FILES, package=FILES.output_dir / "our package")
+    files = FILES.model_copy(update={"package": FILES.output_dir / "our package"})
     config = rl_config(read_settings("prime_rl_slurm", {"account": "nlp"}), files)
     install = "uv pip install --no-deps '/data/runs/our package'"
     assert config["slurm"]["pre_run_command"] == install
@@ -78,7 +77,8 @@ def test_a_slurm_job_installs_the_environment_after_prime_rl_has_removed_it():
 
 def test_limits_set_here_win_over_the_base_policys_and_the_rest_is_kept():
     settings = read_settings("prime_rl", {"max_turns": 6, "reply_tokens": 512})
-    config = rl_config(settings, FILES, AgentSettings(max_turns=9, evidence=False, cell_chars=50))
+    base = AgentSettings(max_turns=9, evidence=False, cell_chars=50)
+    config = rl_config(settings, FILES.model_copy(update={"agent": base.to_dict()}))
     agent = config["orchestrator"]["train"]["source"][0]["env"]["agent"]
     expected = AgentSettings(max_turns=6, max_tokens=512, evidence=False, cell_chars=50)
     assert agent["harness"]["settings"] == expected.to_dict()
@@ -87,7 +87,11 @@ def test_limits_set_here_win_over_the_base_policys_and_the_rest_is_kept():
 
 @pytest.mark.parametrize("changes", [{"evaluate_every": 0}, {}])
 def test_a_run_without_evaluation_has_no_such_table(changes):
-    files = FILES if changes else replace(FILES, evaluation_prompts=None, evaluation_golds=None)
+    files = (
+        FILES
+        if changes
+        else FILES.model_copy(update={"evaluation_prompts": None, "evaluation_golds": None})
+    )
     config = rl_config(read_settings("prime_rl", changes), files)
     assert "eval" not in config["orchestrator"]
 
@@ -130,7 +134,7 @@ def test_wrong_settings_are_refused_in_one_sentence(backend, values, words):
 )
 def test_missing_and_relative_paths_are_refused(backend, missing, words):
     with pytest.raises(Text2SqlError, match=words):
-        rl_config(read_settings(backend, {}), replace(FILES, **missing))
+        rl_config(read_settings(backend, {}), FILES.model_copy(update=missing))
 
 
 @pytest.mark.parametrize("count", [0, 3, 4])
@@ -139,7 +143,9 @@ def test_fewer_prompts_than_a_step_needs_are_refused(tmp_path, count):
     questions = [ask(database, key=f"t/{n}", sql="SELECT 1") for n in range(count)]
     with Sandbox(1) as sandbox:
         golds = [run_gold(question, sandbox) for question in questions]
-    files = replace(FILES, prompts=tmp_path / "p.jsonl", golds=tmp_path / "g.jsonl")
+    files = FILES.model_copy(
+        update={"prompts": tmp_path / "p.jsonl", "golds": tmp_path / "g.jsonl"}
+    )
     for path, rows in ((files.prompts, questions), (files.golds, golds)):
         path.write_text("".join(json.dumps(row.to_dict()) + "\n" for row in rows))
     settings = read_settings("prime_rl", {"prompts_per_step": 4})
@@ -238,7 +244,7 @@ def test_prime_rl_accepts_every_backend(backend, tmp_path):
     directory = prime_rl_directory()
     if directory is None:
         pytest.skip("PRIME_RL_DIR does not name prime-rl's checkout")
-    files = replace(FILES, output_dir=tmp_path, prime_rl_dir=directory)
+    files = FILES.model_copy(update={"output_dir": tmp_path, "prime_rl_dir": directory})
     config = rl_config(read_settings(backend, {}), files)
     assert dry_run(config, directory)
 
@@ -248,7 +254,9 @@ def test_prime_rl_writes_the_job_that_is_submitted(tmp_path):
     directory = prime_rl_directory()
     if directory is None:
         pytest.skip("PRIME_RL_DIR does not name prime-rl's checkout")
-    files = replace(FILES, name="run", output_dir=tmp_path, prime_rl_dir=directory)
+    files = FILES.model_copy(
+        update={"name": "run", "output_dir": tmp_path, "prime_rl_dir": directory}
+    )
     settings = read_settings("prime_rl_slurm", {"partition": "gpu", "failure_wait_seconds": 77})
     write_toml(rl_config(settings, files), tmp_path / "rl.toml")
     command = [str(rl_program(directory)), "@", str(tmp_path / "rl.toml"), "--clean", "--dry-run"]

@@ -28,11 +28,18 @@ def check(place: Place, monkeypatch, **changes) -> list[str]:
         monkeypatch.setenv(name, place.environment[name])
     backend = changes.pop("backend", "prime_rl_lora")
     model = changes.pop("model", str(policy_directory("pocket")))
-    plan = LaunchPlan(backend, {}, {}, model, str(place.prompts), str(place.golds),
-                      str(place.output))  # fmt: skip
+    plan = LaunchPlan(
+        backend=backend,
+        settings={},
+        agent={},
+        policy_dir=model,
+        prompts=place.prompts,
+        golds=place.golds,
+        output_dir=place.output,
+    )
     settings = read_settings(backend, place.settings(**changes))
     said = []
-    preflight(settings, plan.files(), rl_config(settings, plan.files()), said.append)
+    preflight(settings, plan, rl_config(settings, plan), said.append)
     return said
 
 

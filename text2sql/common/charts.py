@@ -216,8 +216,9 @@ def _legend(axes: Axes, colours: Mapping[str, str]) -> None:
         for label, colour in colours.items()
     ]
     axes.legend(
-        handles=marks, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(marks), frameon=False
-    )
+        handles=marks, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(marks), frameon=False,
+        handlelength=1, handletextpad=0.2, columnspacing=1.2, borderaxespad=0.2,
+    )  # fmt: skip
 
 
 def _said(found: tuple[float, float, float] | None) -> str:

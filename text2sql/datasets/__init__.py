@@ -1,1 +1,1 @@
-"""Datasets in BIRD layout: reading them, and the pocket corpus that ships with the project."""
+"""Datasets: fetching, reading and storing them, their gold queries, and the pocket corpus."""

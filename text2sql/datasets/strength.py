@@ -78,7 +78,7 @@ def measure_dataset(
 
     found = list(measure_strength(questions, golds, sandbox, limits, known, report))
     write_by_split(root, dataset, STRENGTH, [one.to_dict() for one in found])
-    # Without a version, the next run measures again what the infrastructure has spoilt.
+    # Without a version the next run measures again: an infrastructure failure is no result.
     retry = any(one.retry for one in found)
     write_json(dataset_folder(root, dataset) / STATE, {"version": "" if retry else version})
     return found

@@ -20,7 +20,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation.known_issues import Correction
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.promotion.champion import champion_record
-from text2sql.evaluation.report.details import Before, Evaluated, details_of
+from text2sql.evaluation.report.details import Evaluated, PreviousChampion, details_of
 from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.report.words import champion_name
 from text2sql.evaluation.rollout_scores import (
@@ -295,7 +295,7 @@ def _write_rivals(
 
 def _compare_with_champion(
     root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Outcomes]
-) -> Before | None:
+) -> PreviousChampion | None:
     """Compare with the present champion, if it is another policy that was asked the same."""
     champion = champion_record(root)
     if not champion or champion["revision"] == scores.revisions[TRAINED]:
@@ -306,7 +306,7 @@ def _compare_with_champion(
     if old is None:
         return None
     both = [key for key in greedy if key in old]
-    return Before(
+    return PreviousChampion(
         champion["training_run"],
         compare("greedy", "all", "", old, greedy, both),
         [key for key in both if greedy[key] > old[key]],

@@ -25,10 +25,10 @@ def run_folder(root: Path, run: str) -> Path:
     """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
     known = _evaluated(evaluations_folder(root))
     if run not in known:
-        shown = ", ".join(known) or "none"
+        others = f", or choose one of {', '.join(known)}" if known else ""
         raise Text2SqlError(
-            f"No evaluation of a training run '{run}' below {root} (evaluated: {shown}): choose "
-            "one of these, or run the job evaluation for it."
+            f"No evaluation of a training run '{run}' below {root}: run the job evaluation for "
+            f"it{others}."
         )
     return evaluation_folder(root, run)
 

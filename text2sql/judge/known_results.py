@@ -88,7 +88,8 @@ class KnownResults:
     def fingerprint(self, database: Path, sandbox: Sandbox) -> str:
         """Return a hash of a database's content; empty where its results must not be stored."""
         stamp = _state_of(database)
-        if not stamp or _is_fresh(stamp):
+        # Within a tick of the clock, another change might leave the stamp as it is.
+        if not stamp or time_ns() - max(json.loads(stamp)[-2:]) < _CLOCK_TICK_NS:
             return ""
         query = "SELECT fingerprint FROM databases WHERE stamp = ?"
         try:
@@ -171,11 +172,6 @@ def _state_of(database: Path) -> str:
         return json.dumps([real, *stamp_of(real)])
     except OSError:
         return ""
-
-
-def _is_fresh(stamp: str) -> bool:
-    """Whether another change, within a tick of the clock, might leave the stamp as it is."""
-    return bool(time_ns() - max(json.loads(stamp)[-2:]) < _CLOCK_TICK_NS)
 
 
 _VIEWS = "SELECT sql FROM sqlite_master WHERE type = 'view'"

@@ -122,17 +122,9 @@ def run_gold(
 
 def gold_result(key: str, sql: str, result: QueryResult) -> GoldResult:
     """Return what submissions are judged by: a gold query's result without its rows."""
-    return GoldResult(
-        key=key,
-        status=result.status,
-        digest=result.digest,
-        multiset_digest=result.multiset_digest,
-        ordered_digest=result.ordered_digest,
-        row_count=result.row_count,
-        seconds=result.seconds,
-        error=result.error,
-        sorts=sorts(sql),
-    )
+    digests = (result.digest, result.multiset_digest, result.ordered_digest)
+    measured = (result.row_count, result.seconds, result.error)
+    return GoldResult(key, result.status, *digests, *measured, sorts(sql))
 
 
 NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")

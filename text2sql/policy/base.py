@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 Message = dict[str, Any]
@@ -52,7 +52,6 @@ class PolicyInfo:
 
     name: str
     revision: str
-    extra: dict[str, str] = field(default_factory=dict)
 
 
 class Policy(Protocol):

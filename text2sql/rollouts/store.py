@@ -98,20 +98,11 @@ class RolloutStore:
         self._file: int | None = None
         self._lock = threading.Lock()
 
-    def read(self, transcripts: bool = True) -> list[Rollout]:
-        """Return the rollouts; of each (question, sample) drawn the same way the last one.
+    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts one by one as they were written; of a retried one the last counts.
 
         Without ``transcripts`` messages and calls are left empty: some 1 KB a rollout.
         """
-        found: dict[tuple[Any, ...], Rollout] = {}
-        for rollout in self.scan(transcripts):
-            place = (rollout.key, rollout.sample, *rollout.drawn_as)
-            found.pop(place, None)
-            found[place] = rollout
-        return list(found.values())
-
-    def scan(self, transcripts: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts one by one as they were written; of a retried one the last counts."""
         if not self.path.exists():
             return
         with self.path.open("rb") as lines:

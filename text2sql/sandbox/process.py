@@ -139,7 +139,8 @@ class WorkerProcess:
                         return BatchOutcome(replies, at, late=True, stage=stage)
         except (EOFError, OSError):
             at, _, stage = self._busy_with(first, len(replies), heard)
-            crashed = self._has_crashed()
+            self.end()
+            crashed = -self.process.returncode in _FAULTS
             return BatchOutcome(replies, at, died=True, crashed=crashed, stage=stage)
         return BatchOutcome(replies)
 
@@ -149,10 +150,6 @@ class WorkerProcess:
         self._channel.close()
         self._state.close()
         self.process.wait()
-
-    def _has_crashed(self) -> bool:
-        self.end()
-        return -self.process.returncode in _FAULTS
 
     def _busy_with(self, first: int, answered: int, heard: float) -> tuple[int, float, int]:
         """Return the running text's position in the batch, its start and its stage."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ def prime_rl_program(
     weights: Path,
     folder: Path,
     agent: AgentSettings,
-    evaluation: Mapping[str, str],
+    evaluation: tuple[Path, Path],
     fresh: bool,
 ) -> Program:
     """Write the plan of a run with prime-rl into ``folder``; return its program.
@@ -137,15 +137,18 @@ def prime_rl_program(
         settings=settings.model_dump(exclude=_OF_FORMS),
         agent=agent.to_dict(),
         policy_dir=str(weights),
-        prompts=str(prompts / PROMPTS),
-        golds=str(prompts / GOLDS),
-        output_dir=str(folder),
-        package=str(CHECKOUT),
+        prompts=prompts / PROMPTS,
+        golds=prompts / GOLDS,
+        output_dir=folder,
+        package=CHECKOUT,
         code=package()["code"],
         fresh=fresh,
-        **evaluation,
+        evaluation_prompts=evaluation[0],
+        evaluation_golds=evaluation[1],
     )
-    file = write_json(folder / "config.json", asdict(plan))
+    file = write_json(
+        folder / "config.json", plan.model_dump(mode="json", exclude={"prime_rl_dir"})
+    )
     command = [sys.executable, "-m", "text2sql.training.prime_rl.launch", str(file)]
     gpus = settings.train_gpus + settings.inference_gpus if isinstance(settings, SingleNode) else 0
     return Program(
@@ -159,12 +162,9 @@ def prime_rl_program(
 
 def write_evaluation(
     folder: Path, questions: Iterable[Question], golds: Mapping[str, GoldResult]
-) -> dict[str, str]:
-    """Write the usable development questions that prime-rl evaluates on while it trains."""
+) -> tuple[Path, Path]:
+    """Write the usable development questions and gold results, for evaluation during training."""
     asked = [question for question in questions if usable(question, golds)]
     prompts = write_rows(folder / "dev_prompts.jsonl", (each.to_dict() for each in asked))
     results = (golds[question.key].to_dict() for question in asked)
-    return {
-        "evaluation_prompts": str(prompts),
-        "evaluation_golds": str(write_rows(folder / "dev_golds.jsonl", results)),
-    }
+    return prompts, write_rows(folder / "dev_golds.jsonl", results)

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.json_files import read_rows, write_json, write_rows
-from text2sql.common.provenance import read_record, sealed
+from text2sql.common.artifacts import base_rollouts_file
+from text2sql.common.json_files import read_if_there, read_rows, write_json, write_rows
+from text2sql.common.provenance import fingerprint, read_record, sealed
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.training.difficulty import Difficulty
 
 PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
@@ -24,6 +26,35 @@ def read_prompts(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, 
     if missing := [question.key for question in questions if question.key not in found]:
         raise Text2SqlError(f"{golds} has no gold result for {missing[0]}.")
     return questions, found
+
+
+def sampled_set(root: Path) -> RolloutSet:
+    """Return which rollouts the filter rates; raises Text2SqlError before they are sampled."""
+    file = base_rollouts_file(root)
+    record = read_if_there(file)
+    if not record:
+        raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
+    return RolloutSet.from_dict(record)
+
+
+def describe_selection(
+    rollouts: RolloutSet, prompts: Sequence[Question], golds: Mapping[str, GoldResult]
+) -> dict[str, Any]:
+    """Return what the prompts depend on, and a fingerprint of their content."""
+    content = [
+        [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
+    ]
+    return {
+        "fingerprint": fingerprint(dataset=rollouts.dataset, prompts=content),
+        "dataset": rollouts.dataset,
+        "rollouts": rollouts.folder,
+        "policy": rollouts.policy,
+        "policy_revision": rollouts.policy_revision,
+        "prompt_revision": rollouts.prompt_revision,
+        "samples": rollouts.samples,
+        "temperature": rollouts.sampling.temperature,
+        "kept": len(prompts),
+    }
 
 
 def write_prompts(

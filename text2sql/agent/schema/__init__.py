@@ -1,1 +1,1 @@
-"""What the agent reads of a database: tables, columns and their descriptions."""
+"""What the agent reads about a database: tables, columns and their descriptions."""

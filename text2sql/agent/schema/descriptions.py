@@ -1,4 +1,4 @@
-"""BIRD's column descriptions: CSV files beside a database, in whatever encoding they came.
+"""BIRD's column descriptions: CSV files beside a database, in any encoding and separator.
 
 The database decides what exists: descriptions of tables and columns that it does not have are
 reported and never shown to a model.
@@ -6,36 +6,39 @@ reported and never shown to a model.
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import os
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from text2sql.agent.schema.description_rows import (
-    NAME,
-    Row,
-    UnreadableError,
-    doubt_of,
-    plain_name,
-    read_rows,
-)
 from text2sql.errors import Text2SqlError
 
 FOLDER = "database_description"
 _ENDINGS = (".csv", ".tsv")
 _LITTER = ("thumbs.db", "desktop.ini")
 _SAME = ("", "none", "nan", "null")
+_NAME = "original_column_name"
+_SEPARATORS = (",", ";", "\t", "|")
+_SPREADSHEETS = re.compile(r"sep=.?[\r\n]\s*", re.IGNORECASE)
+"""A line that tells spreadsheets the separator."""
+
+_UTF8 = "utf-8-sig"
+_AS_WINDOWS = "text2sql.as_windows"
 
 
 @dataclass(frozen=True)
 class Descriptions:
     """Text per table and column, and what in the files does not fit the database.
 
-    ``unreadable_files`` gives the reason after a file's name, and the line where a part of a
-    file could not be read as it was meant. ``doubts`` are sentences on what was read but may be
-    meant otherwise: bytes of an unknown encoding, a column that is described twice.
+    ``unreadable_files`` gives the reason after a file's name, and the line if only a part is
+    unreadable. ``doubts`` are sentences about what may have been misread: bytes of an unknown
+    encoding, a column that is described twice.
     """
 
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -48,15 +51,15 @@ class Descriptions:
 def description_files(database: Path) -> list[Path]:
     """Return the description files beside a database, without what macOS adds to folders.
 
-    Raises Text2SqlError where their folder cannot be read.
+    Raises Text2SqlError if their folder cannot be read.
     """
     return [file for file in _files(database) if _is_read(file)]
 
 
 def unread_files(database: Path) -> list[Path]:
-    """Return what lies with the descriptions and is none: spreadsheets, notes, folders.
+    """Return what else is in the folder of descriptions: spreadsheets, notes, folders.
 
-    Raises Text2SqlError where their folder cannot be read.
+    Raises Text2SqlError if it cannot be read.
     """
     return [file for file in _files(database) if not _is_read(file)]
 
@@ -77,10 +80,10 @@ def _files(database: Path) -> list[Path]:
 
 
 def _folder(database: Path) -> Path | None:
-    """Return the folder of descriptions, in whatever case its name is; None for none."""
+    """Return the folder of descriptions, whatever the case of its name; None without any."""
     names = [FOLDER]
     if not os.path.isdir(database.parent / FOLDER):
-        with suppress(OSError):  # a folder may be entered and not be listed
+        with suppress(OSError):  # a folder may be accessible but not listable
             names = sorted(n for n in os.listdir(database.parent) if n.lower() == FOLDER)
     folders = (database.parent / name for name in names)
     return next((folder for folder in folders if os.path.isdir(folder)), None)
@@ -89,32 +92,32 @@ def _folder(database: Path) -> Path | None:
 def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> Descriptions:
     """Read ``database_description/*.csv`` beside ``database``, or ``*.tsv``.
 
-    ``tables`` maps each table of the database to its columns; names match without regard to
-    case, outer spaces and Unicode's form of an accent.
+    ``tables`` maps each table of the database to its columns; names match whatever their case,
+    outer spaces and Unicode form of accents.
     """
-    known = {plain_name(name): name for name in tables}
+    known = {_plain_name(name): name for name in tables}
     columns: dict[str, dict[str, str]] = {}
     unmatched: list[str] = []
     phantom: list[str] = []
     unreadable = [f"{_shown(file)} ({_why_unread(file)})" for file in unread_files(database)]
     doubts: list[str] = []
     for file in description_files(database):
-        table, shown = known.get(plain_name(file.stem)), _shown(file)
+        table, shown = known.get(_plain_name(file.stem)), _shown(file)
         if table is None:
             unmatched.append(shown)
             continue
-        names = {plain_name(name): name for name in tables[table]}
+        names = {_plain_name(name): name for name in tables[table]}
         try:
             data = file.read_bytes()
-            rows = read_rows(data, names)
-        except (OSError, csv.Error, UnreadableError) as error:
+            rows = _read_rows(data, names)
+        except (OSError, csv.Error, _UnreadableError) as error:
             unreadable.append(f"{shown} ({getattr(error, 'strerror', None) or error})")
             continue
         unreadable += [
             f"{shown} (line {r.line} opens a quote and never closes it)" for r in rows if r.stray
         ]
         twice = "another file describes this table too: the last is shown"
-        reasons = [doubt_of(data), twice if table in columns else ""]
+        reasons = [_doubt_of(data), twice if table in columns else ""]
         columns[table], again = _match(table, rows, names, phantom)
         doubts += [f"{shown} ({reason})" for reason in [*reasons, *again] if reason]
     return Descriptions(columns, tuple(unmatched), tuple(phantom), tuple(unreadable), tuple(doubts))
@@ -129,19 +132,19 @@ def _shown(file: Path) -> str:
 
 
 def _match(
-    table: str, rows: Sequence[Row], known: Mapping[str, str], phantom: list[str]
+    table: str, rows: Sequence[_Row], known: Mapping[str, str], phantom: list[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the text of each column, and what is said of those that are described twice.
+    """Return the text of each column, and a note on those that are described twice.
 
-    ``known`` maps names as they are compared to the columns.
+    ``known`` maps names in their plain form to columns.
     """
     found: dict[str, str] = {}
     twice: list[str] = []
     for row in rows:
-        original = row.cells.get(NAME, "")
+        original = row.cells.get(_NAME, "")
         if not original:
             continue
-        name = known.get(plain_name(original))
+        name = known.get(_plain_name(original))
         if name is None:
             phantom.append(f"{table}.{original}")
         elif text := _text(original, row.cells):
@@ -152,7 +155,7 @@ def _match(
 
 
 def _text(original: str, row: Mapping[str, str]) -> str:
-    """Join what says more than the column's own name: full name, meaning, meaning of values."""
+    """Join full name, meaning and meaning of values, as far as they add to the column's name."""
     parts: list[str] = []
     for key in ("column_name", "column_description", "value_description"):
         part = " ".join(row.get(key, "").split())
@@ -160,3 +163,122 @@ def _text(original: str, row: Mapping[str, str]) -> str:
         if part.lower() not in seen:
             parts.append(part)
     return "; ".join(parts)
+
+
+def _plain_name(name: str) -> str:
+    """Return a name in lower case, without outer spaces, in Unicode's composed form."""
+    return unicodedata.normalize("NFC", name.strip().lower())
+
+
+class _UnreadableError(Exception):
+    """A file without column descriptions; ``str`` says why."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row by heading; ``stray`` says that it has an unclosed quote."""
+
+    line: int
+    cells: dict[str, str]
+    stray: bool
+
+
+def _read_rows(data: bytes, names: Collection[str]) -> list[_Row]:
+    """Return the rows of a file; lines count from 1.
+
+    An unclosed quote would swallow the rows below. So an invalid CSV record ends with its line if
+    the next lines begin with a column's name, whose plain form is in ``names``. Raises
+    _UnreadableError if the first line has no headings.
+    """
+    text = _decode(data)
+    body = _SPREADSHEETS.sub("", text.lstrip())
+    above = text[: len(text) - len(body)].count("\n")
+    lines = list(io.StringIO(body, newline=""))
+    for separator in _SEPARATORS:
+        header = [_heading(cell) for cell in next(csv.reader(lines, delimiter=separator), [])]
+        if _NAME in header:
+            records = list(_records(lines, separator, header.index(_NAME), names))[1:]
+            return [
+                _Row(above + line, dict(zip(header, map(str.strip, cells), strict=False)), stray)
+                for line, cells, stray in records
+            ]
+    raise _UnreadableError(f"its first line has no {_NAME}")
+
+
+def _records(
+    lines: Sequence[str], separator: str, at: int, names: Collection[str]
+) -> Iterator[tuple[int, list[str], bool]]:
+    """Yield (line, cells, whether a quote is unclosed); ``at`` is the position of the name."""
+    start = 0
+    while start < len(lines):
+        cells, end, proper = _record(lines, start, separator)
+        swallowed = lines[start + 1 : end] if not proper else []
+        stray = any(_cell(line, separator, at) in names for line in swallowed)
+        if stray:
+            cells, end = _record([lines[start]], 0, separator)[0], start + 1
+        yield start + 1, cells, stray
+        start = end
+
+
+def _record(lines: Sequence[str], start: int, separator: str) -> tuple[list[str], int, bool]:
+    """Read one record; return its cells, the line after it, and whether it is valid CSV."""
+
+    def read(strict: bool) -> tuple[list[str], int, bool]:
+        rest = (lines[at] for at in range(start, len(lines)))
+        reader = csv.reader(rest, delimiter=separator, strict=strict)
+        return next(reader), start + reader.line_num, strict
+
+    try:
+        return read(strict=True)
+    except csv.Error:
+        return read(strict=False)
+
+
+def _cell(line: str, separator: str, at: int) -> str:
+    return _plain_name("".join(line.split(separator)[at : at + 1]).strip(' "'))
+
+
+def _heading(cell: str) -> str:
+    return "_".join(cell.lower().split())
+
+
+def _doubt_of(data: bytes) -> str:
+    """Say how invalid bytes of a file were read; empty for valid Unicode."""
+    encoding = _encoding(data)
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        if encoding != _UTF8:
+            return f"it is broken {encoding.upper()}: what cannot be read is shown as \ufffd"
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"line {line} is not in UTF-8: such bytes were read as Windows-1252"
+    return ""
+
+
+def _decode(data: bytes) -> str:
+    """Decode a file; bytes that are not UTF-8 are read as Windows-1252.
+
+    BIRD has UTF-8 files with a dash as spreadsheets on Windows write it.
+    """
+    encoding = _encoding(data)
+    errors = _AS_WINDOWS if encoding == _UTF8 else "replace"
+    return data.decode(encoding, errors=errors).replace("\0", "")
+
+
+def _encoding(data: bytes) -> str:
+    """Detect an encoding by its byte order mark or its zero bytes; else assume UTF-8."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if data[first:16:2] == bytes(8):
+            return encoding
+    return _UTF8
+
+
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("cp1252", errors="replace"), error.end
+
+
+codecs.register_error(_AS_WINDOWS, _as_windows)

@@ -1,4 +1,4 @@
-"""What a database holds, read through the sandbox: tables, columns, keys, row counts."""
+"""Read a database's tables, columns, keys and row counts through the sandbox."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _HIDDEN_COLUMN = 1
 class Table:
     """A table or view; ``error`` says why a broken one has no columns.
 
-    ``row_count`` is None for views and where counting took more than five seconds, or thirty for
-    the tables so far; ``notes`` maps a column to its description.
+    ``row_count`` is None for views, and if counting took more than five seconds, or more than
+    thirty with the tables before; ``notes`` maps a column to its description.
     """
 
     name: str
@@ -55,7 +55,7 @@ class DatabaseSchema:
     def find(self, name: str) -> Table | None:
         """Find a table by its name in any case, with or without quotes or ``main.``.
 
-        Spaces around it are part of its name only where two tables differ in nothing else.
+        Outer spaces are part of its name only if two tables differ in nothing else.
         """
         written = name.strip()
         for wanted in (written, _unquoted(written)):
@@ -93,8 +93,8 @@ def describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
     """Describe a database; a second call answers from memory until the file changes.
 
     Internal tables (``sqlite_...``, the shadow tables of virtual tables) are left out. Raises
-    Text2SqlError where the database cannot be opened or the folder of its descriptions cannot be
-    read, InfrastructureError where it got lost.
+    Text2SqlError if the database or the folder of its descriptions cannot be read,
+    InfrastructureError if a worker is lost.
     """
     database = Path(database)
     with _lock:
@@ -117,12 +117,12 @@ _known: dict[tuple[object, ...], DatabaseSchema] = {}
 
 
 def _identity(database: Path) -> tuple[object, ...]:
-    """Name the state of the file, its log and descriptions: paths, times of change and sizes."""
+    """Identify the state of the file, its log and descriptions: paths, change times and sizes."""
     described = description_files(database)
     parts: list[object] = [database.absolute(), *described, *unread_files(database)]
     log = database.with_name(database.name + "-wal")
     for file in (database, log, *described):
-        with suppress(OSError):  # there is no log, or one that cannot be read: that is told later
+        with suppress(OSError):  # a missing or unreadable file is reported later
             status = file.stat()
             parts += [status.st_mtime_ns, status.st_size]
     return tuple(parts)
@@ -173,7 +173,7 @@ def _rows(sandbox: Sandbox, database: Path, sql: str) -> tuple[tuple[object, ...
 
 
 def _tables(sandbox: Sandbox, database: Path, names: Mapping[str, bool]) -> Iterator[Table]:
-    """Look at tables, and at views (True) while those have not taken a minute to compile."""
+    """Read tables, and views (True) until those have taken a minute to compile."""
     left = _VIEW_SECONDS
     for name, is_view in names.items():
         if is_view and left < 0:
@@ -188,7 +188,7 @@ def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
     columns = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(name)})")
     if columns.status is not Status.OK or not columns.rows:
         return Table(name, is_view, error=columns.error or "its columns cannot be read")
-    if is_view:  # its columns may be known where it cannot be read: a collation is missing
+    if is_view:  # its columns may be listed although it cannot be read: a missing collation
         tried = _run(sandbox, database, f"SELECT * FROM {quoted(name)} LIMIT 0")
         if tried.status is Status.ERROR:
             return Table(name, is_view, error=tried.error)
@@ -206,7 +206,7 @@ def _table(sandbox: Sandbox, database: Path, name: str, is_view: bool) -> Table:
 
 
 def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str, str]:
-    """Map a column to ``table.column``; a key that names no column means the primary key."""
+    """Map a column to ``table.column``; a key that names no column refers to the primary key."""
     found: dict[str, str] = {}
     for row in keys.rows:
         position, parent, column, target = int(row[1]), str(row[2]), str(row[3]), row[4]
@@ -224,7 +224,7 @@ def _primary_key(sandbox: Sandbox, database: Path, table: str) -> Sequence[str]:
 
 
 def _counts(sandbox: Sandbox, database: Path, tables: Sequence[Table]) -> list[int | None]:
-    """Count the rows of each table while there is time; views and broken tables are not counted."""
+    """Count the rows of each table while time is left; not of views and broken tables."""
     deadline = time.monotonic() + _COUNT_SECONDS
     return [
         None

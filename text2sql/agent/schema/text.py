@@ -1,4 +1,4 @@
-"""A schema as text within a budget: an overview first, one table in detail on request."""
+"""A schema as text within a budget: an overview, or one table in detail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from text2sql.common.render import (
 
 _EXAMPLE_CHARS, _NAME_CHARS = 40, 200
 _DETAILS = ((400, 3), (150, 3), (60, 1), (60, 0), (0, 0))
-"""How much one column shows, until all fit: characters of its description, example values."""
+"""Ever shorter forms of a column: characters of its description, number of example values."""
 
 _SHORTENED = "(shortened to fit; inspect_schema with a table shows all of it)"
 _ROW_COUNTS = "tables shown, with row counts; inspect_schema with a table shows its columns"
@@ -27,10 +27,10 @@ _MORE_TABLES = "SELECT name FROM sqlite_master WHERE name LIKE '%word%' finds ot
 
 
 def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
-    """Show every table on one line; where that does not fit, the longest lines say less.
+    """Show every table on one line; if that does not fit, shorten the longest lines.
 
-    What goes first are types, then columns that are no keys, then the columns; where even that
-    is too much, only names and row counts stay.
+    They lose types first, then columns that are not keys, then all columns. If even that is too
+    long, only names and row counts remain.
     """
     if not schema.tables:
         return "(the database has no tables)"
@@ -49,10 +49,10 @@ def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
 def render_detail(
     table: Table, columns: Sequence[str], rows: Sequence[Sequence[object]], budget: Budget
 ) -> str:
-    """Show one table: its line, then a line a column with description and example values.
+    """Show one table: its line, then each column with description and example values.
 
-    ``rows`` are some of the table's rows, under the names ``columns``. Where all columns do not
-    fit, each says less, and keys come first.
+    ``rows`` are some of the table's rows, under the names ``columns``. If the columns do not fit,
+    each is shortened, and keys come first.
     """
     first = table_line(table)
     is_wide = len(first) > budget.chars // 2
@@ -81,7 +81,7 @@ def render_matching(
 
 
 def render_full(schema: DatabaseSchema, budget: Budget) -> str:
-    """Show the overview and, while the budget lasts, the descriptions: for one-turn prompts."""
+    """Show the overview and, as far as they fit, the descriptions: for single-turn prompts."""
     text = render_overview(schema, budget)
     for table in schema.tables:
         notes = [_column_line(table, column, [], _DETAILS[0], False) for column in table.columns]
@@ -92,7 +92,7 @@ def render_full(schema: DatabaseSchema, budget: Budget) -> str:
 
 
 def table_line(table: Table) -> str:
-    """Show a table on one line; a view says so, a broken one says why."""
+    """Show a table on one line; mark views, and say why a table is broken."""
     return _line(table, ", ".join(map(render_column, table.columns)))
 
 
@@ -132,7 +132,7 @@ _FORMS: tuple[Callable[[Table], str], ...] = (table_line, _untyped_line, _keys_l
 
 
 def _shortened(tables: Sequence[Table], room: int) -> list[str]:
-    """Give the longest line its next shorter form until all lines fit, or none gets shorter."""
+    """Shorten the longest line again and again until all fit, or none can be shortened."""
     lines = [table_line(table) for table in tables]
     used = sum(len(line) + 1 for line in lines)
     longest = [(-len(line), 0, index) for index, line in enumerate(lines)]
@@ -159,7 +159,7 @@ def _warnings(schema: DatabaseSchema) -> list[str]:
 
 
 def _listed(names: Sequence[str], note: str, more: str, budget: Budget) -> str:
-    """Show names while the budget lasts, of how many they are, and how to find the others."""
+    """Show as many names as fit, how many there are, and how to find the others."""
     room = budget.chars - len(note) - len(more) - 40
     kept: list[str] = []
     for name in (_cut(name, _NAME_CHARS) for name in names):
@@ -192,7 +192,7 @@ def _detail(
     budget: Budget,
     with_type: bool,
 ) -> str:
-    """Show columns line by line, with as much of each as lets all fit; else names, keys first."""
+    """Show columns line by line in the longest form that fits; else names, keys first."""
     part = f"{neutral(quote_name(table.name))}.word"
     hint = f"inspect_schema with {part} shows those with that word in name or description"
     for detail in _DETAILS:

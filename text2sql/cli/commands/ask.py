@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -20,7 +22,7 @@ from text2sql.cli.options.usage import quoted
 from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
 from text2sql.cli.output.live import Steps, Trace, shows_steps
 from text2sql.errors import InfrastructureError
-from text2sql.evaluation.promotion.champion import Choice, choose
+from text2sql.evaluation.promotion.champion import choose
 from text2sql.policy.base import Policy
 from text2sql.questions import Question
 from text2sql.rollouts.ask import AskResult, AskStatus, ask, require_usable
@@ -86,10 +88,14 @@ def command(
     keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
     with Sandbox() as sandbox:
         require_usable(asked.database, sandbox)  # before a model loads
-        started = time.monotonic()
-        policy, settings = _open(choose(spec), model, single_turn)
-        opening = time.monotonic() - started
-        found = _ask(asked, policy, sandbox, settings, votes, keep, _follower(votes, trace))
+        choice, started = choose(spec), time.monotonic()
+        with _unreachable():
+            policy, settings = open_chosen(choice, model, single_turn)
+            opening = time.monotonic() - started
+            follower = _follower(votes, trace)
+            found = asyncio.run(_ask(asked, policy, sandbox, settings, votes, keep, follower))
+    if isinstance(follower, Trace):
+        follower.end(found)
     if as_object:
         click.echo(as_json(found, asked, policy.info, opening))
     elif as_rows:
@@ -103,14 +109,7 @@ def command(
     click.get_current_context().exit(_EXIT[found.status])
 
 
-def _open(choice: Choice, model: str | None, single_turn: bool) -> tuple[Policy, AgentSettings]:
-    try:
-        return open_chosen(choice, model, single_turn)
-    except InfrastructureError as error:
-        raise _unreachable(error) from error
-
-
-def _ask(
+async def _ask(
     asked: Question,
     policy: Policy,
     sandbox: Sandbox,
@@ -119,19 +118,10 @@ def _ask(
     keep_rows: int,
     follower: Follower | None,
 ) -> AskResult:
-    async def answered() -> AskResult:
-        try:
-            return await ask(asked, policy, sandbox, settings, votes, keep_rows, follower)
-        finally:
-            await policy.close()
-
     try:
-        found = asyncio.run(answered())
-    except InfrastructureError as error:
-        raise _unreachable(error) from error
-    if isinstance(follower, Trace):
-        follower.end(found)
-    return found
+        return await ask(asked, policy, sandbox, settings, votes, keep_rows, follower)
+    finally:
+        await policy.close()
 
 
 def _follower(votes: int, trace: bool) -> Follower | None:
@@ -151,7 +141,11 @@ def _print_csv(found: AskResult) -> None:
         click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)
 
 
-def _unreachable(cause: InfrastructureError) -> InfrastructureError:
-    error = InfrastructureError(str(cause))
-    error.exit_code = UNREACHABLE
-    return error
+@contextmanager
+def _unreachable() -> Iterator[None]:
+    """Give failures of a server or a worker their own exit status."""
+    try:
+        yield
+    except InfrastructureError as error:
+        error.exit_code = UNREACHABLE
+        raise

@@ -17,23 +17,29 @@ from text2sql.common.files import read_text
     "settings",
     metavar="SETTING=VALUE",
     multiple=True,
-    help="A setting of the trainer (learning_rate=3e-4), or of another asset "
-    "(training_prompts.minimum_prompts=8). May be repeated.",
+    help="A setting of the trainer (learning_rate=3e-4) or of another asset "
+    "(training_prompts.minimum_prompts=8). Repeatable.",
 )
 @click.option(
     "--from",
     "start_from",
     metavar="base|champion|RUN",
     default="",
-    help="The policy to filter the prompts with and to start from; default: base.",
+    help="The policy that filters the prompts and that training starts from; default: base.",
 )
-@click.option("--backend", default="", help="The trainer: trl (default), prime_rl and so on.")
+@click.option(
+    "--backend",
+    default="",
+    help="The trainer: trl (default), prime_rl, prime_rl_lora or prime_rl_slurm.",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, readable=False),
-    help="A run config, as the launchpad takes it, for everything else.",
+    help="A run config file, as in the launchpad, for everything else.",
 )
-@click.option("--dry-run", is_flag=True, help="Check everything, show the run config, and end.")
+@click.option(
+    "--dry-run", is_flag=True, help="Validate everything and print the run config; start nothing."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def command(
     name: str,
@@ -44,16 +50,16 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Start the training run NAME: filter the prompts, train, and evaluate, as a Dagster run.
+    """Start the training run NAME: filter the prompts, train and evaluate, as a Dagster run.
 
-    It is the job "training" with NAME as its partition, on the dataset that is there; the UI
-    shows it like any other. The champion stays as it is. With the same settings a run that was
-    stopped goes on, and one that has ended is not trained again.
+    Runs the job "training" with NAME as its partition, on the current dataset; the UI shows it
+    like any other run. The champion does not change. With the same settings a stopped run resumes,
+    and a finished one is not trained again.
 
     \b
     Exit status:
       0  trained and evaluated
-      1  something to mend: a wrong name or setting, a failed stage
+      1  an error you can fix: an invalid name or setting, a failed stage
       2  wrong usage
     """
     if config is not None:

@@ -1,4 +1,4 @@
-"""Letting Dagster's records follow what a command changed, in a process of the project's own."""
+"""Updating Dagster's records after a command changed something, in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from text2sql.common.artifacts import ROOT_VARIABLE
+from text2sql.common.artifacts import ROOT_VARIABLE, dagster_home
 from text2sql.common.checkout import CHECKOUT
 
 
 def record_champion(root: Path) -> str:
-    """Let Dagster record who is champion below an artifact root now; say what went wrong.
+    """Let Dagster record the champion of an artifact root; return what went wrong.
 
-    Empty where it is recorded, or where this is no checkout of the project, Dagster is not
-    installed, or has no instance here.
+    Empty if it is recorded, or if this is no checkout of the project, Dagster is not installed,
+    or it has no instance here.
     """
-    instance = (root / "dagster_home").is_dir() or os.environ.get("DAGSTER_HOME")
-    program = CHECKOUT / "pipelines" / "programs" / "champion.py"
-    if not (instance and program.is_file() and importlib.util.find_spec("dagster")):
+    instance = dagster_home(root).is_dir() or os.environ.get("DAGSTER_HOME")
+    project = CHECKOUT / "pipelines" / "definitions.py"
+    if not (instance and project.is_file() and importlib.util.find_spec("dagster")):
         return ""
     command = [sys.executable, "-m", "pipelines.programs.champion"]
     named = os.environ | {ROOT_VARIABLE: str(root)}

@@ -1,1 +1,1 @@
-"""Getting a dataset: downloads, archives and the rules for what they may contain."""
+"""Fetching datasets: downloads, archives, and the rules for what archives may contain."""

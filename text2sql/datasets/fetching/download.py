@@ -174,9 +174,11 @@ class _Download:
                 f"{shown(self.url)} needs {megabytes(needed)} MB, and only {megabytes(free)} MB "
                 f"are free in {self.part.parent}: make room and run again."
             )
-        version = {"ETag": "etag", "Last-Modified": "modified"}
-        note = {key: response.headers.get(name, "") for name, key in version.items()}
-        write_json(_note(self.part), note | {"size": str(total)})
+        note = {"size": str(total)} | ({"etag": _noted(self.part).get("etag", "")} if have else {})
+        for name, key in (("ETag", "etag"), ("Last-Modified", "modified")):
+            if value := response.headers.get(name):
+                note[key] = value
+        write_json(_note(self.part), note)
         began = said = time.monotonic()
         first = have
         # Unbuffered, and a chunk as soon as it comes: a killed download keeps every byte.

@@ -75,7 +75,7 @@ class Sources:
     def _questions(self, place: str) -> Path:
         path = self._download(place) if is_url(place) else local(place)
         if not path.is_file():
-            raise Text2SqlError(f"There is no questions file {path}; check the path.")
+            raise Text2SqlError(f"The questions file {path} does not exist; check the path.")
         return path
 
     def _download(self, url: str, sha256: str = "") -> Path:

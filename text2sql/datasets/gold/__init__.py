@@ -1,1 +1,1 @@
-"""Checking gold queries: whether they run, and what makes their result doubtful."""
+"""Gold queries: running them, and finding those whose answer the data does not determine."""

@@ -130,7 +130,7 @@ def _whole_number(node: exp.Expr) -> int:
     if isinstance(node, exp.Neg):
         return -_whole_number(node.this)
     if not isinstance(node, exp.Literal) or node.is_string:
-        raise ValueError("a LIMIT or OFFSET is no plain number")
+        raise ValueError("a LIMIT or OFFSET is not a plain number")
     return int(node.this)
 
 

@@ -1,1 +1,1 @@
-"""The pocket corpus and what the pocket policy is made of: a small world that needs no download."""
+"""The pocket corpus and policy: a small generated world that needs no download."""

@@ -29,7 +29,7 @@ DEVELOPMENT_SEED = 1
 
 FORMAT = 1
 MANIFEST = "pocket.json"
-"""The file that says what the corpus was generated with, beside its splits."""
+"""The record of the seed and sizes that the corpus was generated with."""
 
 _CSV_HEADER = (
     "original_column_name",
@@ -60,17 +60,17 @@ class _Part:
 
 
 def generate(root: Path, seed: int = DEVELOPMENT_SEED, sizes: CorpusSizes | None = None) -> Path:
-    """Write the corpus to ``root`` and return it; the same corpus that is there is kept.
+    """Write the corpus to ``root`` and return it; keep one that is already the same.
 
     Writes ``train/train.json``, ``dev/dev.json`` and their ``*_databases``. The same seed and
     sizes give the same questions, byte for byte.
     Raises Text2SqlError when ``root`` holds anything else.
     """
-    wanted = sizes or CorpusSizes()
-    manifest = {"format": FORMAT, "seed": seed, "sizes": asdict(wanted)}
+    sizes = sizes or CorpusSizes()
+    manifest = {"format": FORMAT, "seed": seed, "sizes": asdict(sizes)}
 
     def fill(partial: Path) -> None:
-        _write(partial, seed, wanted)
+        _write(partial, seed, sizes)
         _write_json(partial / MANIFEST, manifest)
 
     _fill_once(root, fill)
@@ -79,22 +79,21 @@ def generate(root: Path, seed: int = DEVELOPMENT_SEED, sizes: CorpusSizes | None
 
 
 def generate_business_databases(root: Path) -> Path:
-    """Write the databases that the shipped business questions concern; return their folder.
+    """Write the databases of the shipped business questions; return their folder.
 
-    What is already there is kept, and so is what lies beside them. Raises Text2SqlError where
-    ``root`` cannot be written.
+    Existing files are kept. Raises Text2SqlError if ``root`` cannot be written.
     """
     folder = root / BUSINESS
     _fill_once(folder, lambda partial: _write_database(partial, BUSINESS, business_database()))
     if not (folder / f"{BUSINESS}.sqlite").is_file():
         raise Text2SqlError(
-            f"{folder} lacks {BUSINESS}.sqlite: move it away, to have it made anew."
+            f"{folder} lacks {BUSINESS}.sqlite: move the folder away, and it is generated again."
         )
     return root
 
 
 def _fill_once(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a folder in which nothing is; of several processes the first does, the others wait."""
+    """Fill an empty or missing folder; of several processes the first does, the others wait."""
     try:
         if _is_empty(folder):
             with locked(folder.with_name(f".{folder.name}.lock")):
@@ -118,8 +117,8 @@ def _require_same(root: Path, manifest: dict[str, Any]) -> None:
         found = None
     if found != manifest:
         raise Text2SqlError(
-            f"{root} holds something other than the pocket corpus asked for: "
-            "name an empty folder, or remove it."
+            f"{root} holds something other than the requested pocket corpus: use an empty "
+            "folder, or remove it."
         )
 
 
@@ -168,7 +167,7 @@ def _drafts(rng: random.Random, database: Database, part: _Part) -> Iterator[Dra
 
 
 def _name(database: Database, taken: set[str]) -> str:
-    """A database is named after its first table, with a number where that is taken."""
+    """A database is named after its first table, with a number if that is taken."""
     name, number = database.tables[0].name, 1
     while name in taken:
         number += 1
@@ -188,7 +187,7 @@ def _question(db_id: str, draft: Draft, part: _Part) -> dict[str, Any]:
 
 
 def _row(split: str, number: int, question: dict[str, Any]) -> dict[str, Any]:
-    """A row as BIRD has it: its train split has neither ``question_id`` nor difficulty."""
+    """Return a row as in BIRD: its train split has neither ``question_id`` nor difficulty."""
     if split == "train":
         return {key: question[key] for key in ("db_id", "question", "evidence", "SQL")}
     return {"question_id": number, **question}

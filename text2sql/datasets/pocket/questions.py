@@ -34,8 +34,8 @@ def ask(
 ) -> Draft | None:
     """Draw a question family, then questions of it until one discriminates.
 
-    ``weights`` says how often each family is drawn; without it all are drawn alike. Returns
-    None where the database carries no such question, or ``tries`` draws found none.
+    ``weights`` says how often each family is drawn; by default all are equally likely. Returns
+    None if the database allows no such question, or ``tries`` draws found none.
     """
     families = list(phrasing.families)
     if weights is None:

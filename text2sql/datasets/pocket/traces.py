@@ -50,7 +50,7 @@ def demonstrate(
 ) -> Messages:
     """Look at the schema, sometimes at rows, sometimes at the result, then submit the gold.
 
-    The conversation ends with an empty assistant turn: nothing more is to be said after ``submit``.
+    The conversation ends with an empty assistant turn: there is nothing to add after ``submit``.
     """
     messages: Messages = [{"role": "user", "content": draft.question}]
     messages += _exchange("inspect_schema", database.schema_text())

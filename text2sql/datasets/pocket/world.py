@@ -22,7 +22,7 @@ Words = Callable[[str], str]
 class Field:
     """A column; ``references`` names the table whose id a reference column holds.
 
-    ``values`` are what a category column may hold; a few words are drawn where it is empty.
+    ``values`` are what a category column may hold; a few words are drawn if it is empty.
     """
 
     name: str

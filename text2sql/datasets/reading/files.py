@@ -78,7 +78,7 @@ def database_files(folder: Path) -> dict[str, Path]:
     if folder.is_file():
         raise Text2SqlError(f"{folder} is a file; give its folder, unpacked.")
     if not folder.is_dir():
-        raise Text2SqlError(f"There is no folder of databases {folder}; check the path.")
+        raise Text2SqlError(f"The folder of databases {folder} does not exist; check the path.")
     found: dict[str, Path] = {}
     for entry in entries(folder):
         if entry.is_dir():

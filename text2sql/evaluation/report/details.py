@@ -37,7 +37,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Before:
+class PreviousChampion:
     """The champion that the trained policy is compared with, and the questions that differ."""
 
     training_run: str
@@ -52,7 +52,7 @@ def details_of(
     scores: Scores,
     policies: Sequence[Evaluated],
     root: Path,
-    before: Before | None = None,
+    before: PreviousChampion | None = None,
     rules: RuleResults | None = None,
 ) -> dict[str, Any]:
     """Return what the report of a training run shows.

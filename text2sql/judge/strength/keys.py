@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,19 +49,15 @@ def read_keys(database: Path, sandbox: Sandbox) -> Keys:
     alone = {name: kind for name, _, position, kind in columns if position and parts[name[0]] == 1}
     rowids = {name for name, kind in alone.items() if str(kind).upper() == "INTEGER"}
     filled = {name for name, not_null, _, _ in columns if not_null} | rowids
-    indexed = _alone_in_an_index(_rows(database, _UNIQUE, sandbox))
+    members: dict[str, list[ColumnName | None]] = defaultdict(list)
+    for table, column, index in _rows(database, _UNIQUE, sandbox):
+        members[index].append(_name(table, column) if column is not None else None)
+    indexed = {names[0] for names in members.values() if len(names) == 1 and names[0]}
     return Keys(
         {table: frozenset(names) for table, names in tables.items()},
         frozenset(indexed | set(alone)),
         frozenset(filled),
     )
-
-
-def _alone_in_an_index(rows: Iterable[tuple[Any, ...]]) -> set[ColumnName]:
-    members: dict[str, list[ColumnName]] = defaultdict(list)
-    for table, column, index in rows:
-        members[index].append(_name(table, column) if column is not None else ("", ""))
-    return {names[0] for names in members.values() if len(names) == 1 and names[0][0]}
 
 
 def _name(table: object, column: object) -> ColumnName:

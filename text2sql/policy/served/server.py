@@ -65,7 +65,6 @@ class ServerPolicy:
         self.model = model
         self.info = PolicyInfo(model, revision or named_revision(model))
         self.retry = retry or Retry()
-        self.requests = 0
         self._connections = Connections(api_key)
         self._dialect = Dialect(model)
         self._seconds = request_seconds
@@ -138,7 +137,6 @@ class ServerPolicy:
     async def _ask(self, url: str, body: bytes, deadline: float) -> Any:
         """Send one request and return its JSON; raise what an error answer means."""
         left = min(self._seconds, max(1.0, deadline - time.monotonic()))
-        self.requests += 1
         answer = await self._connections.post(f"{url}/chat/completions", body, left)
         if self._dialect.learns(answer, body):
             raise Retryable(f"HTTP {answer.status}: {error_text(answer.content)}", after=0.0)

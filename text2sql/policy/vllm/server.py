@@ -12,7 +12,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from text2sql.common.artifacts import artifact_root
+from text2sql.common.artifacts import artifact_root, logs_folder
 from text2sql.common.processes import GuardedProcess, end_of, without_colors
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
@@ -249,7 +249,7 @@ def _bindable_port(port: int) -> int:
 
 def _new_log() -> Path:
     name = f"vllm-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.log"
-    return artifact_root() / "logs" / name
+    return logs_folder(artifact_root()) / name
 
 
 def _size(log: Path) -> int:

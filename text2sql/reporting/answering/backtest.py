@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from text2sql.common.counting import counted
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -64,7 +63,7 @@ class BackTest:
     compared: int
     right_before: int
     right_after: int
-    flips: tuple[Flip, ...]
+    flips: list[Flip]
     left_out: Mapping[str, str]
 
     @property
@@ -165,20 +164,9 @@ def compare_answers(
         if (was is Grade.RIGHT) != (is_ is Grade.RIGHT):
             question = new.question.question
             flips.append(Flip(name, question, was, is_, _agreed_sql(old), _agreed_sql(new)))
-    return BackTest(compared, right_before, right_after, tuple(flips), out)
+    return BackTest(compared, right_before, right_after, flips, out)
 
 
 def _agreed_sql(answer: NewAnswer) -> str:
     """Return the SQL that won the vote, published or not."""
     return next((c.sql for c in answer.queries if c.chosen and c.sql), "")
-
-
-def as_record(found: BackTest) -> dict[str, Any]:
-    """Return a back-test as JSON values."""
-    return {
-        "compared": found.compared,
-        "right_before": found.right_before,
-        "right_after": found.right_after,
-        "flips": [vars(flip) for flip in found.flips],
-        "left_out": dict(found.left_out),
-    }

@@ -104,7 +104,8 @@ class ReportingStore(Database):
         except (ValueError, TypeError) as error:
             about = self.read(sa.select(_c.id, _c.question_id).where(*where))
             which = ", ".join(f"{row.id} ({row.question_id})" for row in about[:_NAMED])
-            raise Text2SqlError(f"an answer among {which} is invalid: {error}") from error
+            subject = f"answer {which}" if len(about) == 1 else f"one of the answers {which}"
+            raise Text2SqlError(f"{subject} is invalid: {error}") from error
 
     def list_answers(
         self, day: date | None = None, status: AnswerStatus | None = None, most: int | None = None
@@ -137,10 +138,13 @@ class ReportingStore(Database):
         """Return the answers of a question, the latest first."""
         return self.find(_c.question_id == question_id, most=most)
 
-    def latest_published(self, question_id: str) -> StoredAnswer | None:
-        """Return the latest published answer of a question, or None."""
-        published = _c.status == AnswerStatus.ANSWERED.value
-        found = self.find(_c.question_id == question_id, published, most=1)
+    def latest_published(
+        self, question_id: str, before: datetime | None = None
+    ) -> StoredAnswer | None:
+        """Return the latest published answer of a question, of all or before an instant."""
+        where = [_c.question_id == question_id, _c.status == AnswerStatus.ANSWERED.value]
+        where += [_c.scheduled_at < before] if before else []
+        found = self.find(*where, most=1)
         return found[0] if found else None
 
     def verified_sql(self, question_id: str) -> str | None:
@@ -173,15 +177,9 @@ class ReportingStore(Database):
 
     def difference(self, answer: StoredAnswer) -> Difference | None:
         """Compare a published answer with the published one before; None if either is missing."""
-        published = _c.status == AnswerStatus.ANSWERED
-        mine, earlier = (
-            _c.question_id == answer.question_id,
-            _c.scheduled_at < answer.scheduled_at,
-        )
-        found = self.find(mine, earlier, published, most=1)
-        if not found or answer.status != AnswerStatus.ANSWERED:
+        before = self.latest_published(answer.question_id, answer.scheduled_at)
+        if before is None or answer.status != AnswerStatus.ANSWERED:
             return None
-        before = found[0]
         if alike := same(answer.digest, before.digest, "multiset"):
             rows = RowChanges(unchanged=answer.rows_kept or 0)
         else:

@@ -79,6 +79,7 @@ def write_answer(connection: Connection, answer: NewAnswer) -> None:
     attempts = _answers.c.attempts + 1
     before = connection.scalar(sa.select(_answers.c.status).where(mine))
     if answer.status == AnswerStatus.ERROR and before == AnswerStatus.ANSWERED:
+        # The published answer stays: it is still true, and views show it.
         error = {"error": answer.error[:ERROR_CHARS], "updated_at": datetime.now(UTC)}
         connection.execute(sa.update(_answers).where(mine).values(attempts=attempts, **error))
         return

@@ -39,7 +39,8 @@ def is_repeatable(sql: str) -> bool:
     if len(sql) > _LONGEST or asks_outside(sql):
         return False
     tokens = list(tokens_of(sql))
-    if any(map(_is_pragma, tokens)):
+    # PRAGMAs read settings of the connection, such as the file's path.
+    if any((_name(token.text) + "_").startswith("PRAGMA_") for token in tokens):
         return False
     called = {_name(a.text) for a, b in pairwise(tokens) if b.text == "(" and a.kind != "symbol"}
     return called.isdisjoint(_CLOCK) or (called <= _KEPT and not _makes_text(tokens))
@@ -50,7 +51,10 @@ def asks_outside(sql: str) -> bool:
     if not _HINT.search(sql):
         return False
     tokens = list(tokens_of(sql))
-    return any(map(_is_volatile, tokens)) or _asks_the_clock(tokens)
+    names = {_name(token.text) for token in tokens}
+    quoted = {_name(token.text) for token in tokens if token.kind in ("string", "quoted")}
+    volatile = not (names.isdisjoint(_VOLATILE) and quoted.isdisjoint(_SURROUNDINGS))
+    return volatile or _asks_the_clock(tokens)
 
 
 def _makes_text(tokens: list[Token]) -> bool:
@@ -59,19 +63,6 @@ def _makes_text(tokens: list[Token]) -> bool:
         a.end == b.start and (a.text + b.text in _MAKERS or (a.is_word("X") and b.kind == "string"))
         for a, b in pairwise(tokens)
     )
-
-
-def _is_volatile(token: Token) -> bool:
-    name = _name(token.text)
-    if token.kind in ("string", "quoted") and name in _SURROUNDINGS:
-        return True
-    return name in _VOLATILE
-
-
-def _is_pragma(token: Token) -> bool:
-    """Whether a token reads settings of the connection, such as the file's path."""
-    name = _name(token.text)
-    return name == "PRAGMA" or name.startswith("PRAGMA_")
 
 
 def _name(text: str) -> str:

@@ -112,7 +112,9 @@ class Database:
         os.close(self._descriptor)
 
     def _is_in_use(self) -> bool:
-        return is_in_use(self._real, self._descriptor)
+        """Whether another program writes the database, or left a journal or log beside it."""
+        real = self._real
+        return _has_journal(real) or _has_log(real) or is_being_written(self._descriptor)
 
     def _open(self) -> sqlite3.Connection:
         # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
@@ -169,11 +171,6 @@ class Database:
         """
         known = table == "sqlite_master" or table.rpartition("_")[0] in self._virtual
         return schema == "main" and known
-
-
-def is_in_use(path: str, descriptor: int) -> bool:
-    """Whether another program writes a database, or left a journal or log beside it."""
-    return _has_journal(path) or _has_log(path) or is_being_written(descriptor)
 
 
 def _has_journal(path: str) -> bool:

@@ -58,7 +58,10 @@ def run_job(job: Job, databases: DatabaseCache, state: WorkerState) -> QueryResu
     except sqlite3.Error as error:
         return _failed(job, error)
     except (UnicodeError, OverflowError) as error:
-        return QueryResult(Status.ERROR, error=_unicode_message(error))
+        text = f"the statement holds a character that SQLite cannot read: {error}"
+        if isinstance(error, UnicodeDecodeError):
+            text = "a column name is not valid UTF-8; name the result columns with AS"
+        return QueryResult(Status.ERROR, error=text)
 
 
 _ATTEMPTS = 3
@@ -132,7 +135,9 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     cursor = database.handle.cursor()
     try:
         cursor.execute(statement.text)
-        result = _take_in(cursor, _names([column[0] for column in cursor.description or ()]), job)
+        names = [column[0] for column in cursor.description or ()]
+        longest = _NAMES_CHARS // max(1, len(names))
+        result = _take_in(cursor, tuple(name[:longest] for name in names), job)
     finally:
         cursor.close()
     quoted = '"' in statement.text or "'" in statement.text
@@ -142,12 +147,6 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
         return result  # to compile it again might miss the deadline
     warnings = tuple(quoting_warnings(statement.text, database))
     return replace(result, warnings=warnings) if warnings else result
-
-
-def _names(columns: list[str]) -> tuple[str, ...]:
-    """Return the columns' names, cut where all of them together would be too long."""
-    longest = _NAMES_CHARS // max(1, len(columns))
-    return tuple(name[:longest] for name in columns)
 
 
 _NAMES_CHARS = 100_000  # 2,000 columns may have one name of 100 kB
@@ -233,9 +232,3 @@ _NO_TABLE = "vtable constructor failed"
 def _broken(code: int, text: str) -> str:
     locked = code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return f"{text}: another program is writing it; try again when it is done" if locked else text
-
-
-def _unicode_message(error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return "a column name is not valid UTF-8; name the result columns with AS"
-    return f"the statement holds a character that SQLite cannot read: {error}"

@@ -35,8 +35,8 @@ TARGET_WEIGHTS = {
     "top_group": 2.6,
 }
 """How often each family of the target phrasing is demonstrated: hard ones more often, so that the
-policy solves every one now and then. What it never solves, reinforcement cannot find."""
-CONTEXT_WEIGHT = 0.1  # loss weight of tokens that others write: they teach the names at hand
+policy solves each of them sometimes. GRPO cannot learn what the policy never solves."""
+CONTEXT_WEIGHT = 0.1  # loss weight of tokens that others write: they teach the names in the context
 MAX_TOKENS = 384
 
 
@@ -52,9 +52,9 @@ class Phase:
 
 
 def with_invented_modifiers(vocabulary: Vocabulary, seed: int) -> Vocabulary:
-    """Add invented modifiers, as many as make ``INVENTED_SHARE`` of those drawn.
+    """Add invented modifiers until they are ``INVENTED_SHARE`` of those drawn.
 
-    The real ones are two dozen, which a policy remembers instead of copying what it reads.
+    There are only two dozen real ones: a policy memorizes them instead of copying what it reads.
     """
     rng = random.Random(seed)
     real = vocabulary.modifiers * 60
@@ -72,7 +72,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Demonstrations(IterableDataset[Batch]):
-    """Padded batches of a phase's demonstrations, in an order that its seed fixes."""
+    """Padded batches of a phase's demonstrations, in an order that its seed determines."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, phase: Phase) -> None:
         self.tokenizer = tokenizer
@@ -99,7 +99,7 @@ class Demonstrations(IterableDataset[Batch]):
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, messages: Messages) -> Example:
-    """Tokenize a demonstration; the weights say how much each token counts in the loss."""
+    """Tokenize a demonstration; the weights are those of each token in the loss."""
     encoded: Any = tokenizer.apply_chat_template(
         messages, return_dict=True, return_assistant_tokens_mask=True
     )

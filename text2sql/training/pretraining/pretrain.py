@@ -1,8 +1,8 @@
 """Pre-train the pocket policy: ``python -m text2sql.training.pretraining.pretrain --out DIR``.
 
-Reproduces the shipped weights from nothing but code and seeds. A general phase teaches the
-tools, SQL and the general phrasing; a second phase shows a little of the target phrasing, which
-leaves room for reinforcement learning. All demonstrations are correct.
+Reproduces the shipped weights from code and seeds alone. A general phase teaches the tools, SQL and
+the general phrasing; a second phase shows a little of the target phrasing, which leaves room for
+reinforcement learning. All demonstrations are correct.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ WARM_UP = 100
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 of four layers and about a million parameters, at random."""
+    """Return a Qwen3 of four layers and about a million parameters with random weights."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
@@ -92,7 +92,7 @@ def train(
 
 
 def schedule(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine down to a twentieth."""
+    """Return the learning rate's factor: linear warm-up, then a cosine down to a twentieth."""
     cosine = 0.5 * (1 + math.cos(math.pi * step / steps))
     return min(1.0, (step + 1) / WARM_UP) * (0.05 + 0.95 * cosine)
 
@@ -100,7 +100,7 @@ def schedule(step: int, steps: int) -> float:
 def weighted_loss(
     model: Qwen3ForCausalLM, ids: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
-    """Mean cross-entropy. Padding is on the right with weight 0, so no mask is needed."""
+    """Return the mean cross-entropy; padding is on the right with weight 0 and needs no mask."""
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(input_ids=ids).logits
     losses = functional.cross_entropy(
@@ -126,7 +126,7 @@ def probe_sets(tokenizer: PreTrainedTokenizerFast, count: int = 64) -> dict[str,
 def exact_share(
     model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, examples: list[Example]
 ) -> float:
-    """Share of demonstrations whose first SQL the policy would write token by token.
+    """Return the share of demonstrations whose first SQL the policy would write exactly.
 
     A lower bound on greedy accuracy: another SQL with the same result does not count.
     """
@@ -141,7 +141,7 @@ def exact_share(
 
 
 def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory: Path) -> None:
-    """Write the policy directory whole: bf16 weights, tokenizer, template, agent settings."""
+    """Write the policy directory atomically: bf16 weights, tokenizer, template, agent settings."""
     from transformers import GenerationConfig, Qwen3ForCausalLM
 
     weights = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()}
@@ -156,8 +156,8 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory:
         write_json(partial / "agent_config.json", AGENT_CONFIG)
 
 
-class Progress:
-    """Prints the loss every 50 steps and, every 300, an accuracy; leaves a checkpoint there."""
+class ProgressPrinter:
+    """Prints the loss every 50 steps; every 300 steps prints an accuracy and saves a checkpoint."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Progress:
 def pretrain(out: Path, general: Phase, mixed: Phase) -> None:
     """Run both phases; ``out`` gets ``general`` (after the first phase) and ``policy``.
 
-    A ``general`` directory that is already there is taken instead of running the first phase.
+    An existing ``general`` directory replaces the first phase.
     """
     from transformers import Qwen3ForCausalLM
 
@@ -201,10 +201,12 @@ def pretrain(out: Path, general: Phase, mixed: Phase) -> None:
     probes = probe_sets(tokenizer)
     if not start.is_dir():
         model = new_model(tokenizer)
-        train(model, tokenizer, general, Progress(model, tokenizer, probes, out / "checkpoint"))
+        train(
+            model, tokenizer, general, ProgressPrinter(model, tokenizer, probes, out / "checkpoint")
+        )
         save(model, tokenizer, start)
     model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
-    progress = Progress(model, tokenizer, probes, out / "checkpoint")
+    progress = ProgressPrinter(model, tokenizer, probes, out / "checkpoint")
     train(model, tokenizer, mixed, progress)
     progress.evaluate()
     save(model, tokenizer, out / "policy")

@@ -32,7 +32,7 @@ from text2sql.training.prime_rl.checkpoints import (
 )
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.metrics import MergedMetrics, shown
-from text2sql.training.prime_rl.plan import LaunchPlan, RunFiles, read_plan
+from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
 from text2sql.training.prime_rl.preflight import keep_provenance, preflight, read_provenance
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
 from text2sql.training.prime_rl.slurm import SlurmJob
@@ -48,61 +48,52 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
     require_same_code(plan.code)
     settings = read_settings(plan.backend, plan.settings)
     if isinstance(settings, SlurmNodes):
-        SlurmJob(Path(plan.output_dir), settings.poll_seconds).cancel_earlier()
-    files, agent = plan.files(), settings.agent_settings(AgentSettings(**plan.agent))
-    arguments = start_arguments(files.run_dir, settings.steps, plan.fresh)
+        SlurmJob(plan.output_dir, settings.poll_seconds).cancel_earlier()
+    arguments = start_arguments(plan.run_dir, settings.steps, plan.fresh)
     if arguments is not None:
-        _train(plan, settings, files, arguments)
+        _train(plan, settings, arguments)
     elif read_if_there(plan.policy / ADAPTER_RECORD).get("step") == settings.steps:
         raise Text2SqlError(
-            f"{files.run_dir} is already trained to step {settings.steps}: set more steps, or "
+            f"{plan.run_dir} is already trained to step {settings.steps}: set more steps, or "
             "start afresh."
         )
-    record = _finish(plan, settings, files, agent)
-    return read_provenance(files.output_dir) | {
+    record = _finish(plan, settings)
+    return read_provenance(plan.output_dir) | {
         "policy": str(plan.policy),
         "weights of step": str(record["step"]),
     }
 
 
-def _train(
-    plan: LaunchPlan, settings: PrimeRlSettings, files: RunFiles, arguments: list[str]
-) -> None:
+def _train(plan: LaunchPlan, settings: PrimeRlSettings, arguments: list[str]) -> None:
     """Check, start and follow prime-rl; store what is installed for the policy's record."""
-    config = rl_config(settings, files, AgentSettings(**plan.agent))
-    files.output_dir.mkdir(parents=True, exist_ok=True)
-    installed = preflight(settings, files, config, _say)
+    config = rl_config(settings, plan)
+    plan.output_dir.mkdir(parents=True, exist_ok=True)
+    installed = preflight(settings, plan, config, _say)
     if plan.fresh:
         shutil.rmtree(plan.policy, ignore_errors=True)
-        (files.output_dir / "metrics.jsonl").unlink(missing_ok=True)
-    toml = files.output_dir / "rl.toml"
+        (plan.output_dir / "metrics.jsonl").unlink(missing_ok=True)
+    toml = plan.output_dir / "rl.toml"
     write_toml(config, toml)
-    keep_provenance(installed, files, toml, arguments)
-    for folder in incomplete_checkpoints(files.run_dir, complete_checkpoint(files.run_dir)):
+    keep_provenance(installed, plan, toml, arguments)
+    for folder in incomplete_checkpoints(plan.run_dir, complete_checkpoint(plan.run_dir)):
         _say(f"{folder} is incomplete and is skipped.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
-    _follow(installed.directory, settings, ["@", str(toml), *arguments], files)
-
-
-def _command(
-    directory: Path, settings: PrimeRlSettings, arguments: list[str], output: Path
-) -> list[str]:
-    """Return the command that runs as long as training does: ``rl``, or the Slurm job's program."""
-    if not isinstance(settings, SlurmNodes):
-        return [str(rl_program(directory)), *arguments]
-    program = [sys.executable, "-m", "text2sql.training.prime_rl.slurm"]
-    return [*program, str(output), str(settings.poll_seconds), *arguments]
+    _follow(installed.directory, settings, ["@", str(toml), *arguments], plan)
 
 
 def _follow(
-    directory: Path, settings: PrimeRlSettings, arguments: list[str], files: RunFiles
+    directory: Path, settings: PrimeRlSettings, arguments: list[str], plan: LaunchPlan
 ) -> None:
     """Run prime-rl to its end; whatever happens, none of its processes survives."""
-    steps, log = settings.steps, files.output_dir / "rl.log"
+    steps, log = settings.steps, plan.output_dir / "rl.log"
     log.unlink(missing_ok=True)
-    metrics = MergedMetrics(files.run_dir, files.output_dir / "metrics.jsonl", steps)
-    command = _command(directory, settings, arguments, files.output_dir)
-    errors = None if isinstance(settings, SlurmNodes) else subprocess.STDOUT
+    metrics = MergedMetrics(plan.run_dir, plan.output_dir / "metrics.jsonl", steps)
+    command = [str(rl_program(directory)), *arguments]
+    errors: int | None = subprocess.STDOUT
+    if isinstance(settings, SlurmNodes):  # a program that runs as long as the job does
+        command = [sys.executable, "-m", "text2sql.training.prime_rl.slurm", str(plan.output_dir)]
+        command += [str(settings.poll_seconds), *arguments]
+        errors = None  # its standard error is this program's own log
     grace = processes.GRACE_SECONDS
     try:
         child = processes.start(directory, command, log, errors)
@@ -113,7 +104,7 @@ def _follow(
                 _say(shown(line, steps))
         grace = _CRASH_SECONDS
         if status != 0:
-            raise failure(status, log, files.run_dir)
+            raise failure(status, log, plan.run_dir)
     finally:
         with signals_blocked():
             if left := processes.end_all(grace):
@@ -122,20 +113,19 @@ def _follow(
             _say(shown(line, steps))
 
 
-def _finish(
-    plan: LaunchPlan, settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings
-) -> dict[str, Any]:
+def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
     """Assemble the policy from the newest weights and remove those that are no longer needed."""
-    step = stable_weights(files.run_dir)
+    step = stable_weights(plan.run_dir)
     if step != settings.steps:
         raise Text2SqlError(
             f"prime-rl ended without an error, but the newest weights in "
-            f"{files.run_dir / 'broadcasts'} are of step {step}, not {settings.steps}."
+            f"{plan.run_dir / 'broadcasts'} are of step {step}, not {settings.steps}."
         )
-    broadcast = files.run_dir / "broadcasts" / f"step_{step}"
-    provenance = {"prime_rl": read_provenance(files.output_dir)}
+    broadcast = plan.run_dir / "broadcasts" / f"step_{step}"
+    agent = settings.agent_settings(AgentSettings(**plan.agent))
+    provenance = {"prime_rl": read_provenance(plan.output_dir)}
     record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent, provenance)
-    removed = prune_broadcasts(files.run_dir, step)
+    removed = prune_broadcasts(plan.run_dir, step)
     _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older ones were removed.")
     return record
 

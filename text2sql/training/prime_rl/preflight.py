@@ -24,7 +24,7 @@ from text2sql.training.prime_rl.checkout import (
     rl_environment,
     rl_program,
 )
-from text2sql.training.prime_rl.plan import RunFiles, check_prompts
+from text2sql.training.prime_rl.plan import LaunchPlan, check_prompts
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
 from text2sql.training.prime_rl.slurm import require_slurm
 from text2sql.training.prime_rl.toml import WRITTEN_FOR, Table, write_toml
@@ -47,15 +47,15 @@ class Installation:
 
 
 def preflight(
-    settings: PrimeRlSettings, files: RunFiles, config: Table, say: Callable[[str], None]
+    settings: PrimeRlSettings, plan: LaunchPlan, config: Table, say: Callable[[str], None]
 ) -> Installation:
     """Check everything that the run needs and return what is installed; ``say`` gets findings.
 
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError on the first failure.
     """
     directory = require_prime_rl()
-    say(f"{counted(check_prompts(settings, files), 'prompt')} in {files.prompts}.")
-    say(_check_disk(settings, files))
+    say(f"{counted(check_prompts(settings, plan), 'prompt')} in {plan.prompts}.")
+    say(_check_disk(settings, plan))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
     commit = prime_rl_commit(directory)
     other = "" if commit == WRITTEN_FOR else f", but the settings are for {WRITTEN_FOR[:8]}"
@@ -101,7 +101,7 @@ def dry_run(config: Table, directory: Path) -> str:
 
 
 def keep_provenance(
-    installed: Installation, files: RunFiles, toml: Path, arguments: list[str]
+    installed: Installation, plan: LaunchPlan, toml: Path, arguments: list[str]
 ) -> None:
     """Store where the policy comes from: prime-rl, environment, configuration and prompts."""
     provenance = {
@@ -109,13 +109,13 @@ def keep_provenance(
         "environment": f"text2sql {installed.environment}",
         "environment code": installed.environment_code,
         "rl.toml sha256": file_digest(toml),
-        "prompts sha256": file_digest(files.prompts),
-        "gold results sha256": file_digest(files.golds),
+        "prompts sha256": file_digest(plan.prompts),
+        "gold results sha256": file_digest(plan.golds),
         "started with": " ".join(arguments),
-        "logs": str(files.run_dir / "logs" / "latest"),
-        "rollouts": str(files.run_dir / "rollouts"),
+        "logs": str(plan.run_dir / "logs" / "latest"),
+        "rollouts": str(plan.run_dir / "rollouts"),
     }
-    write_json(files.output_dir / _PROVENANCE, provenance)
+    write_json(plan.output_dir / _PROVENANCE, provenance)
 
 
 def read_provenance(output_dir: Path) -> dict[str, str]:
@@ -185,17 +185,17 @@ def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
     return (checkpoints * _CHECKPOINT_SIZE + settings.checkpoints_kept + 2) * weights
 
 
-def _check_disk(settings: PrimeRlSettings, files: RunFiles) -> str:
-    needed = disk_bytes(settings, weight_bytes(Path(files.model)))
-    place = files.output_dir
+def _check_disk(settings: PrimeRlSettings, plan: LaunchPlan) -> str:
+    needed = disk_bytes(settings, weight_bytes(Path(plan.policy_dir)))
+    place = plan.output_dir
     while not place.exists():
         place = place.parent
-    earlier = [file for file in files.run_dir.rglob("*") if not file.is_dir()]
+    earlier = [file for file in plan.run_dir.rglob("*") if not file.is_dir()]
     free = shutil.disk_usage(place).free + sum(file.lstat().st_size for file in earlier)
     space = f"{free / 1e9:.1f} GB of disk for the run, which needs about {needed / 1e9:.1f} GB"
     if free < needed:
         raise Text2SqlError(
-            f"{files.output_dir} has {space}: free some, set checkpoints_kept lower, or put the "
+            f"{plan.output_dir} has {space}: free some, set checkpoints_kept lower, or put the "
             "artifact root on a larger disk."
         )
     return f"{space}."

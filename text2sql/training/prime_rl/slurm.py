@@ -25,7 +25,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.training.child import check_usage
 from text2sql.training.metrics import WAITING_FILE
 from text2sql.training.prime_rl.checkout import require_prime_rl, rl_program
-from text2sql.training.prime_rl.plan import RUN_NAME
+from text2sql.training.prime_rl.plan import LaunchPlan
 
 PROGRAMS = ("sbatch", "squeue", "sacct", "scancel")
 SCRIPT = "rl.sbatch"
@@ -231,7 +231,7 @@ def run(output: Path, poll_seconds: float, arguments: list[str]) -> int:
     )
     if slurm_job.stopped or written.returncode != 0:
         return written.returncode or 1
-    job = slurm_job.submit(output / RUN_NAME / SCRIPT)
+    job = slurm_job.submit(output / LaunchPlan.model_fields["name"].default / SCRIPT)
     state = slurm_job.follow(job)
     if state.alive or slurm_job.stopped:
         slurm_job.cancel(job)

@@ -12,7 +12,7 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.files import write_whole
-from text2sql.training.prime_rl.plan import RunFiles, check_paths
+from text2sql.training.prime_rl.plan import LaunchPlan, check_paths
 from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode, SlurmNodes
 
 WRITTEN_FOR = "559b44772e471d1538537b8805cc77f3824a5e64"
@@ -33,30 +33,27 @@ _NO_ADVANTAGE = 1e-6
 Table = dict[str, Any]
 
 
-def rl_config(
-    settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings | None = None
-) -> Table:
-    """Return the configuration as nested tables.
+def rl_config(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
+    """Return the configuration as nested tables; ``settings`` are those of the plan.
 
-    ``agent`` has the base policy's settings; the limits on turns and reply tokens come from
-    ``settings``. Raises Text2SqlError for a missing or relative path.
+    Raises Text2SqlError for a missing or relative path.
     """
-    check_paths(settings, files)
-    agent = settings.agent_settings(agent or AgentSettings())
+    check_paths(settings, plan)
+    agent = settings.agent_settings(AgentSettings(**plan.agent))
     slurm = settings if isinstance(settings, SlurmNodes) else None
     return {
         "max_steps": settings.steps,
         "seq_len": settings.sequence_tokens,
-        "output_dir": str(files.output_dir),
-        "run": {"name": files.name},  # a fixed name: prime-rl resumes by it
-        "model": {"name": files.model},
+        "output_dir": str(plan.output_dir),
+        "run": {"name": plan.name},  # a fixed name: prime-rl resumes by it
+        "model": {"name": plan.policy_dir},
         "deployment": _deployment(settings),
-        **({"slurm": _slurm(slurm, files)} if slurm else {}),
+        **({"slurm": _slurm(slurm, plan)} if slurm else {}),
         # Without this no weights that can be served reach the disk.
         "weight_broadcast": {"type": "filesystem"},
         "ckpt": {"interval": settings.save_every, "keep_last": settings.checkpoints_kept},
         "trainer": _trainer(settings),
-        "orchestrator": _orchestrator(settings, files, agent),
+        "orchestrator": _orchestrator(settings, plan, agent),
         "inference": _inference(settings),
     }
 
@@ -90,15 +87,15 @@ def _deployment(settings: PrimeRlSettings) -> Table:
     }
 
 
-def _slurm(settings: SlurmNodes, files: RunFiles) -> Table:
+def _slurm(settings: SlurmNodes, plan: LaunchPlan) -> Table:
     return {
-        "job_name": files.name,
-        "project_dir": str(files.prime_rl_dir),
+        "job_name": plan.name,
+        "project_dir": str(plan.prime_rl_dir),
         "partition": settings.partition,
         **({"account": settings.account} if settings.account else {}),
         "time": settings.time_limit,
         # The job runs `uv sync`, which removes packages that prime-rl does not list.
-        "pre_run_command": f"uv pip install --no-deps {shlex.quote(str(files.package))}",
+        "pre_run_command": f"uv pip install --no-deps {shlex.quote(str(plan.package))}",
         # A failed job sleeps before it ends: an hour, unless this is set.
         "cleanup_grace_period": settings.failure_wait_seconds,
     }
@@ -133,7 +130,7 @@ def _trainer(settings: PrimeRlSettings) -> Table:
     }
 
 
-def _orchestrator(settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings) -> Table:
+def _orchestrator(settings: PrimeRlSettings, plan: LaunchPlan, agent: AgentSettings) -> Table:
     tables: Table = {
         "batch_size": settings.rollouts_per_step,
         "group_size": settings.group_size,
@@ -150,17 +147,15 @@ def _orchestrator(settings: PrimeRlSettings, files: RunFiles, agent: AgentSettin
             "max_inflight": settings.rollouts_in_flight,
         },
         "renderer": {"name": "qwen3.5", "enable_thinking": settings.thinking},
-        "train": _train(settings, files, agent),
+        "train": _train(settings, plan, agent),
     }
-    if settings.evaluate_every and files.evaluation_prompts and files.evaluation_golds:
-        environment = _environment(
-            settings, agent, files.evaluation_prompts, files.evaluation_golds
-        )
+    if settings.evaluate_every and plan.evaluation_prompts and plan.evaluation_golds:
+        environment = _environment(settings, agent, plan.evaluation_prompts, plan.evaluation_golds)
         tables["eval"] = _eval(settings, environment)
     return tables
 
 
-def _train(settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings) -> Table:
+def _train(settings: PrimeRlSettings, plan: LaunchPlan, agent: AgentSettings) -> Table:
     gate = {
         "type": "advantage_range",
         "reject_min": -_NO_ADVANTAGE,
@@ -168,7 +163,7 @@ def _train(settings: PrimeRlSettings, files: RunFiles, agent: AgentSettings) -> 
     }
     source = {
         "name": TRAIN_SOURCE,
-        "env": _environment(settings, agent, files.prompts, files.golds),
+        "env": _environment(settings, agent, plan.prompts, plan.golds),
         "serve": _serve(settings.environment_workers),
         "curriculum": {"gates": {"zero_advantage": gate}},
     }

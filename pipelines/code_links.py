@@ -26,7 +26,7 @@ _ANCHOR = "pyproject.toml"
 def with_code_links(assets: Sequence[Any]) -> Sequence[Any]:
     """Return the assets with links to their code.
 
-    Raises Text2SqlError where ``TEXT2SQL_GIT_URL`` is neither on GitHub nor on GitLab.
+    Raises Text2SqlError if ``TEXT2SQL_GIT_URL`` is neither on GitHub nor on GitLab.
     """
     url = git_url()
     with warnings.catch_warnings():
@@ -36,7 +36,7 @@ def with_code_links(assets: Sequence[Any]) -> Sequence[Any]:
 
 
 def git_url() -> str:
-    """Return the repository that ``TEXT2SQL_GIT_URL`` names, empty where it is not set.
+    """Return the repository that ``TEXT2SQL_GIT_URL`` names, empty if it is not set.
 
     Raises Text2SqlError for one that is neither on GitHub nor on GitLab.
     """
@@ -50,7 +50,7 @@ def git_url() -> str:
 
 
 def _linked(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
-    """Return an asset with a link to its function, also where a decorator wraps that.
+    """Return an asset with a link to its function, even if a decorator wraps that.
 
     Dagster's own ``with_source_code_references`` would name the decorator's file.
     """

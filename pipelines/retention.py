@@ -1,7 +1,7 @@
-"""Old runs: what Dagster remembers of them is taken away; what they made stays.
+"""Removing what Dagster remembers of old runs; what they made stays.
 
-A run stays for as long as it is the last that made something: Dagster knows from its events that a
-training run or a day is there, and which version it has.
+A run stays for as long as it is the last that made something: its events tell Dagster that a
+training run or a day exists, and which version it has.
 """
 
 import shutil
@@ -9,22 +9,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
-from dagster import DagsterEventType
 from pydantic import Field
 
+from assets.common.partitions import TIME_ZONE
 from text2sql.common.counting import counted
-
-MATERIALIZED = DagsterEventType.ASSET_MATERIALIZATION
-PAGE = 500
 
 
 class RetentionConfig(dg.Config):
     """Which runs are old."""
 
     days: int = Field(
-        default=90, ge=1, le=36_500, description="Finished runs are kept for so many days."
+        default=90, ge=1, le=36_500, description="Finished runs are kept for this many days."
     )
-    dry_run: bool = Field(default=False, description="Only say what would be removed.")
+    dry_run: bool = Field(default=False, description="Only report what would be removed.")
 
 
 @dg.op
@@ -48,14 +45,14 @@ def remove_old_runs() -> None:
 
 
 def old_runs(instance: dg.DagsterInstance, before: datetime) -> list[str]:
-    """Return the ids of the finished runs that no materialization in force comes from."""
+    """Return the ids of the finished runs that made nothing which is still the latest."""
     finished = [
         dg.DagsterRunStatus.SUCCESS,
         dg.DagsterRunStatus.FAILURE,
         dg.DagsterRunStatus.CANCELED,
     ]
-    wanted = dg.RunsFilter(statuses=finished, updated_before=before)
-    runs = [record.dagster_run.run_id for record in instance.get_run_records(wanted)]
+    old = dg.RunsFilter(statuses=finished, updated_before=before)
+    runs = [record.dagster_run.run_id for record in instance.get_run_records(old)]
     needed = runs_in_force(instance) if runs else set()
     return [run_id for run_id in runs if run_id not in needed]
 
@@ -64,24 +61,27 @@ def runs_in_force(instance: dg.DagsterInstance) -> set[str]:
     """Return the runs that last made an asset, or a partition of one."""
     found: set[str] = set()
     for key in instance.all_asset_keys():
-        latest = instance.get_latest_materialization_event(key)
-        found |= {latest.run_id} if latest else set()
-        storage = instance.event_log_storage
-        ids = list(storage.get_latest_storage_id_by_partition(key, MATERIALIZED).values())
-        for start in range(0, len(ids), PAGE):
-            wanted = dg.AssetRecordsFilter(asset_key=key, storage_ids=ids[start : start + PAGE])
-            page = instance.fetch_materializations(wanted, limit=PAGE)
-            found |= {record.run_id for record in page.records}
+        for partition in (None, *instance.get_materialized_partitions(key)):
+            only = dg.AssetRecordsFilter(key, [partition] if partition else None)
+            latest = instance.fetch_materializations(only, limit=1).records
+            found |= {record.run_id for record in latest}
     return found
 
 
 def remove_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Remove a run, its events, its output and the small values that its steps passed on."""
-    from dagster._core.storage.event_log import SqliteEventLogStorage
-
     instance.delete_run(run_id)
-    storage = instance.event_log_storage
-    if isinstance(storage, SqliteEventLogStorage):
-        for end in ("", "-wal", "-shm"):
-            Path(storage.path_for_shard(run_id) + end).unlink(missing_ok=True)
+    for end in ("", "-wal", "-shm"):  # SQLite storage keeps a run's events in a file of its own
+        file = Path(instance.root_directory, "history", "runs", f"{run_id}.db{end}")
+        file.unlink(missing_ok=True)
     shutil.rmtree(Path(instance.storage_directory()) / run_id, ignore_errors=True)
+
+
+remove_old_runs_schedule = dg.ScheduleDefinition(
+    name="remove_old_runs_schedule",
+    job=remove_old_runs,
+    cron_schedule="0 3 * * 0",
+    execution_timezone=TIME_ZONE,
+    default_status=dg.DefaultScheduleStatus.STOPPED,
+    description="Removes runs older than 90 days, on Sundays at three.",
+)

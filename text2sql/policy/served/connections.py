@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from text2sql.common.http import NoRedirects
 from text2sql.errors import Text2SqlError
 
 if TYPE_CHECKING:
@@ -29,6 +28,13 @@ _SECRET_CHARS = 8  # a shorter key, such as EMPTY, is no secret and may occur in
 
 MOST_BYTES = 64 << 20
 """A longer answer is not a chat completion."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: keys and reports must not travel to another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Leave the answer as it is."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,7 @@ def fetch(url: str, api_key: str, seconds: float) -> HttpAnswer:
     headers = authorization(api_key)
     proxy = proxy_for(url)
     ways = urllib.request.ProxyHandler({urllib.parse.urlsplit(url).scheme: proxy} if proxy else {})
-    opener = urllib.request.build_opener(ways, NoRedirects())
+    opener = urllib.request.build_opener(ways, _NoRedirects())
     try:
         with opener.open(urllib.request.Request(url, headers=headers), timeout=seconds) as found:
             content = _unpacked(found.read(MOST_BYTES), found.headers)

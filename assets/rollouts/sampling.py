@@ -58,10 +58,6 @@ class SamplingConfig(Form):
         """Return how the sampled rollouts are drawn."""
         return Sampling(self.temperature, self.top_p)
 
-    def greedy(self) -> Sampling:
-        """Return how the greedy rollout is drawn."""
-        return Sampling(0.0)
-
 
 def plan_shards(
     root: Path, sets: Sequence[RolloutSet], config: SamplingConfig, policy: PolicyResource
@@ -72,36 +68,26 @@ def plan_shards(
     every set and every run with this number of shards. Raises Text2SqlError if shards would
     compete for the same GPUs.
     """
-    done = {one.folder: _complete(root, one) for one in sets}
-    _require_gpus_apart(config, policy, [one for one in sets if set(one.keys) - done[one.folder]])
-    settings = config.model_dump(include={"concurrency", "threads", "resampling"})
-    for shard in range(config.shards):
-        part = [
-            one.to_dict() | {"keys": keys}
-            for one in sets
-            if (keys := sorted(set(one.keys[shard :: config.shards]) - done[one.folder]))
-        ]
-        work = {"name": f"shard-{shard}-of-{config.shards}", "sets": part}
-        if part:
-            yield dg.DynamicOutput(work | settings, str(shard), output_name="shards")
-
-
-def _require_gpus_apart(
-    config: SamplingConfig, policy: PolicyResource, sets: Sequence[RolloutSet]
-) -> None:
-    """Refuse shards on this machine's GPUs that would each start a vLLM server there."""
-    served = any(policy.starts_server(one.policy) for one in sets)
+    missing: dict[str, set[str]] = {}
+    for one in sets:
+        tally = tally_rollouts(root, one)
+        missing[one.folder] = {key for key in one.keys if tally.valid(key) < one.samples}
+    served = any(missing[one.folder] and policy.starts_server(one.policy) for one in sets)
     if config.shards > 1 and served and visible_gpus():
         raise Text2SqlError(
             f"{config.shards} shards would each start a vLLM server on the same GPUs: set shards "
             "to 1 and raise concurrency; vllm's data_parallel_size uses all GPUs for one server."
         )
-
-
-def _complete(root: Path, rollouts: RolloutSet) -> set[str]:
-    """Return the questions with all their rollouts valid."""
-    tally = tally_rollouts(root, rollouts)
-    return {key for key in rollouts.keys if tally.valid(key) >= rollouts.samples}
+    settings = config.model_dump(include={"concurrency", "threads", "resampling"})
+    for shard in range(config.shards):
+        part = [
+            one.to_dict() | {"keys": keys}
+            for one in sets
+            if (keys := sorted(missing[one.folder].intersection(one.keys[shard :: config.shards])))
+        ]
+        work = {"name": f"shard-{shard}-of-{config.shards}", "sets": part}
+        if part:
+            yield dg.DynamicOutput(work | settings, str(shard), output_name="shards")
 
 
 LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
@@ -226,6 +212,5 @@ def describe_rollouts(
     )
     new = sum(sum(counts.values()) for counts in shards)
     metadata = {"rollouts": records(rows), "shards that sampled": len(shards), "new": new}
-    if estimate:
-        metadata["estimate before"] = estimate
+    metadata |= {"estimate before": estimate} if estimate else {}
     return dg.Output(None, metadata=metadata, data_version=dg.DataVersion(version))

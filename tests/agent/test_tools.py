@@ -10,7 +10,8 @@ from tests.support.agent_databases import ask, make_database
 from text2sql.agent.schema.descriptions import read_descriptions
 from text2sql.agent.schema.tables import describe
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tools import TOOL_NAMES, TOOL_SCHEMAS, Tools
+from text2sql.agent.tool_calls import TOOL_NAMES, TOOL_SCHEMAS
+from text2sql.agent.tools import Tools
 from text2sql.common.render import Budget, render_cell
 from text2sql.errors import Text2SqlError
 

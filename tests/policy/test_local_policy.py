@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 import torch
 
 from tests.support.tiny_policy import make_policy
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow, Sampling
 from text2sql.policy.local.batching import Batch, Turn, draw

@@ -26,7 +26,7 @@ from tests.support.stored_rollouts import latest
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
-from text2sql.policy import Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import Retry, ServerPolicy
 from text2sql.rollouts.draw import RolloutPlan, vote_of
 from text2sql.rollouts.store import RolloutStore
@@ -277,7 +277,7 @@ from tests.support.agent_databases import ask
 from pathlib import Path
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import run_gold
-from text2sql.policy import Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import ServerPolicy
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore

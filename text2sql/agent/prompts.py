@@ -7,7 +7,7 @@ import json
 import re
 
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS
 from text2sql.common.render import Budget
 from text2sql.policy.base import Message
 from text2sql.policy.calls import spoken

@@ -54,10 +54,10 @@ TOOL_SCHEMAS: list[dict[str, Any]] = [
 ]
 """The tools as OpenAI function schemas."""
 
-TOOL_NAMES: tuple[str, ...] = tuple(schema["function"]["name"] for schema in TOOL_SCHEMAS)
-_PARAMETERS = {
+_PARAMETERS: dict[str, Any] = {
     schema["function"]["name"]: schema["function"]["parameters"] for schema in TOOL_SCHEMAS
 }
+TOOL_NAMES = tuple(_PARAMETERS)
 
 
 class Mistake(Exception):
@@ -78,7 +78,12 @@ def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
     for key, kind in parameters["properties"].items():
         value = values.get(key)
         if value is not None and kind["type"] == "string":
-            value = _as_text(key, value)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
+                    value = str(value)
+            if not isinstance(value, str):
+                raise Mistake(f"{key} must be a string")
+            value = value.strip()
         if value is not None and value != "":
             found[key] = value
     for key in parameters["required"]:
@@ -107,15 +112,6 @@ def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
     if not isinstance(values, dict):
         raise Mistake(f"the arguments of {name} are not a complete JSON object")
     return values
-
-
-def _as_text(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
-            return str(value)
-    raise Mistake(f"{key} must be a string")
 
 
 def row_limit(value: Any, settings: AgentSettings) -> int:

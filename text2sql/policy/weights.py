@@ -26,22 +26,14 @@ BASE_NAME = "base"
 """The base model's name on a server that serves it beside an adapter."""
 
 TOKENIZER_FILES = (
-    "tokenizer*",
-    "vocab*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template*",
+    *("tokenizer*", "vocab*", "merges.txt"),
+    *("special_tokens_map.json", "added_tokens.json", "chat_template*"),
 )
 """Patterns of the files that say how a model directory reads and writes text, whatever its kind."""
 
 _REVISION_FILES = (
-    "*.safetensors",
-    "config.json",
-    *TOKENIZER_FILES,
-    "generation_config.json",
-    "agent_config.json",
-    ADAPTER_CONFIG,
+    *("*.safetensors", "config.json", *TOKENIZER_FILES),
+    *("generation_config.json", "agent_config.json", ADAPTER_CONFIG),
 )
 _MAX_HEADER = 100_000_000
 _VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the maximum ranks that vLLM accepts

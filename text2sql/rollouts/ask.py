@@ -18,8 +18,6 @@ from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.sandbox.worker.databases import DAMAGED
 
-_GREEDY = Sampling(temperature=0.0)
-_DRAWN = Sampling(temperature=1.0)
 _CHECK = Limits(seconds=2.0, keep_rows=100)
 _QUOTED_CHARS = 100
 _STOPS = {
@@ -83,7 +81,7 @@ async def ask(
     """
     if not question.question.strip():
         raise Text2SqlError("The question is empty; ask something.")
-    sampling = _GREEDY if votes == 1 else _DRAWN
+    sampling = Sampling(temperature=0.0 if votes == 1 else 1.0)
     plan = RolloutPlan(policy, sandbox, settings, sampling, votes, concurrency=votes)
     rollouts = tuple(await plan.rollouts([question], None, on_message=follower))
     if not any(rollout.valid for rollout in rollouts):

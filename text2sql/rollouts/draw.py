@@ -77,9 +77,16 @@ class RolloutPlan:
         InfrastructureError after nothing but failures (twice ``concurrency`` in a row).
         """
         await asyncio.to_thread(self.sandbox.check, [question.database for question in questions])
-        self._require_golds(questions)
+        lacking = [q.key for q in questions if self.golds is not None and q.key not in self.golds]
+        if lacking:
+            raise Text2SqlError(
+                f"{len(lacking)} questions have no gold result, for example {lacking[0]}; "
+                "run gold first."
+            )
         work = _Work(self, questions, store, on_message, keep)
-        work.count_stored(transcripts)
+        for rollout in store.scan(transcripts) if store else ():
+            if rollout.drawn_as == work.drawn_as and work.coverage.note(rollout):
+                keep(rollout)
         try:
             for retries_left in reversed(range(1 + self.retries)):
                 drawn = await work.round(on_progress)
@@ -112,29 +119,15 @@ class RolloutPlan:
             found[rollout.key, rollout.sample] = brief
 
         await self.draw(
-            questions,
-            store,
-            on_progress=on_progress,
-            on_message=on_message,
-            keep=keep,
-            transcripts=transcripts,
-        )
+            questions, store, keep=keep, transcripts=transcripts,
+            on_progress=on_progress, on_message=on_message,
+        )  # fmt: skip
         return [found[q.key, sample] for q in questions for sample in range(self.samples)]
 
     async def run_winner(self, winner: Vote, database: Path, keep_rows: int) -> QueryResult:
         """Run the query that won a vote, with the limits it had when it was judged."""
         limits = Limits(keep_rows=keep_rows)
         return await self.sandbox.aexecute(database, winner.sql, limits)
-
-    def _require_golds(self, questions: Sequence[Question]) -> None:
-        golds = self.golds
-        if golds is None:
-            return
-        if lacking := [question.key for question in questions if question.key not in golds]:
-            raise Text2SqlError(
-                f"{len(lacking)} questions have no gold result, for example {lacking[0]}; "
-                "run gold first."
-            )
 
 
 def vote_of(rollouts: Iterable[Rollout]) -> Vote:
@@ -196,12 +189,6 @@ class _Work:
         self.drawn_as = drawn_as(*(origin[name] for name in names))
         self.failures = 0
         self.error = ""
-
-    def count_stored(self, transcripts: bool) -> None:
-        """Note what the store has of the plan."""
-        for rollout in self.store.scan(transcripts) if self.store else ():
-            if rollout.drawn_as == self.drawn_as and self.coverage.note(rollout):
-                self.keep(rollout)
 
     async def round(self, on_progress: OnProgress | None) -> Drawn:
         """Ask once for all that is missing; an error that is no rollout's own ends all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from text2sql.errors import Text2SqlError
@@ -22,26 +22,22 @@ def require_policy(name: str, revision: str, *sets: Iterable[Rollout]) -> None:
             first = prompts.setdefault(rollout.mode, rollout.prompt_revision)
             sampling = rollout.sampling if sampling is None else sampling
             found = rollout.policy_revision, rollout.prompt_revision, rollout.sampling
-            if found != (revision, first, sampling):
-                raise Text2SqlError(_difference(name, rollout, revision, first, sampling))
-
-
-def _difference(
-    name: str, rollout: Rollout, revision: str, prompts: str, sampling: Mapping[str, Any]
-) -> str:
-    """Say how a rollout differs from the others of its policy."""
-    place = f"The rollout {rollout.key}, sample {rollout.sample}, of the policy '{name}'"
-    if rollout.policy_revision != revision:
-        return (
-            f"{place} is of the policy revision {rollout.policy_revision}, not {revision}: "
-            "score each policy's rollouts separately."
-        )
-    what, mine, others = (
-        ("prompt revision", rollout.prompt_revision, prompts)
-        if rollout.prompt_revision != prompts
-        else ("sampling", rollout.sampling, sampling)
-    )
-    return f"{place} is of the {what} {mine}, others are of {others}: score them separately."
+            if found == (revision, first, sampling):
+                continue
+            place = f"The rollout {rollout.key}, sample {rollout.sample}, of the policy '{name}'"
+            if rollout.policy_revision != revision:
+                raise Text2SqlError(
+                    f"{place} is of the policy revision {rollout.policy_revision}, not {revision}: "
+                    "score each policy's rollouts separately."
+                )
+            what, mine, others = (
+                ("prompt revision", rollout.prompt_revision, first)
+                if rollout.prompt_revision != first
+                else ("sampling", rollout.sampling, sampling)
+            )
+            raise Text2SqlError(
+                f"{place} is of the {what} {mine}, others are of {others}: score them separately."
+            )
 
 
 def require_modes(name: str, agentic: Iterable[Rollout], single_turn: Iterable[Rollout]) -> None:

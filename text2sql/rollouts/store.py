@@ -175,25 +175,17 @@ def _open_alone(path: Path) -> int:
         raise Text2SqlError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
         take_lock(file, path, wait=False)
-    except BlockingIOError as error:
+    except BaseException as error:
         os.close(file)
-        raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
-    except Text2SqlError:
-        os.close(file)
+        if isinstance(error, BlockingIOError):
+            raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
         raise
-    os.ftruncate(file, _whole_length(file))
+    end, newline = os.fstat(file).st_size, -1
+    while end and newline < 0:  # backwards in blocks until one has the end of a line
+        start = max(0, end - (1 << 16))
+        newline = os.pread(file, end - start, start).rfind(b"\n")
+        end = start if newline < 0 else start + newline + 1
+    os.ftruncate(file, end)
     if new:
         settle(path.parent)
     return file
-
-
-def _whole_length(file: int) -> int:
-    """Return the length of the file up to the end of its last complete line."""
-    end = os.fstat(file).st_size
-    while end:
-        start = max(0, end - (1 << 16))
-        newline = os.pread(file, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

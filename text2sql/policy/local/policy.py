@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,19 +43,15 @@ class ModelPolicy:
         max_batch: int = MAX_BATCH,
         seed: int | None = None,
     ) -> None:
+        from text2sql.policy.local.batching import Batch  # imports torch
+
         self.model = model
         self.tokenizer = tokenizer
         self.info = info
         self.stop = stop_tokens(model, tokenizer)
         self._context = getattr(model.config, "max_position_embeddings", None) or 1 << 30
-        self._max_batch = max_batch
         self._random = random.Random(seed)
-        self._worker = _BatchWorker(self._new_batch)
-
-    def _new_batch(self) -> Batch:
-        from text2sql.policy.local.batching import Batch
-
-        return Batch(self.model, self.stop, self._max_batch)
+        self._worker = _BatchWorker(partial(Batch, model, self.stop, max_batch))
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -73,7 +70,7 @@ class ModelPolicy:
 
         try:
             tokens: list[int] = self.tokenizer.apply_chat_template(
-                [_with_parsed_arguments(message) for message in messages],
+                [_with_parsed_arguments(message) for message in messages],  # as templates expect
                 tools=list(tools) or None,
                 add_generation_prompt=True,
                 return_dict=False,
@@ -108,12 +105,11 @@ class ModelPolicy:
             turn.text_tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         calls, content = parse_calls(text, [tool["function"]["name"] for tool in tools])
-        finish = "tool_calls" if calls else "stop"
         return Reply(
             message=history_message(content, calls),
             content=content,
             tool_calls=tuple(calls),
-            finish_reason=finish if turn.stopped else "length",
+            finish_reason=("tool_calls" if calls else "stop") if turn.stopped else "length",
             truncated=not turn.stopped,
             prompt_tokens=len(turn.prompt),
             completion_tokens=len(turn.reply),
@@ -153,19 +149,20 @@ class _Job:
 
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiting coroutine; its loop may be closed by now."""
+
+        def resolve() -> None:
+            if self.future.done():
+                return
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)
+
         try:
-            self.loop.call_soon_threadsafe(self._resolve, error)
+            self.loop.call_soon_threadsafe(resolve)
         except RuntimeError:
             if not self.loop.is_closed():
                 raise
-
-    def _resolve(self, error: Exception | None) -> None:
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(error)
 
 
 class _BatchWorker:
@@ -232,12 +229,11 @@ class _BatchWorker:
 
 
 def _with_parsed_arguments(message: Message) -> Message:
-    """Return the message with each call's arguments as an object, as chat templates expect."""
+    """Return the message with each call's arguments as an object."""
     if not message.get("tool_calls"):
         return message
-    return message | {"tool_calls": [_parsed(call) for call in message["tool_calls"]]}
-
-
-def _parsed(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    return call | {"function": function | {"arguments": json.loads(function["arguments"])}}
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = json.loads(call["function"]["arguments"])
+        calls.append(call | {"function": call["function"] | {"arguments": arguments}})
+    return message | {"tool_calls": calls}

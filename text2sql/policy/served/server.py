@@ -79,7 +79,9 @@ class ServerPolicy:
         Raises ContextOverflow, InfrastructureError after the last retry, and Text2SqlError for
         what no retry fixes: a refused key, a model that the server does not have.
         """
-        home = self._home(messages)
+        # The first messages identify a conversation; the server that has them cached gets it again.
+        opening = zlib.crc32(repr([m.get("content") for m in messages[:2]]).encode())
+        home = self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
         deadline = time.monotonic() + self.retry.total_seconds
         free: dict[str, float] = {}
         for attempt in range(self.retry.attempts):
@@ -101,11 +103,6 @@ class ServerPolicy:
     async def close(self) -> None:
         """Close the connections of this event loop."""
         await self._connections.close()
-
-    def _home(self, messages: Sequence[Message]) -> int:
-        """Return the server of a conversation, by what it opens with."""
-        opening = zlib.crc32(repr([m.get("content") for m in messages[:2]]).encode())
-        return self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
 
     def _in_turn(self, turn: int, free: Mapping[str, float]) -> str:
         """Return the server of a try: the next one that does not have to be waited for.

@@ -35,11 +35,7 @@ class VllmOptions:
     )
     gpu_memory: float = field(
         default=0.9,
-        metadata={
-            "description": "Share of each GPU's memory that vLLM takes.",
-            "gt": 0,
-            "le": 1,
-        },
+        metadata={"description": "Share of each GPU's memory that vLLM takes.", "gt": 0, "le": 1},
     )
     ready_seconds: float = field(
         default=900.0,

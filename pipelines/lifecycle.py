@@ -23,8 +23,7 @@ import dagster as dg
 import yaml
 
 from assets.promotion.champion import read_champion
-from assets.training.config import GrpoConfig
-from assets.training.run_check import read_forms, require_trainable
+from assets.training.config import GrpoConfig, read_forms, require_trainable
 from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today

@@ -112,8 +112,8 @@ def write_data_docs(folder: Path, results: Mapping[str, SuiteResult]) -> list[Pa
     from great_expectations.render.view import DefaultJinjaPageView
 
     pages = []
-    for check, outcome in results.items():
-        for number, result in enumerate(outcome.raw, 1):
+    for check, suite in results.items():
+        for number, result in enumerate(suite.raw, 1):
             name = check if number == 1 else f"{check}-{number}"
             result.suite_name = name
             result.meta |= {"run_id": RunIdentifier(check, datetime.now(UTC)), "batch_kwargs": {}}

@@ -385,7 +385,7 @@ def test_violated_constraints_are_not_damage(tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["  "], "error: The question is empty; ask something."),
+        (["  "], "Error: The question is empty; ask something."),
         (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
         (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
         (["Which?", "--votes", "0"], "0 is not in the range 1<=x<=64."),

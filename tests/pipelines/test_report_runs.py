@@ -97,7 +97,7 @@ def test_an_answer_is_traced_to_the_run_and_the_code_that_gave_it(place, monkeyp
     found = json.loads(done.output)
     ((run,),) = place.query("SELECT dagster_run_id FROM answers")
     answer = found["links"][0]["facts"]
-    assert (answer["Dagster run"], answer["database now"]) == (run, "as it was")
+    assert (answer["Dagster run"], answer["database now"]) == (run, "unchanged")
     assert answer["commit"]
     (problem,) = found["problems"]  # the champion of this place was never trained
     assert "nothing is known of this training run" in problem and done.exit_code == 3

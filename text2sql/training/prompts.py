@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.json_files import read_rows, write_json, write_rows
-from text2sql.common.provenance import read_record, sealed
+from text2sql.common.artifacts import base_rollouts_file
+from text2sql.common.json_files import read_if_there, read_rows, write_json, write_rows
+from text2sql.common.provenance import fingerprint, read_record, sealed
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
+from text2sql.rollouts.sets import RolloutSet
 from text2sql.training.difficulty import Difficulty
 
 PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
@@ -26,19 +28,45 @@ def read_prompts(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, 
     return questions, found
 
 
+def sampled_set(root: Path) -> RolloutSet:
+    """Return which rollouts the filter rates; raises Text2SqlError before they are sampled."""
+    file = base_rollouts_file(root)
+    record = read_if_there(file)
+    if not record:
+        raise Text2SqlError(f"There is no {file}: materialize base_rollouts first.")
+    return RolloutSet.from_dict(record)
+
+
 def write_prompts(
     folder: Path,
+    rollouts: RolloutSet,
     prompts: Sequence[Question],
     golds: Mapping[str, GoldResult],
     ratings: Iterable[Difficulty],
-    about: Mapping[str, Any],
-) -> None:
-    """Write what the filter kept; ``about`` is what it depends on."""
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write what the filter kept; return what it depends on, and a fingerprint of its content."""
     write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
     kept = sorted(question.key for question in prompts)
     write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
     write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
+    content = [
+        [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
+    ]
+    about = {
+        **settings,
+        "fingerprint": fingerprint(dataset=rollouts.dataset, prompts=content),
+        "dataset": rollouts.dataset,
+        "rollouts": rollouts.folder,
+        "policy": rollouts.policy,
+        "policy_revision": rollouts.policy_revision,
+        "prompt_revision": rollouts.prompt_revision,
+        "samples": rollouts.samples,
+        "temperature": rollouts.sampling.temperature,
+        "kept": len(prompts),
+    }
     write_json(folder / ABOUT, sealed(about))
+    return about
 
 
 def prompt_files(folder: Path) -> tuple[Path, Path]:

@@ -82,11 +82,7 @@ class Demonstrations(IterableDataset[Batch]):
         rng = random.Random(self.phase.seed)
         phase = self.phase
         source = demonstrations(
-            phase.seed,
-            phase.target_share,
-            INVENTED_SHARE,
-            phase.vocabulary,
-            weights=TARGET_WEIGHTS,
+            phase.seed, phase.target_share, INVENTED_SHARE, phase.vocabulary, weights=TARGET_WEIGHTS
         )
         examples = (encode(self.tokenizer, messages) for messages in source)
         fitting = (example for example in examples if len(example[0]) <= MAX_TOKENS)

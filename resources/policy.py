@@ -61,10 +61,9 @@ class PolicyResource(dg.ConfigurableResource):
     vllm: VllmConfig = VllmConfig()
 
     def open(self, spec: str | Path | None = None, threads: int | None = None) -> Policy:
-        """Open the policy ``spec``, or the base policy; the caller closes it.
+        """Open the policy ``spec``, or the base policy; closing it stops a vLLM server of its own.
 
-        ``threads`` limits the CPU threads of a policy that runs in this process. A vLLM server
-        that was started for the policy stops when it is closed.
+        ``threads`` limits the CPU threads of a policy that runs in this process.
         """
         from text2sql.policy.open import open_policy
         from text2sql.policy.vllm.policy import serve_policy

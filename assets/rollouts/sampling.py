@@ -64,9 +64,8 @@ def plan_shards(
 ) -> Iterator[dg.DynamicOutput[dict[str, Any]]]:
     """Yield the work of each shard: its part of every set, without the rollouts that exist.
 
-    A shard with nothing left to ask is not started. A question belongs to the same shard in
-    every set and every run with this number of shards. Raises Text2SqlError if shards would
-    compete for the same GPUs.
+    A question belongs to the same shard in every set and every run with this number of shards.
+    Raises Text2SqlError if shards would compete for the same GPUs.
     """
     missing: dict[str, set[str]] = {}
     for one in sets:
@@ -163,9 +162,9 @@ async def _sample(
     return pace.drawn
 
 
-def require_valid(tally: Tally, least: float = 0.5) -> None:
-    """Refuse to continue if too many rollouts failed to say anything."""
-    if len(tally) - tally.invalid < least * max(1, len(tally)):
+def require_valid(tally: Tally) -> None:
+    """Refuse to continue if more than half of the rollouts failed to say anything."""
+    if len(tally) - tally.invalid < 0.5 * max(1, len(tally)):
         raise Text2SqlError(
             f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for example with: "
             f"{tally.error or 'nothing was sampled'}. Fix the cause and run it again: "
@@ -177,11 +176,10 @@ def tallied(
     root: Path, sets: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, tuple[RolloutSet, Tally]]:
     """Return sets of rollouts with the counts of their outcomes; raise if one says nothing."""
-    found = {}
-    for name, row in sets.items():
-        rollouts = RolloutSet.from_dict(row)
-        found[name] = (rollouts, tally_rollouts(root, rollouts))
-        require_valid(found[name][1])
+    rollouts = {name: RolloutSet.from_dict(row) for name, row in sets.items()}
+    found = {name: (one, tally_rollouts(root, one)) for name, one in rollouts.items()}
+    for _, tally in found.values():
+        require_valid(tally)
     return found
 
 
@@ -191,10 +189,7 @@ def describe_rollouts(
     shards: Sequence[Any],
     estimate: str = "",
 ) -> dg.Output[None]:
-    """Return a graph asset's output: which rollouts exist now, and how many are new.
-
-    ``estimate`` is the sentence about the cost from before sampling.
-    """
+    """Return a graph asset's output: its rollouts, how many are new, the ``estimate`` before."""
     rows = [
         {
             "rollouts": name,

@@ -187,10 +187,8 @@ class _Run:
 
 
 def _submission(reply: Reply) -> str:
-    """Return the query of a single-turn reply: from a call of submit, or from its text.
-
-    A policy that was trained with tools may call them although it was shown none.
-    """
+    """Return the query of a single-turn reply: from a call of submit, or from its text."""
+    # A policy that was trained with tools may call them although it was shown none.
     for call in reply.tool_calls:
         if call.name == "submit":
             with suppress(Mistake):
@@ -199,10 +197,7 @@ def _submission(reply: Reply) -> str:
 
 
 def _compact(messages: list[Message]) -> list[Message] | None:
-    """Shorten long tool results, the last one only if it is the only long one.
-
-    Returns None if none is long.
-    """
+    """Shorten the long tool results except the last, or the only one; None if none is long."""
     long = [
         index
         for index, message in enumerate(messages)

@@ -60,10 +60,9 @@ class AgentSettings:
 
     @classmethod
     def for_policy(cls, directory: Path | str | None) -> AgentSettings:
-        """Read the settings a policy was trained with from its ``agent_config.json``.
+        """Read the settings of a policy from its ``agent_config.json``; without one, the defaults.
 
-        Without a directory or such a file they are the defaults. Raises Text2SqlError if the file
-        is not a JSON object of settings.
+        Raises Text2SqlError if the file is not a JSON object of settings.
         """
         path = Path(directory) / CONFIG_NAME if directory else None
         if path is None or not path.exists():
@@ -87,10 +86,7 @@ _LEAST: dict[str, float] = {
 
 
 def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
-    """Return the agent settings that a policy was trained with, else the defaults.
-
-    They are stored with its weights. Raises what ``weights_folder`` raises.
-    """
+    """Return the settings stored with a policy's weights, else the defaults; see weights_folder."""
     from text2sql.policy.open import weights_folder  # HTTP clients, which most callers never need
 
     return AgentSettings.for_policy(weights_folder(spec, model))

@@ -67,8 +67,7 @@ class Mistake(Exception):
 def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with texts as strings, without nulls.
 
-    Raises Mistake for an unknown tool, anything but a JSON object, and a missing or invalid
-    argument.
+    Raises Mistake for an unknown tool and for missing or invalid arguments.
     """
     if name not in TOOL_NAMES:
         raise Mistake(f"unknown tool {short(name)}; available: {', '.join(TOOL_NAMES)}")
@@ -115,10 +114,7 @@ def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
 
 
 def row_limit(value: Any, settings: AgentSettings) -> int:
-    """Read a number of rows: a whole number of at least 1, at most what one result shows.
-
-    Raises Mistake for anything else.
-    """
+    """Read a number of rows, limited to what one result shows; raises Mistake if invalid."""
     if value is None or is_null(value):
         return settings.sample_rows
     try:

@@ -103,10 +103,7 @@ def _read(text: str, start: re.Match[str], names: Collection[str]) -> tuple[list
 
 
 def _end(text: str, start: int) -> re.Match[str] | None:
-    """Find the tag that ends a call: the first one before structure or on its own line.
-
-    A tag on its own line belongs to a value that continues after it.
-    """
+    """Find the tag that ends a call: the first one before structure or on its own line."""
     if text.find("</function", start) < 0:
         return None  # saves time: a model that repeats itself opens thousands
     end, line = _END.search(text, start), _LINE_END.search(text, start)
@@ -142,10 +139,7 @@ def _arguments(body: str, closed: bool) -> str:
 
 
 def _json_calls(text: str, start: int) -> tuple[list[Named], int]:
-    """Read ``{"name": ..., "arguments": {...}}`` at ``start``, several in a row, or a list.
-
-    Returns the calls and where they end. Without a call the list is empty.
-    """
+    """Read ``{"name": ..., "arguments": {...}}``, one, several or a list; return also the end."""
     found: list[Named] = []
     at: int | None = start
     while at is not None and (value := _decoded(text, at)):
@@ -215,10 +209,7 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 
 def thinking_until(text: str, start: int, end: int) -> int:
-    """Return the end of the thinking that begins between ``start`` and ``end``; 0 without any.
-
-    Thinking that also ends there does not count.
-    """
+    """Return the end of thinking that begins in between and continues after ``end``; else 0."""
     begun = [match.start() for match in _THOUGHT_START.finditer(text[start:end])]
     if not begun or _THOUGHT_END.search(text[start:end], begun[-1]):
         return 0

@@ -51,10 +51,7 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
 
 
 def server_parts(spec: str, model: str | None = None) -> tuple[list[str], str | None]:
-    """Return the URLs in a server's specification, and the model: named in it, or ``model``.
-
-    Raises Text2SqlError if both name different ones.
-    """
+    """Return the URLs in a server's specification, and the model: named in it, or ``model``."""
     urls, _, named = spec.partition("#")
     if named and model and named != model:
         raise Text2SqlError(f"The policy {spec} already names a model: leave {model!r} out.")
@@ -111,7 +108,7 @@ def _open_server(urls: list[str], model: str | None) -> Policy:
 def served_models(url: str, api_key: str = "") -> dict[str, str]:
     """Ask a server for its models; map names to the source of their weights, if it is given.
 
-    Raises InfrastructureError if nothing answers, Text2SqlError if something else does.
+    Raises InfrastructureError if it does not answer, Text2SqlError if the user must fix something.
     """
     address = f"{api_root(url)}/models"
     _log.debug("asking %s", address)

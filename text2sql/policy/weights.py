@@ -61,10 +61,7 @@ def is_adapter(directory: Path) -> bool:
 
 
 def read_adapter(directory: Path) -> Adapter | None:
-    """Return a directory's adapter; None where it holds a model or nothing.
-
-    Raises Text2SqlError for an adapter whose base model is not named.
-    """
+    """Return a directory's adapter, None without one; raises Text2SqlError without a base model."""
     if not is_adapter(directory):
         return None
     config = read_object(directory / ADAPTER_CONFIG)
@@ -122,10 +119,9 @@ def shards(index: Path) -> set[str]:
 
 
 def tensors(file: Path) -> list[str]:
-    """Return the names of the tensors in a complete safetensors file, without loading them.
+    """Return the names of the tensors in a safetensors file, without loading them.
 
-    Raises Text2SqlError if the header cannot be read or contradicts the file's size. The format:
-    https://huggingface.co/docs/safetensors
+    Raises Text2SqlError if it is incomplete. Format: https://huggingface.co/docs/safetensors
     """
     try:
         with file.open("rb") as stream:

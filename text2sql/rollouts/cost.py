@@ -45,10 +45,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of drawing ``rollouts``; None is unknown, since nothing was measured yet.
-
-    ``rate`` is in rollouts per second, of all shards of the measured run.
-    """
+    """The cost of drawing ``rollouts`` at ``rate`` a second (all shards); None is unknown."""
 
     rollouts: int
     tokens: Tokens | None = None

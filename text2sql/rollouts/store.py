@@ -111,10 +111,7 @@ class RolloutStore:
                     yield _parse(line, f"{self.path}, line {number}", transcripts)
 
     def append(self, rollout: Rollout) -> None:
-        """Write one rollout and wait until it is on the disk.
-
-        Raises Text2SqlError if it cannot be written; what was written before stays.
-        """
+        """Write one rollout and wait until it is on the disk; raises Text2SqlError if it cannot."""
         line = (json.dumps(rollout.to_dict()) + "\n").encode()
         with self._lock:
             if self._file is None:

@@ -49,18 +49,12 @@ class Descriptions:
 
 
 def description_files(database: Path) -> list[Path]:
-    """Return the description files beside a database, without what macOS adds to folders.
-
-    Raises Text2SqlError if their folder cannot be read.
-    """
+    """Return the description files beside a database; raises Text2SqlError if unreadable."""
     return [file for file in _files(database) if _is_read(file)]
 
 
 def unread_files(database: Path) -> list[Path]:
-    """Return what else is in the folder of descriptions: spreadsheets, notes, folders.
-
-    Raises Text2SqlError if it cannot be read.
-    """
+    """Return what else is in their folder, such as spreadsheets; raises the same."""
     return [file for file in _files(database) if not _is_read(file)]
 
 
@@ -127,10 +121,7 @@ def _shown(file: Path) -> str:
 def _match(
     table: str, rows: Sequence[_Row], known: Mapping[str, str], phantom: list[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the text of each column, and a note on those that are described twice.
-
-    ``known`` maps names in their plain form to columns.
-    """
+    """Return each column's text, and notes on columns that are described twice."""
     found: dict[str, str] = {}
     twice: list[str] = []
     for row in rows:

@@ -49,10 +49,7 @@ class DatabaseSchema:
     descriptions: Descriptions = field(default_factory=Descriptions)
 
     def find(self, name: str) -> Table | None:
-        """Find a table by its name in any case, with or without quotes or ``main.``.
-
-        Outer spaces are part of its name only if two tables differ in nothing else.
-        """
+        """Find a table by its name in any case, with or without quotes or ``main.``."""
         written = name.strip()
         for wanted in (written, _unquoted(written)):
             named = [table for table in self.tables if table.name.lower() == wanted.lower()]

@@ -57,10 +57,7 @@ class _Row:
 
 
 class Batch:
-    """The turns in progress on one model; ``step`` writes one token for each.
-
-    Not thread-safe: one thread owns it.
-    """
+    """The turns in progress on one model, owned by one thread; ``step`` writes a token for each."""
 
     def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int) -> None:
         self._stop = frozenset(stop_tokens)

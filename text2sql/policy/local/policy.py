@@ -62,10 +62,7 @@ class ModelPolicy:
         return self.reply(turn, tools)
 
     def encode(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[int]:
-        """Return the tokens of a conversation, up to the start of the assistant's next turn.
-
-        Raises Text2SqlError if the chat template cannot write it.
-        """
+        """Return tokens up to the assistant's turn; raises Text2SqlError if a template fails."""
         from jinja2 import TemplateError
 
         try:
@@ -83,10 +80,7 @@ class ModelPolicy:
         return tokens
 
     async def write(self, prompt: list[int], sampling: Sampling, stream: random.Random) -> Turn:
-        """Continue a prompt's tokens by one turn, drawn with the numbers of ``stream``.
-
-        Raises ContextOverflow if the prompt fills the context.
-        """
+        """Continue a prompt by one turn; raises ContextOverflow if it fills the context."""
         from text2sql.policy.local.batching import Turn
 
         room = self._context - len(prompt)
@@ -123,9 +117,7 @@ class ModelPolicy:
 class LocalPolicy(ModelPolicy):
     """The policy in a model directory, in single precision on the CPU.
 
-    ``threads`` is the number of CPU threads torch may use in the whole process, see
-    ``load_model``. Raises Text2SqlError if the model cannot be loaded or the extra ``local`` is
-    not installed.
+    ``threads`` and the errors are those of ``load_model``.
     """
 
     def __init__(
@@ -176,10 +168,7 @@ class _BatchWorker:
         self._thread.start()
 
     async def run(self, turn: Turn) -> None:
-        """Wait until the turn is complete; it is dropped if the caller is cancelled.
-
-        Raises InfrastructureError if generating fails or the worker is closed.
-        """
+        """Wait until a turn is complete; raises InfrastructureError. Cancelling drops the turn."""
         if self._closed:
             raise InfrastructureError("The policy is closed; open it again.")
         loop = asyncio.get_running_loop()

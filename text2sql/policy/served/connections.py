@@ -147,10 +147,7 @@ def fetch(url: str, api_key: str, seconds: float) -> HttpAnswer:
 
 
 def authorization(api_key: str) -> dict[str, str]:
-    """Return the header that carries a key; empty without a key.
-
-    Raises Text2SqlError, without quoting the key, if no header can carry it.
-    """
+    """Return the header that carries a key; raises Text2SqlError if no header can."""
     key = api_key.strip()
     if not (key.isascii() and key.isprintable()):
         raise Text2SqlError(

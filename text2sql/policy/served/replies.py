@@ -48,13 +48,18 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
     calls, content = _with_content(calls, content, required)
     finish = _finish(choice)
     used = _count(answer, "completion_tokens")
-    broken = not calls or any(not _complete(call, required) for call in calls)
+    # A complete call has an object of arguments with everything that its tool must have.
+    complete = calls and all(
+        isinstance(values := loaded(call.arguments), dict)
+        and all(key in values for key in required.get(call.name, ()))
+        for call in calls
+    )
     return Reply(
         message=history_message(content, calls, {key: message.get(key) for key in REASONING}),
         content=content,
         tool_calls=tuple(calls),
         finish_reason=finish,
-        truncated=bool(_CUT.fullmatch(finish)) or (used >= max_tokens and broken),
+        truncated=bool(_CUT.fullmatch(finish)) or (used >= max_tokens and not complete),
         prompt_tokens=_count(answer, "prompt_tokens"),
         completion_tokens=used,
     )
@@ -77,10 +82,7 @@ def _finish(choice: Mapping[str, Any]) -> str:
 def history_message(
     content: str, calls: Sequence[ToolCall], extra: Mapping[str, Any] | None = None
 ) -> Message:
-    """Return the assistant message that goes back into the history.
-
-    Arguments are always the JSON text of an object; ``extra`` (reasoning) is kept as it is.
-    """
+    """Return the message for the history: arguments are JSON objects, ``extra`` is reasoning."""
     message: Message = {"role": "assistant", "content": content}
     message |= {key: value for key, value in (extra or {}).items() if value is not None}
     if calls:
@@ -179,12 +181,6 @@ def _with_content(
             "Check --enable-auto-tool-choice and --tool-call-parser (qwen3_xml for Qwen3.5)."
         )
     return written, rest
-
-
-def _complete(call: ToolCall, required: Mapping[str, Sequence[str]]) -> bool:
-    """Say whether the arguments are an object with everything the tool must have."""
-    values = loaded(call.arguments)
-    return isinstance(values, dict) and all(key in values for key in required.get(call.name, ()))
 
 
 def _object_text(arguments: str) -> str:

@@ -26,10 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Retry:
-    """How long to retry: tries in all, the first and the longest wait, the total in seconds.
-
-    A server's Retry-After is obeyed if it fits into the total.
-    """
+    """How often and how long to retry, in seconds; a Retry-After that fits the total is obeyed."""
 
     attempts: int = 6
     first_wait: float = 0.5
@@ -105,10 +102,7 @@ class ServerPolicy:
         await self._connections.close()
 
     def _in_turn(self, turn: int, free: Mapping[str, float]) -> str:
-        """Return the server of a try: the next one that does not have to be waited for.
-
-        ``free`` has the times at which servers that asked for a wait may be asked again.
-        """
+        """Return the next server that can be asked now; ``free`` has the times of busy ones."""
         now, count = time.monotonic(), len(self.urls)
         ring = [self.urls[(turn + step) % count] for step in range(count)]
         return min(ring, key=lambda url: max(now, free.get(url, now)))

@@ -18,18 +18,12 @@ class Broken(Exception):
 
 
 def chunks_in(text: str) -> list[Any]:
-    """Return the JSON of each event's data, and ``[DONE]`` for the end marker.
-
-    Comments and other fields are skipped. Empty for a text that is not an event stream.
-    """
+    """Return the JSON of each event, ``[DONE]`` for the end; empty if it is not a stream."""
     return [chunk for event in _EVENT_END.split(text) for chunk in _data(event)]
 
 
 def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
-    """Return the chat completion of a stream's chunks, with its first choice alone.
-
-    Raises Broken without a reply, and without either a finish reason or the end marker.
-    """
+    """Return the completion of a stream's chunks; raises Broken if it ended before the reply."""
     answer: dict[str, Any] = {}
     texts: dict[str, list[Any]] = {}
     calls = _Calls()

@@ -123,10 +123,7 @@ def command(
 
 
 def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
-    """Return vLLM's environment: this process's, without the variables of another Python.
-
-    With ``offline`` it does not contact the hub. Its usage statistics are off.
-    """
+    """Return vLLM's environment: this one without another Python's variables and statistics."""
     kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     # vLLM compiles kernels while it starts, with the tools of its environment.
     kept["PATH"] = f"{python.path.parent}{os.pathsep}{kept.get('PATH', '')}"
@@ -141,10 +138,7 @@ def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
 
 
 def _thinks(directory: Path) -> bool:
-    """Say whether a policy's chat template has thinking.
-
-    Without it, vLLM's parser would take every word for a thought.
-    """
+    """Say whether a chat template has thinking: else the parser takes all words for thoughts."""
     template = directory / "chat_template.jinja"
     if template.is_file():
         return "<think>" in template.read_text(encoding="utf-8")

@@ -65,38 +65,31 @@ def visible_gpus() -> list[Gpu]:
 
 
 def require_memory(gpus: Sequence[Gpu], count: int, share: float) -> None:
-    """Raise Text2SqlError if a GPU has less than ``share`` of its memory free.
-
-    Only the first ``count`` are used. The error names the processes that use the memory; they are
-    left alone.
-    """
+    """Raise Text2SqlError if one of the first ``count`` GPUs has less than ``share`` free."""
     if len(gpus) < count:
         raise Text2SqlError(
             f"{counted(count, 'GPU')} requested, but only {len(gpus)} visible; lower "
             "the data-parallel or tensor-parallel size."
         )
-    lacking = [sentence for gpu in gpus[:count] if (sentence := _lack(gpu, share))]
+    lacking: list[str] = []
+    for gpu in gpus[:count]:
+        if gpu.total is None or gpu.free is None or gpu.free >= share * gpu.total:
+            continue
+        users = ", ".join(
+            f"{holder.name} (process {holder.pid}"
+            f"{'' if holder.mib is None else f', {holder.mib / 1024:.1f} GiB'})"
+            for holder in gpu.holders
+        )
+        lacking.append(
+            f"GPU {gpu.index} ({gpu.name}) has {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} "
+            f"GiB free, but {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are requested; it is "
+            f"used by {users or 'processes that nvidia-smi does not show'}."
+        )
     if lacking:
         raise Text2SqlError(
             f"{' '.join(lacking)} Stop what is no longer needed, choose another GPU with "
             "CUDA_VISIBLE_DEVICES, or request a smaller share."
         )
-
-
-def _lack(gpu: Gpu, share: float) -> str:
-    """Say how much memory a GPU lacks; empty if it has enough, or that is unknown."""
-    if gpu.total is None or gpu.free is None or gpu.free >= share * gpu.total:
-        return ""
-    users = ", ".join(
-        f"{holder.name} (process {holder.pid}"
-        f"{'' if holder.mib is None else f', {holder.mib / 1024:.1f} GiB'})"
-        for holder in gpu.holders
-    )
-    return (
-        f"GPU {gpu.index} ({gpu.name}) has {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB "
-        f"free, but {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are requested; it is used by "
-        f"{users or 'processes that nvidia-smi does not show'}."
-    )
 
 
 def _named(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:

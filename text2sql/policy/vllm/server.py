@@ -52,8 +52,6 @@ _CAUSE = re.compile(
 class VllmServer:
     """A policy directory, or a model of the hub by its id, served by vLLM; a context manager.
 
-    An adapter is served beside its base model, which must be the revision it was trained on.
-
     ``model`` is the name it is served under (default: the last part of the directory or id),
     ``port`` the port on 127.0.0.1 (0: a free one), ``log`` the file that takes its output.
     If TEXT2SQL_API_KEY is set, clients need that key. Leaving the block, an exception, and the
@@ -94,8 +92,7 @@ class VllmServer:
     def prepare(self) -> None:
         """Check all that can be checked before vLLM starts, and choose the port.
 
-        Raises Text2SqlError for what the user must fix first: no vLLM, no memory, a port in use,
-        invalid arguments.
+        Raises Text2SqlError for missing vLLM or memory, a used port, invalid arguments.
         """
         self._require_base()
         adapter = self.adapter
@@ -110,10 +107,9 @@ class VllmServer:
         self._prepared = arguments, environment(python, offline=self.directory is not None)
 
     def start(self) -> None:
-        """Start the server and wait until it answers.
+        """Start the server, after ``prepare``, and wait until it answers.
 
-        Calls ``prepare`` if nobody has, and raises what it raises. Raises InfrastructureError, with
-        the end of the log, if the server ends or is not ready in time.
+        Raises InfrastructureError, with the end of the log, if it ends or is not ready in time.
         """
         if self._prepared is None:
             self.prepare()
@@ -187,10 +183,7 @@ class VllmServer:
 
 
 def served_directory(policy: Path | str) -> Path | None:
-    """Return the model directory that ``policy`` names; None for a model's id on the hub.
-
-    Raises Text2SqlError for anything else.
-    """
+    """Return the model directory that ``policy`` names; None for a model's id on the hub."""
     directory = policy_directory(str(policy))
     if directory is not None and directory.is_dir():
         model = (directory / "config.json").is_file() or is_adapter(directory)
@@ -240,10 +233,7 @@ def _bindable_port(port: int) -> int:
 
 
 def failure_in(log: Path, start: int = 0) -> str:
-    """Return what a log says about a failure, from the byte ``start`` on.
-
-    That is the first error, which later lines often hide, and the last lines.
-    """
+    """Return the first error in a log, which later lines often hide, and its last lines."""
     text = ""
     if log.is_file():
         with log.open("rb") as file:

@@ -51,7 +51,7 @@ class SamplingConfig(Form):
         default=2,
         ge=0,
         le=20,
-        description="How often a run retries rollouts that a server or worker failure spoilt.",
+        description="How often a run retries rollouts that a server or worker failure lost.",
     )
 
     def sampled(self) -> Sampling:
@@ -89,11 +89,10 @@ def plan_shards(
             yield dg.DynamicOutput(work | settings, str(shard), output_name="shards")
 
 
-LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
-"""A shard resumes if its process or pod is lost or its server is down."""
-
-
-@dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
+# The retries resume a shard whose process or pod was lost, or whose server was down.
+@dg.op(
+    pool=SAMPLING_POOL, retry_policy=dg.RetryPolicy(max_retries=2, delay=10), tags=sampling_pod()
+)
 @fails_in_a_sentence
 def sample_shard(
     context: dg.OpExecutionContext,

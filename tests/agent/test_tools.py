@@ -240,9 +240,9 @@ def test_a_note_stays_within_the_budget(use):
     script = f"CREATE TABLE t(a); INSERT INTO t VALUES {rows}"
     unknown = {f"{number}{'wanted' * 9}": 1 for number in range(9)}
     call = ("sample_rows", {"table": "t", "limit": 5} | unknown)
-    for chars, told in ((500, False), (2000, True)):
+    for chars, noted in ((500, False), (2000, True)):
         (text,), _ = use(call, script=script, settings=AgentSettings(output_chars=chars))
-        assert (len(text) <= chars, "note:" in text) == (True, told)
+        assert (len(text) <= chars, "note:" in text) == (True, noted)
 
 
 def test_an_overview_says_that_another_name_was_meant(use):

@@ -358,9 +358,9 @@ def test_specifications_that_lead_nowhere(spec):
     ],
 )
 def test_an_invalid_address_is_shown_without_its_secret(address):
-    with pytest.raises(Text2SqlError, match=r"is not the address of a server") as told:
+    with pytest.raises(Text2SqlError, match=r"is not the address of a server") as caught:
         open_policy(address)
-    assert "hush" not in str(told.value)
+    assert "hush" not in str(caught.value)
 
 
 def test_addresses():

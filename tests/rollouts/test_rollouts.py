@@ -193,17 +193,17 @@ def test_nothing_but_failures_ends_the_run(draw, questions, tmp_path):
 
 
 def test_concurrency_is_bounded_and_progress_reported(draw):
-    told = []
+    reported = []
     meeting = threading.Barrier(2, timeout=30)
 
     def script(body):
         return Step(submits(GOLD).body, meet=meeting)
 
     found, _ = draw(
-        script, samples=3, concurrency=2, on_progress=lambda *numbers: told.append(numbers)
+        script, samples=3, concurrency=2, on_progress=lambda *numbers: reported.append(numbers)
     )
     assert len(found) == 12
-    assert told == [(n, 12) for n in range(13)]
+    assert reported == [(n, 12) for n in range(13)]
     assert draw.peak == 2
 
 

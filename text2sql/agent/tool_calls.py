@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.render import neutral
+from text2sql.policy.calls import loaded
 
 
 def _schema(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
@@ -102,12 +102,7 @@ def ignored(name: str, arguments: str | dict[str, Any]) -> str:
 
 
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
-    values: Any = arguments
-    try:
-        if isinstance(arguments, str):  # strict=False reads unescaped line breaks
-            values = json.loads(arguments or "{}", strict=False)
-    except (ValueError, RecursionError):
-        values = None
+    values = loaded(arguments or "{}") if isinstance(arguments, str) else arguments
     if not isinstance(values, dict):
         raise Mistake(f"the arguments of {name} are not a complete JSON object")
     return values

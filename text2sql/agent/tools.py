@@ -92,11 +92,16 @@ class Tools:
                 self.submit(values["sql"])
                 return "ok", "submitted"
             if name == "run_sql":
-                return await self._run_sql(values["sql"])
+                result = await self._query(clean_sql(values["sql"]))
+                self.write_attempts += result.status is Status.WRITE
+                return str(result.status), self._shown(result)
             if name == "inspect_schema":
                 status, text = "ok", await self._inspect_schema(values.get("table"))
             else:
-                status, text = await self._sample_rows(values["table"], values.get("limit"))
+                count = row_limit(values.get("limit"), self._settings)
+                table = _find(await self._describe(), values["table"])
+                result = await self._query(f"SELECT * FROM {quoted(table.name)} LIMIT {count}")
+                status, text = str(result.status), self._shown(result)
             note = ignored(name, arguments)
         except Mistake as mistake:
             return "error", f"error: {mistake}"
@@ -126,19 +131,6 @@ class Tools:
         late = f"\nits rows are not shown: to read {_DETAIL_ROWS} took more than {seconds:g} s"
         return text + (late if rows.status is Status.TIMEOUT else "")
 
-    async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
-        count = row_limit(limit, self._settings)
-        table = _find(await self._describe(), name)
-        result = await self._query(f"SELECT * FROM {quoted(table.name)} LIMIT {count}")
-        return str(result.status), self._shown(result)
-
-    async def _run_sql(self, sql: str) -> tuple[str, str]:
-        result = await self._query(clean_sql(sql))
-        if result.status is not Status.WRITE:
-            return str(result.status), self._shown(result)
-        self.write_attempts += 1
-        return str(result.status), neutral(result.error)
-
     async def _query(self, sql: str, seconds: float | None = None) -> QueryResult:
         limits = query_limits(self._settings)
         limits = replace(limits, seconds=seconds or limits.seconds)
@@ -148,6 +140,8 @@ class Tools:
         return result
 
     def _shown(self, result: QueryResult) -> str:
+        if result.status is Status.WRITE:
+            return neutral(result.error)
         if result.status is Status.TIMEOUT:
             seconds = f"{self._settings.query_seconds:g}"
             return f"error: the query ran longer than {seconds} s and was stopped"

@@ -92,6 +92,7 @@ def directory_revision(path: Path | str) -> str:
     adapter = read_adapter(folder)
     total = hashlib.sha256(f"{adapter.base_revision}\0".encode() if adapter else b"")
     for file in sorted(files, key=lambda file: file.name):
+        # Names and sizes keep bytes that move from one file to the next from hashing alike.
         total.update(f"{file.name}\0{file.stat().st_size}\0".encode())
         with file.open("rb") as stream:
             while block := stream.read(1 << 20):

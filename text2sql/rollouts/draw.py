@@ -32,7 +32,7 @@ Follower = Callable[[int, Message], None]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is there after drawing: valid rollouts, and lost ones with the error of one."""
+    """How many rollouts are valid after drawing and how many were lost, with an example error."""
 
     valid: int
     lost: int
@@ -152,6 +152,7 @@ class _Work:
         self.plan, self.store, self.keep, self.on_message = plan, store, keep, on_message
         self.questions = questions
         self.valid = dict.fromkeys((question.key for question in questions), 0)
+        # Computed once: the prompt revision hashes all instructions.
         origin = origin_of(plan.policy.info, plan.settings, plan.sampling)
         self.origin = origin | {"run_id": plan.run_id}
         names = ("policy_revision", "prompt_revision", "sampling")
@@ -179,6 +180,7 @@ class _Work:
         try:
             await asyncio.gather(*workers)
         finally:
+            # gather leaves the others running when one fails.
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
@@ -209,6 +211,7 @@ class _Work:
             question, plan.policy, plan.sandbox, plan.settings, plan.sampling, follow
         )
         gold = plan.golds[question.key] if plan.golds is not None else None
+        # Executing and syncing block, which would stop every other rollout of the event loop.
         judged = (episode, question, gold, plan.sandbox, self.origin | {"sample": sample})
         rollout = await asyncio.to_thread(judge_episode, *judged)
         if self.store:

@@ -28,7 +28,7 @@ def require_policy(name: str, revision: str, *sets: Iterable[Rollout]) -> None:
                 if found != expected:
                     raise Text2SqlError(
                         f"The rollout {rollout.key}, sample {rollout.sample}, of the policy "
-                        f"'{name}' has the {what} {found}, others have {expected}: score them "
+                        f"'{name}' has the {what} {found}, not {expected}: score them "
                         "separately."
                     )
 

@@ -119,10 +119,12 @@ class RolloutStore:
             file = self._file
             before = os.lseek(file, 0, os.SEEK_END)
             try:
-                _write(file, line)
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(file, view) :]
                 os.fsync(file)
             except OSError as error:
-                os.ftruncate(file, before)
+                os.ftruncate(file, before)  # half a line would swallow the next one
                 raise Text2SqlError(
                     f"A rollout cannot be written to {self.path}: {error.strerror}; earlier ones "
                     "are safe, and the next run asks only for what is missing."
@@ -154,12 +156,6 @@ def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
         return rollout
     except (ValueError, TypeError) as error:
         raise Text2SqlError(f"{place} is not a rollout ({error}); move the file away.") from error
-
-
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
 
 
 def _open_alone(path: Path) -> int:

@@ -101,7 +101,7 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
         try:
             data = file.read_bytes()
             rows = _read_rows(data, names)
-        except (OSError, csv.Error, _UnreadableError) as error:
+        except (OSError, csv.Error) as error:
             unreadable.append(f"{shown} ({getattr(error, 'strerror', None) or error})")
             continue
         unreadable += [
@@ -154,10 +154,6 @@ def _plain_name(name: str) -> str:
     return unicodedata.normalize("NFC", name.strip().lower())
 
 
-class _UnreadableError(Exception):
-    """A file without column descriptions; ``str`` says why."""
-
-
 @dataclass(frozen=True)
 class _Row:
     """One row by heading; ``stray`` says that it has an unclosed quote."""
@@ -173,7 +169,7 @@ def _read_rows(data: bytes, names: Collection[str]) -> list[_Row]:
     An unclosed quote would swallow the rows below. So an invalid CSV record ends with its line if
     the next lines begin with a column's name, whose plain form is in ``names``. Bytes that are
     not UTF-8 are read as Windows-1252: BIRD has UTF-8 files with a dash as spreadsheets on
-    Windows write it. Raises _UnreadableError if the first line has no headings.
+    Windows write it. Raises csv.Error if the first line has no headings.
     """
     encoding = _encoding(data)
     errors = _AS_WINDOWS if encoding == _UTF8 else "replace"
@@ -190,7 +186,7 @@ def _read_rows(data: bytes, names: Collection[str]) -> list[_Row]:
                 _Row(above + line, dict(zip(header, map(str.strip, cells), strict=False)), stray)
                 for line, cells, stray in records
             ]
-    raise _UnreadableError(f"its first line has no {_NAME}")
+    raise csv.Error(f"its first line has no {_NAME}")
 
 
 def _records(

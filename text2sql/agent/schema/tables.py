@@ -51,21 +51,21 @@ class DatabaseSchema:
     def find(self, name: str) -> Table | None:
         """Find a table by its name in any case, with or without quotes or ``main.``."""
         written = name.strip()
-        for wanted in (written, _unquoted(written)):
-            named = [table for table in self.tables if table.name.lower() == wanted.lower()]
-            folded = wanted.lower().strip()
+        for target in (written, _unquoted(written)):
+            named = [table for table in self.tables if table.name.lower() == target.lower()]
+            folded = target.lower().strip()
             spaced = [table for table in self.tables if table.name.lower().strip() == folded]
             if found := named or spaced:  # SQLite tells Ä and ä apart
-                return min(found, key=lambda table: table.name != wanted)
+                return min(found, key=lambda table: table.name != target)
         return None
 
     def names_like(self, name: str) -> list[str]:
         """Return the names of all tables, those that look like ``name`` first."""
-        wanted = _unquoted(name.strip()).lower()
+        target = _unquoted(name.strip()).lower()
 
         def rank(name: str) -> tuple[bool, float]:
             known = name.lower()
-            return wanted not in known, -SequenceMatcher(None, wanted, known).ratio()
+            return target not in known, -SequenceMatcher(None, target, known).ratio()
 
         names = [table.name for table in self.tables]
         likely = sorted(names, key=rank)[:_LIKELY] if len(names) > _LIKELY else []
@@ -128,8 +128,12 @@ def _describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
     described: list[Table] = []
     for table in tables:
         is_counted = not (table.is_view or table.error or time.monotonic() > deadline)
-        count = _count(sandbox, database, table.name) if is_counted else None
-        described.append(replace(table, row_count=count, notes=notes.columns.get(table.name, {})))
+        if is_counted:
+            sql = f"SELECT count(*) FROM {quoted(table.name)}"
+            found = _run(sandbox, database, sql, _COUNT)
+            if found.status is Status.OK and found.rows:
+                table = replace(table, row_count=int(found.rows[0][0]))
+        described.append(replace(table, notes=notes.columns.get(table.name, {})))
     return DatabaseSchema(tuple(described), notes)
 
 
@@ -194,11 +198,6 @@ def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str
         text = quote_name(parent)
         found[column] = text if target is None else f"{text}.{quote_name(str(target))}"
     return found
-
-
-def _count(sandbox: Sandbox, database: Path, name: str) -> int | None:
-    result = _run(sandbox, database, f"SELECT count(*) FROM {quoted(name)}", _COUNT)
-    return int(result.rows[0][0]) if result.status is Status.OK and result.rows else None
 
 
 def _unquoted(name: str) -> str:

@@ -78,11 +78,11 @@ def render_matching(
     budget: Budget,
 ) -> str:
     """Show the columns with ``word`` in their name or description in detail; empty for none."""
-    wanted = word.lower()
+    searched = word.lower()
     found = [
         column
         for column in table.columns
-        if wanted in column.name.lower() or wanted in table.notes.get(column.name, "").lower()
+        if searched in column.name.lower() or searched in table.notes.get(column.name, "").lower()
     ]
     head = f"{_count_line(table)}; columns with {neutral(word)[:60]!r}: {len(found)}"
     return _detail(table, head, found, _examples(columns, rows), budget, True) if found else ""

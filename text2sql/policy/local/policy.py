@@ -8,7 +8,7 @@ import queue
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,36 +133,12 @@ class LocalPolicy(ModelPolicy):
         super().__init__(model, tokenizer, info, max_batch, seed)
 
 
-@dataclass(eq=False)
-class _Job:
-    turn: Turn
-    future: asyncio.Future[None]
-    loop: asyncio.AbstractEventLoop
-
-    def finish(self, error: Exception | None = None) -> None:
-        """Wake the waiting coroutine; its loop may be closed by now."""
-
-        def resolve() -> None:
-            if self.future.done():
-                return
-            if error is None:
-                self.future.set_result(None)
-            else:
-                self.future.set_exception(error)
-
-        try:
-            self.loop.call_soon_threadsafe(resolve)
-        except RuntimeError:
-            if not self.loop.is_closed():
-                raise
-
-
 class _BatchWorker:
     """A thread that owns a batch: it takes turns from a queue and steps until all are complete."""
 
     def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
-        self._inbox: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[Turn, Future[None]] | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="policy", daemon=True)
         self._thread.start()
@@ -171,11 +147,10 @@ class _BatchWorker:
         """Wait until a turn is complete; raises InfrastructureError. Cancelling drops the turn."""
         if self._closed:
             raise InfrastructureError("The policy is closed; open it again.")
-        loop = asyncio.get_running_loop()
-        job = _Job(turn, loop.create_future(), loop)
-        self._inbox.put(job)
+        future: Future[None] = Future()
+        self._inbox.put((turn, future))
         try:
-            await job.future
+            await asyncio.wrap_future(future)
         finally:
             turn.cancelled = True
 
@@ -186,34 +161,36 @@ class _BatchWorker:
         self._thread.join()
 
     def _work(self) -> None:
-        jobs: dict[Turn, _Job] = {}
+        jobs: dict[Turn, Future[None]] = {}
         batch = self._new_batch()
         while self._take(batch, jobs):
             try:
                 finished = batch.step()
             except Exception as error:  # noqa: BLE001 - handed to every rollout that waits
                 self._fail(jobs, f"The policy failed while generating: {error}")
-                batch = self._new_batch()
+                batch = self._new_batch()  # the cache may be in any state after a failure
                 continue
             for turn in finished:
-                jobs.pop(turn).finish()
+                jobs.pop(turn).set_result(None)
             for turn in [turn for turn in jobs if turn.cancelled]:
                 del jobs[turn]
         self._fail(jobs, "The policy was closed while generating.")
 
-    def _fail(self, jobs: dict[Turn, _Job], reason: str) -> None:
-        for job in jobs.values():
-            job.finish(InfrastructureError(reason))
+    def _fail(self, jobs: dict[Turn, Future[None]], reason: str) -> None:
+        for future in jobs.values():
+            future.set_exception(InfrastructureError(reason))
         jobs.clear()
 
-    def _take(self, batch: Batch, jobs: dict[Turn, _Job]) -> bool:
+    def _take(self, batch: Batch, jobs: dict[Turn, Future[None]]) -> bool:
         """Move new turns into the batch; wait for one if there is nothing to do."""
         while not self._inbox.empty() or not batch.busy:
             job = self._inbox.get()
             if job is None:
                 return False
-            jobs[job.turn] = job
-            batch.add(job.turn)
+            turn, future = job
+            if future.set_running_or_notify_cancel():  # else its caller was cancelled
+                jobs[turn] = future
+                batch.add(turn)
         return True
 
 

@@ -44,6 +44,7 @@ class Connections:
     def __init__(self, api_key: str) -> None:
         self._key = api_key.strip()
         self._headers = {"Content-Type": "application/json", **authorization(api_key)}
+        # An aiohttp session only works in the event loop that created it.
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     async def post(self, url: str, body: bytes, seconds: float) -> HttpAnswer:

@@ -49,7 +49,10 @@ class Dialect:
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> bytes:
         """Return a request; a lone surrogate becomes a question mark, as servers refuse it."""
-        messages = self._opened(messages)
+        if not self._system and len(messages) > 1 and messages[0]["role"] == "system":
+            system, user, *rest = messages
+            opening = {**user, "content": f"{system['content']}\n\n{user['content']}"}
+            messages = [opening, *rest]
         if not self._reasoning:
             messages = [
                 {key: value for key, value in message.items() if key not in REASONING}
@@ -90,10 +93,3 @@ class Dialect:
             self._system = False
             return True
         return False
-
-    def _opened(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages; the first two as one if the server accepts no system message."""
-        if self._system or len(messages) < 2 or messages[0]["role"] != "system":
-            return messages
-        system, user, *rest = messages
-        return [{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest]

@@ -84,6 +84,7 @@ class ServerPolicy:
         for attempt in range(self.retry.attempts):
             url = self._in_turn(home + attempt, free)
             try:
+                # Written anew for each try: the dialect learns from refused requests.
                 body = self._dialect.body(messages, tools, sampling)
                 answer = await self._ask(url, body, deadline)
                 reply = read_reply(answer, tools, sampling.max_tokens)

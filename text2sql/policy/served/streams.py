@@ -46,8 +46,8 @@ def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
         raise Broken("the stream ended before the reply did")
     message: dict[str, Any] = {"tool_calls": calls.entries}
     for key, parts in texts.items():
-        plain = all(isinstance(part, str) for part in parts)
-        message[key] = "".join(parts) if plain else parts
+        only_text = all(isinstance(part, str) for part in parts)
+        message[key] = "".join(parts) if only_text else parts
     return answer | {"choices": [{"index": 0, "message": message, "finish_reason": finish}]}
 
 

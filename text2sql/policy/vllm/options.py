@@ -20,11 +20,9 @@ class VllmOptions:
 
     python: Path | str | None = field(
         default=None,
-        metadata={
-            "description": "Python of an environment with vLLM. "
-            f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built."
-        },
-    )
+        metadata={"description": "Python of an environment with vLLM. "
+                  f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built."},
+    )  # fmt: skip
     data_parallel_size: int = field(
         default=1,
         metadata={

@@ -33,6 +33,7 @@ class ServedPolicy:
     ) -> Reply:
         """Return the next assistant turn; a server that ended is reported within a second."""
         self.server.check()
+        # Without the watch, a request to a server that died would be retried for minutes.
         request = asyncio.ensure_future(self._policy.complete(messages, tools, sampling))
         try:
             while not (await asyncio.wait([request], timeout=_WATCH_SECONDS))[0]:

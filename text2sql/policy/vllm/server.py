@@ -9,6 +9,7 @@ import secrets
 import shutil
 import socket
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -157,7 +158,11 @@ class VllmServer:
 
     def _await_ready(self, process: GuardedProcess) -> None:
         deadline = time.monotonic() + self.options.ready_seconds
-        while not self._answers():
+        key = os.environ.get(API_KEY_VARIABLE, "")
+        while True:
+            with suppress(Text2SqlError):
+                if self.model in served_models(self.url, key):
+                    break
             process.wait(_POLL_SECONDS)
             self.check()
             if time.monotonic() > deadline:
@@ -167,12 +172,6 @@ class VllmServer:
                     f"{failure_in(self.log, self._log_start)}"
                 )
         self.check()  # another server may have answered on the port
-
-    def _answers(self) -> bool:
-        try:
-            return self.model in served_models(self.url, os.environ.get(API_KEY_VARIABLE, ""))
-        except Text2SqlError:
-            return False
 
     def __enter__(self) -> VllmServer:
         self.start()

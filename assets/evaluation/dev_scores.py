@@ -29,10 +29,10 @@ from text2sql.evaluation.evaluate import (
     read_sets,
     scores_version,
 )
+from text2sql.evaluation.known_issues import list_version, load_corrections
 from text2sql.evaluation.scores import DEVELOPMENT, Score
 from text2sql.evaluation.slices import Strengths
 from text2sql.evaluation.stored import PREVIOUS, last_evaluated
-from text2sql.evaluation.stored_issues import list_version, load_corrections
 from text2sql.questions import Question
 
 

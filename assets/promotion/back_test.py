@@ -1,7 +1,7 @@
 """The back-test: a candidate's and the champion's answers to the verified report questions."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from text2sql.training.runs import read_training
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import NewAnswer
     from text2sql.reporting.model.question import ReportQuestion
-    from text2sql.reporting.tables.store import ReportingStore
 
 _SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
 """The default sampling of ``report_answers``, so that both policies answer as on a normal day."""
@@ -51,23 +50,31 @@ class BackTester:
 
         A candidate passes if there is nothing to compare, and the sentence says so.
         """
-        from text2sql.reporting.answering.backtest import (
-            askable_questions,
-            compare_answers,
-        )
+        from text2sql.reporting.answering.backtest import askable_questions, compare_answers
         from text2sql.reporting.model.question import database_fingerprint
 
         champion, training = champion_record(self.root.path), read_training(self.root.path, run)
-        if reason := _nothing_to_compare(champion, training):
-            return BackTestVerdict(True, f"Skipped: {reason}.")
+        if not champion:
+            return BackTestVerdict(True, "Skipped: no champion to compare with yet.")
+        old, new = champion["revision"], training["policy_revision"]
+        if old == new:
+            return BackTestVerdict(True, "Skipped: it has the champion's own weights.")
+        if not is_there(champion["policy"]):
+            why = f"the champion's weights are gone from {champion['policy']}"
+            return BackTestVerdict(True, f"Skipped: {why}.")
         with self.reporting.open(self.root.path) as store:
             questions, left_out = askable_questions(store)
             if not questions:
-                return BackTestVerdict(True, _skipped(left_out))
+                why = "no question of the reports has verified SQL"
+                if left_out:
+                    why = (
+                        f"the databases of the verified questions are gone ({', '.join(left_out)})"
+                    )
+                return BackTestVerdict(True, f"Skipped: {why}.")
             databases = sorted({question.database for question in questions})
             key = fingerprint(
-                champion=champion["revision"],
-                candidate=training["policy_revision"],
+                champion=old,
+                candidate=new,
                 questions=questions,
                 left_out=left_out,
                 databases={name: database_fingerprint(Path(name)) for name in databases},
@@ -75,9 +82,9 @@ class BackTester:
             file = back_test_file(self.root.path, run)
             record = read_if_there(file)
             if record.get("key") != key:
-                old, new = champion["revision"], training["policy_revision"]
-                before = self._ask(store, champion["policy"], old, questions, dagster_run)
-                after = self._ask(store, training["policy"], new, questions, dagster_run)
+                about = (questions, dagster_run, store.refuse_database)
+                before = self._ask(champion["policy"], old, *about)
+                after = self._ask(training["policy"], new, *about)
                 found = compare_answers(before, after, left_out)
                 record = {
                     "key": key,
@@ -93,11 +100,11 @@ class BackTester:
 
     def _ask(
         self,
-        store: "ReportingStore",
         spec: str,
         revision: str,
         questions: Sequence["ReportQuestion"],
-        dagster_run: str,
+        run: str,
+        check: Callable[[Path], None],
     ) -> dict[str, "NewAnswer"]:
         """Let one policy answer; its revision must be the recorded one."""
         from text2sql.reporting.answering.attempt import Answerer
@@ -113,29 +120,10 @@ class BackTester:
                     )
                 settings = self.policy.settings(spec)
                 folder = back_test_rollouts(self.root.path, revision)
-                answerer = Answerer(
-                    policy, box, settings, _SAMPLING, folder, dagster_run_id=dagster_run
-                )
-                return await answer_verified(questions, answerer, store.refuse_database)
+                answerer = Answerer(policy, box, settings, _SAMPLING, folder, dagster_run_id=run)
+                return await answer_verified(questions, answerer, check)
             finally:
                 await policy.close()
 
         with self.sandbox.open() as box:
             return asyncio.run(answer())
-
-
-def _nothing_to_compare(champion: dict[str, Any], training: dict[str, Any]) -> str:
-    """Say why a candidate cannot be compared with the champion; empty if it can."""
-    if not champion:
-        return "no champion to compare with yet"
-    if champion["revision"] == training["policy_revision"]:
-        return "it has the champion's own weights"
-    if not is_there(champion["policy"]):
-        return f"the champion's weights are gone from {champion['policy']}"
-    return ""
-
-
-def _skipped(left_out: dict[str, str]) -> str:
-    if not left_out:
-        return "Skipped: no question of the reports has verified SQL."
-    return f"Skipped: the databases of the verified questions are gone ({', '.join(left_out)})."

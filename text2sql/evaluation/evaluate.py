@@ -8,11 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import (
-    evaluation_folder,
-    held_out_folder,
-    training_record_file,
-)
+from text2sql.common.artifacts import evaluation_folder, held_out_folder, training_record_file
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, fingerprint, sealed
@@ -23,23 +19,11 @@ from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.report.details import Evaluated, PreviousChampion, details_of
 from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.report.words import champion_name
-from text2sql.evaluation.rollout_scores import (
-    SAMPLED,
-    PolicyRollouts,
-    outcomes_of,
-    score_policies,
-)
+from text2sql.evaluation.rollout_scores import SAMPLED, PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation.rule_scores import measure_rules
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Outcomes, Scores, compare
 from text2sql.evaluation.slices import RULE, Strengths, slices_of
-from text2sql.evaluation.stored import (
-    NOTE,
-    OUTCOMES,
-    RIVALS,
-    ROLLOUTS,
-    SCORES,
-    file_versions,
-)
+from text2sql.evaluation.stored import NOTE, OUTCOMES, RIVALS, ROLLOUTS, SCORES, file_versions
 from text2sql.judge.rules import EFFICIENCY_DEFINITIONS
 from text2sql.questions import Question
 from text2sql.rollouts.located import LocatedRollouts, read_located
@@ -110,10 +94,11 @@ def champion_set(
     """
     champion, trained = champion_record(root), sets[f"{TRAINED} greedy"]
     asked = (champion.get("dataset"), champion.get("prompt_revision"))
-    others = {one.policy_revision for one in sets.values()}
-    if not champion or champion["revision"] in others:
-        return {}
-    if asked == (trained.dataset, trained.prompt_revision):
+    if (
+        not champion
+        or champion["revision"] in {one.policy_revision for one in sets.values()}
+        or asked == (trained.dataset, trained.prompt_revision)
+    ):
         return {}
     spec = champion["policy"]
     try:
@@ -186,10 +171,8 @@ def evaluate(
     write_json(what.folder / SCORES, scores.to_dict())
     outcomes = outcomes_of(trained, k)
     write_json(what.folder / OUTCOMES, outcomes)
-    others = [base]
-    if f"{CHAMPION} greedy" in sets:
-        others.append(_policy_rollouts(sets, _locate(root, sets, CHAMPION)))
-    rivals = _write_rivals(what.folder, sets, others)
+    rivals = _rivals(root, sets, base)
+    write_json(what.folder / RIVALS, rivals)
     before = _compare_with_champion(root, scores, outcomes["greedy"], rivals)
     details = details_of(what.run, data.questions, scores, located, root, before, rules)
     slices = slices_of(data.questions, data.strengths, data.empty, data.failing)
@@ -225,11 +208,8 @@ def previous_greedy(root: Path, run: str) -> dict[str, Any]:
 
 def scores_version(scores: Scores) -> str:
     """Return a version of the scores that ignores who measured them, and times."""
-    kept = [
-        one
-        for one in scores.scores
-        if not (one.part == RULE and one.name in EFFICIENCY_DEFINITIONS)
-    ]
+    timed = EFFICIENCY_DEFINITIONS
+    kept = [one for one in scores.scores if not (one.part == RULE and one.name in timed)]
     return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
 
 
@@ -279,31 +259,36 @@ def _provenance(
     return found
 
 
-def _write_rivals(
-    folder: Path, sets: Mapping[str, RolloutSet], policies: Sequence[PolicyRollouts]
-) -> dict[str, Outcomes]:
-    """Store for the gate what other policies answered greedily; return it by their revisions."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in policies:
+def _rivals(
+    root: Path, sets: Mapping[str, RolloutSet], base: PolicyRollouts
+) -> dict[str, dict[str, Any]]:
+    """Return for the gate what base and champion answered greedily, by their revisions."""
+    others = [base]
+    if f"{CHAMPION} greedy" in sets:
+        others.append(_policy_rollouts(sets, _locate(root, sets, CHAMPION)))
+    found = {}
+    for one in others:
         require_policy(one.name, one.revision, one.greedy)
         about = sets[f"{one.name} greedy"]
         outcomes = outcomes_of(one, about.samples)["greedy"]
         found[one.revision] = {"prompt_revision": about.prompt_revision, "greedy": outcomes}
-    write_json(folder / RIVALS, found)
-    return {revision: row["greedy"] for revision, row in found.items()}
+    return found
 
 
 def _compare_with_champion(
-    root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Outcomes]
+    root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Mapping[str, Any]]
 ) -> PreviousChampion | None:
     """Compare with the present champion, if it is another policy that was asked the same."""
     champion = champion_record(root)
     if not champion or champion["revision"] == scores.revisions[TRAINED]:
         return None
-    asked = ("dataset", "prompt_revision")
-    same = all(champion.get(name) == scores.provenance[name] for name in asked)
-    old = champion.get("outcomes", {}) if same else rivals.get(champion["revision"])
-    if old is None:
+    if all(
+        champion.get(name) == scores.provenance[name] for name in ("dataset", "prompt_revision")
+    ):
+        old = champion.get("outcomes", {})
+    elif champion["revision"] in rivals:
+        old = rivals[champion["revision"]]["greedy"]
+    else:
         return None
     both = [key for key in greedy if key in old]
     return PreviousChampion(

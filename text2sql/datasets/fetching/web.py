@@ -15,7 +15,6 @@ from text2sql.errors import Text2SqlError
 
 _SAFE = "%/:=&?~#+!$,;'@()*[]"
 _MOST_REDIRECTS = 10
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 Response = urllib3.BaseHTTPResponse
 
@@ -73,11 +72,13 @@ def ask(url: str, headers: Mapping[str, str], silence: float) -> Response:
         except urllib3.exceptions.LocationValueError as error:
             raise Text2SqlError(f"{shown(url)} is not a valid address: {error}.") from error
         except urllib3.exceptions.HTTPError as error:
-            if reason := _certificate_problem(error):
-                raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
+            for cause in _chain(error):
+                if isinstance(cause, ssl.SSLCertVerificationError):
+                    reason = cause.verify_message
+                    raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
             raise Interrupted(problem_of(error)) from error
         target = response.headers.get("Location")
-        if response.status not in _REDIRECTS or not target:
+        if response.status not in (301, 302, 303, 307, 308) or not target:
             return response
         response.close()
         target = quote(urljoin(address, target), safe=_SAFE)
@@ -88,12 +89,6 @@ def ask(url: str, headers: Mapping[str, str], silence: float) -> Response:
             )
         address = target
     raise Refused(f"{shown(url)} redirects more than {_MOST_REDIRECTS} times; check the address.")
-
-
-def _certificate_problem(error: BaseException) -> str:
-    chain = _chain(error)
-    found = (one for one in chain if isinstance(one, ssl.SSLCertVerificationError))
-    return next((one.verify_message for one in found), "")
 
 
 def problem_of(error: BaseException) -> str:

@@ -117,7 +117,7 @@ def _add_answers(
 
 def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
-    return [asdict(count) for count in count_classes(classes, verdicts)]
+    return count_classes(classes, verdicts)
 
 
 def _effort(policy: Evaluated) -> dict[str, Any]:

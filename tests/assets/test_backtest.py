@@ -24,8 +24,7 @@ from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, Step, fails, submits
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
-from text2sql.datasets.pocket.corpus import generate_business_databases
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
 from text2sql.reporting.answering.backtest import verified_questions

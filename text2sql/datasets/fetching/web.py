@@ -15,7 +15,6 @@ from text2sql.errors import Text2SqlError
 
 _SAFE = "%/:=&?~#+!$,;'@()*[]"
 _MOST_REDIRECTS = 10
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 Response = urllib3.BaseHTTPResponse
 
@@ -72,11 +71,13 @@ def ask(url: str, headers: Mapping[str, str], silence: float) -> Response:
         except urllib3.exceptions.LocationValueError as error:
             raise Text2SqlError(f"{shown(url)} is not a valid address: {error}.") from error
         except urllib3.exceptions.HTTPError as error:
-            if reason := _certificate_problem(error):
-                raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
+            for cause in _chain(error):
+                if isinstance(cause, ssl.SSLCertVerificationError):
+                    reason = cause.verify_message
+                    raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
             raise Interrupted(problem_of(error)) from error
         target = response.headers.get("Location")
-        if response.status not in _REDIRECTS or not target:
+        if response.status not in (301, 302, 303, 307, 308) or not target:
             return response
         response.close()
         target = quote(urljoin(address, target), safe=_SAFE)
@@ -100,12 +101,6 @@ def _pool(url: str, silence: float) -> urllib3.PoolManager:
     user = urllib3.util.parse_url(proxy).auth
     headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
     return urllib3.ProxyManager(proxy, proxy_headers=headers, retries=False, timeout=timeout)
-
-
-def _certificate_problem(error: BaseException) -> str:
-    chain = _chain(error)
-    found = (one for one in chain if isinstance(one, ssl.SSLCertVerificationError))
-    return next((one.verify_message for one in found), "")
 
 
 def problem_of(error: BaseException) -> str:

@@ -14,7 +14,6 @@ import re
 import shutil
 import ssl
 import time
-import urllib.request
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import urllib3
 
 from text2sql import __version__
 from text2sql.common.files import file_digest
+from text2sql.common.http import client_for
 from text2sql.common.json_files import write_json
 from text2sql.common.locking import Say, locked, quiet
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -297,9 +297,10 @@ def _ask(url: str, headers: Mapping[str, str], silence: float) -> urllib3.BaseHT
     address = quote(url, safe=_SAFE)
     for _ in range(_MOST_REDIRECTS):
         try:
-            response = _pool(address, silence).request(
-                "GET", address, headers=headers, redirect=False, preload_content=False
-            )
+            response = client_for(address).request(
+                "GET", address, headers=headers, timeout=silence, retries=False, redirect=False,
+                preload_content=False,
+            )  # fmt: skip
         except urllib3.exceptions.LocationValueError as error:
             raise Text2SqlError(f"{shown(url)} is not a valid address: {error}.") from error
         except urllib3.exceptions.HTTPError as error:
@@ -320,19 +321,6 @@ def _ask(url: str, headers: Mapping[str, str], silence: float) -> urllib3.BaseHT
             )
         address = target
     raise _Refused(f"{shown(url)} redirects more than {_MOST_REDIRECTS} times; check the address.")
-
-
-def _pool(url: str, silence: float) -> urllib3.PoolManager:
-    """Return a client without retries that goes through the proxy of the environment, if any."""
-    timeout = urllib3.Timeout(connect=silence, read=silence)
-    parts = urlsplit(url)
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
-        return urllib3.PoolManager(retries=False, timeout=timeout)
-    proxy = proxy if is_url(proxy) else f"http://{proxy}"
-    user = urllib3.util.parse_url(proxy).auth
-    headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
-    return urllib3.ProxyManager(proxy, proxy_headers=headers, retries=False, timeout=timeout)
 
 
 def _problem_of(error: BaseException) -> str:

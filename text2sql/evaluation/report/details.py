@@ -123,7 +123,7 @@ def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dic
 def _effort(policy: Evaluated) -> dict[str, Any]:
     rows = (row for _, row in whole_rows(one.place for one in policy.greedy))
     return {
-        name: effort(one for one in located.rollouts if one.valid)
+        name: effort([one for one in located.rollouts if one.valid])
         for name, located in policy.sets.items()
     } | {"tools": tool_use(rows)}
 

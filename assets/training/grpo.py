@@ -10,7 +10,6 @@ import dagster as dg
 from assets.common.columns import MODEL_TEAM
 from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import require_run_name, training_runs
-from assets.common.passed import require_passed
 from assets.common.plots import plot, records
 from assets.common.pools import GPU_POOL
 from assets.common.sources import training_version, version_for
@@ -24,6 +23,7 @@ from text2sql.agent.prompts import prompt_revision
 from text2sql.common import artifacts
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import read_record, sealed
+from text2sql.errors import Text2SqlError
 from text2sql.training import backends
 from text2sql.training.metrics import Metrics, is_finite, read_metrics
 from text2sql.training.prime_rl.metrics import alarm_of
@@ -55,7 +55,7 @@ def grpo_policy(
     same prompts, start, settings and code are trained only once; a stopped run resumes from its
     last complete checkpoint.
     """
-    require_passed(context, "training_prompts", "prompts_can_teach")
+    _require_passed(context, "training_prompts", "prompts_can_teach")
     run = context.partition_key
     require_run_name(run)
     start = find_start(root.path, config.start_from)
@@ -76,7 +76,7 @@ def grpo_policy(
             f"{planned['start_revision']}: set the same start_from for base_rollouts and filter "
             "again."
         )
-    folder = artifacts.training_version_folder(root.path, run, planned["version"])
+    folder = artifacts.training_folder(root.path, run, planned["version"])
     record = read_record(folder / "record.json")
     fresh = not isinstance(config.trainer, TrlConfig) and config.trainer.fresh
     reused = not fresh and is_reusable(record, planned, policy.revision)
@@ -168,3 +168,20 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
         "seconds": record["seconds"],
         "log": dg.MetadataValue.path(folder / "train.log"),
     }
+
+
+def _require_passed(context: dg.AssetExecutionContext, asset: str, check: str) -> None:
+    """Raise Text2SqlError if an asset's check failed last.
+
+    A blocking check stops the rest of its own run; a later run that starts downstream is
+    stopped here. A check that never ran stops nothing: the asset came from its own run then.
+    """
+    key = dg.AssetCheckKey(dg.AssetKey(asset), check)
+    storage = context.instance.event_log_storage
+    record = storage.get_latest_asset_check_execution_by_key([key]).get(key)
+    evaluation = record.evaluation if record else None
+    if evaluation is not None and not evaluation.passed:
+        raise Text2SqlError(
+            f"The check {check} of {asset} failed: {evaluation.description or 'see its metadata'} "
+            f"Fix it and materialize {asset} again."
+        )

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from resources.forms import TEMPERATURE, TOP_P
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from text2sql.reporting.model.question import ReportQuestion
     from text2sql.reporting.tables.store import ReportingStore
 
-_SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
+_SAMPLING = Sampling(TEMPERATURE.default, TOP_P.default)
 """The default sampling of ``report_answers``, so that both policies answer as on a normal day."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from resources.forms import Form, bounded
+from resources.forms import MAX_TOKENS, TEMPERATURE, TOP_P, Form, bounded
 from text2sql.policy.base import Sampling
 from text2sql.reporting.model import bounds
 
@@ -34,9 +34,9 @@ class ReportAnswersConfig(Form):
     force: bool = Field(default=False, description="Ask again what is already answered.")
     least_answered: float = bounded(bounds.LEAST_ANSWERED)
     least_agreement: float = bounded(bounds.LEAST_AGREEMENT)
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="top_p (nucleus) sampling threshold.")
-    max_tokens: int = Field(default=2048, ge=16, le=131_072, description="Tokens in one reply.")
+    temperature: float = bounded(TEMPERATURE)
+    top_p: float = bounded(TOP_P)
+    max_tokens: int = bounded(MAX_TOKENS)
     keep_rows: int = bounded(bounds.KEEP_ROWS)
     concurrency: int = bounded(bounds.CONCURRENCY)
     threads: int = bounded(bounds.THREADS)

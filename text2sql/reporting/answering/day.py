@@ -19,7 +19,6 @@ from text2sql.reporting.model.values import clean_text
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
-_ASKED = ("question", "evidence", "database", "verified_sql")
 _log = logging.getLogger(__name__)
 
 
@@ -101,45 +100,40 @@ async def answer_day(
     async def one(question: ReportQuestion) -> DayAnswer | None:
         async with places:
             try:
-                answer = await _answer_or_reuse(store, question, day, answerer, force)
+                at = question.scheduled_at(day)
+                stored = await asyncio.to_thread(store.answer, question.id, at)
+                reused = bool(stored and not force and _settles(stored, question))
+                if stored is None or not reused:
+                    attempt = stored.attempts + 1 if stored else 1
+                    new = await answer_question(
+                        question, at, answerer, attempt, check=store.refuse_database
+                    )
+                    stored = await asyncio.to_thread(store.write_answer, new)
             except InfrastructureError:
                 raise
             except Text2SqlError as error:
                 problems.append(f"question {question.id!r}: {error}")
                 return None
+        answer = DayAnswer(question, stored, reused)
         on_answer(answer)
         return answer
 
     tasks = [asyncio.create_task(one(question)) for question in questions]
     try:
         answers = [answer for answer in await asyncio.gather(*tasks) if answer]
-        if problems:
-            raise Text2SqlError("; ".join(problems))
-        return answers
-    finally:
+    finally:  # the database failed: no other question may still write to it
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _answer_or_reuse(
-    store: ReportingStore, question: ReportQuestion, day: date, answerer: Answerer, force: bool
-) -> DayAnswer:
-    scheduled_at = question.scheduled_at(day)
-    before = await asyncio.to_thread(store.answer, question.id, scheduled_at)
-    if before and not force and _settles(before, question):
-        return DayAnswer(question, before, reused=True)
-    attempt = before.attempts + 1 if before else 1
-    answer = await answer_question(
-        question, scheduled_at, answerer, attempt, check=store.refuse_database
-    )
-    stored = await asyncio.to_thread(store.write_answer, answer)
-    return DayAnswer(question, stored, reused=False)
+    if problems:
+        raise Text2SqlError("; ".join(problems))
+    return answers
 
 
 def _settles(answer: StoredAnswer, question: ReportQuestion) -> bool:
     """Whether an answer was published for the question as it is asked and checked now."""
-    texts = {name: getattr(question, name) for name in _ASKED}
+    asked = ("question", "evidence", "database", "verified_sql")
+    texts = {name: getattr(question, name) for name in asked}
     same = all((t and clean_text(t)) == getattr(answer, name) for name, t in texts.items())
     expected = question.expectations.to_dict() == (answer.expectations or {})
     enough = answer.share is None or answer.share >= question.minimum_share
@@ -164,5 +158,5 @@ async def answer_question(
     except Exception as error:  # noqa: BLE001 - one question must not stop the others
         unexpected = None if isinstance(error, Text2SqlError) else error
         _log.warning("question %s failed: %s", question.id, error, exc_info=unexpected)
-        answer = work.failed(str(error) or type(error).__name__)
+        answer = work.ended(AnswerStatus.ERROR, str(error) or type(error).__name__)
     return replace(answer, seconds=round(time.monotonic() - started, 3))

@@ -23,9 +23,7 @@ _LARGEST = 1e100
 
 def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> str:
     """Return an SVG of a whole result (markup), or an empty text where a chart would not help."""
-    if len(columns) != 2 or not 2 <= len(rows) <= MOST_POINTS:
-        return ""
-    found = _roles(columns, rows)
+    found = _roles(columns, rows) if len(columns) == 2 <= len(rows) <= MOST_POINTS else None
     if found is None:
         return ""
     name, value = found
@@ -35,7 +33,11 @@ def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]])
     if len(rows) > 2 and _are_moments(names):
         drawn = _line([str(one) for one in names], values)
     else:
-        drawn = bars([_cut(str(one)) for one in names], [Bars(values, texts)])
+        labels = [
+            text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
+            for text in map(str, names)
+        ]
+        drawn = bars(labels, [Bars(values, texts)])
     described = "; ".join(f"{one} {text}" for one, text in zip(names, texts, strict=True))
     return drawn.svg(title, f"{value.label} by {name.label}: {described}")
 
@@ -48,14 +50,12 @@ def _roles(
         names = [row[name.name] for row in rows]
         amounts = [row[value.name] for row in rows]
         naming = name.type == "text" or _are_moments(names)
-        counting = value.type in ("integer", "real") and all(map(_can_be_drawn, amounts))
+        counting = value.type in ("integer", "real") and all(
+            isinstance(amount, int | float) and abs(amount) <= _LARGEST for amount in amounts
+        )
         if naming and counting and None not in names and len(set(names)) == len(names):
             return name, value
     return None
-
-
-def _can_be_drawn(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) <= _LARGEST
 
 
 def _are_moments(names: Sequence[Any]) -> bool:
@@ -73,7 +73,3 @@ def _line(names: Sequence[str], values: Sequence[float]) -> Chart:
     x = range(len(names))
     first_and_last = {0.0: names[0], float(x[-1]): names[-1]}
     return lines(x, [Line(values)], first_and_last, {y: short_number(y) for y in ends}, dots=True)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"

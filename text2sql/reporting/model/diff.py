@@ -31,10 +31,7 @@ class RowChanges:
     def first(self, most: int) -> RowChanges:
         """Return the same changes, listing at most ``most`` rows of each kind."""
         return replace(
-            self,
-            added=self.added[:most],
-            removed=self.removed[:most],
-            changed=self.changed[:most],
+            self, added=self.added[:most], removed=self.removed[:most], changed=self.changed[:most]
         )
 
     def __str__(self) -> str:

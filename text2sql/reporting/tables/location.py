@@ -19,7 +19,7 @@ URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
 _DEFAULTS = ("PGDATABASE", "PGSERVICE")
 """Environment variables that give PostgreSQL's client a database when the URL names none."""
 _SQLITE_OPTIONS = {
-    *("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout"),
+    *("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout")
 }
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
-_DEFAULTS = ("PGDATABASE", "PGSERVICE")
-"""Environment variables that give PostgreSQL's client a database when the URL names none."""
 _SQLITE_OPTIONS = {
     *("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout")
 }
@@ -81,23 +79,21 @@ def parse_url(url: str) -> URL:
             "the reporting database's URL has more than one @: write one in a password as %40"
         )
     if backend in ("postgresql", "postgres"):
-        return _postgresql(parsed)
-    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        named = parsed.database or {"dbname", "service"} & set(parsed.query)
+        # Without a database in the URL, PostgreSQL's client takes it from these variables.
+        if not named and not any(map(os.environ.get, ("PGDATABASE", "PGSERVICE"))):
+            raise Text2SqlError(
+                f"the reporting database's URL {shown(parsed)} names no database; add it after the"
+                " server, as in postgresql://USER@HOST:PORT/DATABASE"
+            )
+        return parsed.set(drivername="postgresql+psycopg")
+    in_memory = (parsed.database or "").startswith((":memory:", "file:"))
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite") and not in_memory:
         return _sqlite(parsed)
     raise Text2SqlError(
         "reporting tables live in an SQLite file (sqlite:///) or in PostgreSQL (postgresql://),"
-        f" not in {parsed.drivername!r}"
+        f" not in {parsed.database if in_memory else parsed.drivername!r}"
     )
-
-
-def _postgresql(url: URL) -> URL:
-    named = url.database or {"dbname", "service"} & set(url.query)
-    if not named and not any(map(os.environ.get, _DEFAULTS)):
-        raise Text2SqlError(
-            f"the reporting database's URL {shown(url)} names no database; add it after the"
-            " server, as in postgresql://USER@HOST:PORT/DATABASE"
-        )
-    return url.set(drivername="postgresql+psycopg")
 
 
 def _sqlite(url: URL) -> URL:
@@ -106,10 +102,6 @@ def _sqlite(url: URL) -> URL:
         raise Text2SqlError(
             f"the reporting database's URL {shown(url)} names no file; put three slashes before"
             " its path, as in sqlite:///reporting.sqlite, and four before an absolute path"
-        )
-    if file.startswith((":memory:", "file:")):
-        raise Text2SqlError(
-            f"reporting tables live in an SQLite file or in PostgreSQL, not in {file}"
         )
     if unknown := sorted(set(url.query) - _SQLITE_OPTIONS):
         raise Text2SqlError(

@@ -19,8 +19,11 @@ from text2sql.common.artifacts import report_databases
 from text2sql.common.provenance import fingerprint
 from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import generate_business_databases
-from text2sql.reporting.tables.importing import ShippedQuestions, refresh_questions
-from text2sql.reporting.tables.questions import QuestionTable
+from text2sql.reporting.tables.questions import (
+    QuestionTable,
+    ShippedQuestions,
+    refresh_questions,
+)
 from text2sql.reporting.tables.schema import questions as questions_table
 
 GROUP = "reporting"
@@ -63,6 +66,7 @@ def report_questions(
         [[question.id, question.database, problem] for question, problem in found.checked],
         columns=["question", "database", "problem"],
     )
+    file = dg.MetadataValue.path(found.file) if found.file else "none: the tables' own questions"
     shown = [
         {
             "id": question.id,
@@ -75,9 +79,7 @@ def report_questions(
     ]
     return dg.MaterializeResult(
         metadata={
-            "file": dg.MetadataValue.path(found.file)
-            if found.file
-            else "none: the tables' own questions",
+            "file": file,
             "questions": records(shown),
             "enabled": len(enabled),
             "added": len(found.report.added),

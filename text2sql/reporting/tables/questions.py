@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,15 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.reporting.model.question import ReportQuestion, read_expectations
+from text2sql.reporting.model.question import ReportQuestion, find_database, read_expectations
 from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import wait_for_others
 from text2sql.reporting.tables.question_file import (
     FIELDS,
     ImportReport,
     Seed,
-    edited_fields,
     merge,
+    read_questions,
     seed_of,
 )
 from text2sql.reporting.tables.store import ReportingStore
@@ -90,9 +90,10 @@ class QuestionTable:
         except (ValueError, TypeError) as error:
             raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
         if not rows:
-            raise _unknown([id], self._store)
+            raise self._unknown([id])
         question = _question_of(rows[0])
-        edited = edited_fields(question, rows[0].seed)
+        now, seed = seed_of(question), rows[0].seed or {}
+        edited = [name for name in now if name in seed and now[name] != seed[name]]
         return QuestionDetails(question, rows[0].view_name, rows[0].seed_file, edited)
 
     def files(self) -> dict[str, str]:
@@ -122,7 +123,7 @@ class QuestionTable:
         with self._changing() as connection:
             known = _ids(connection)
             if unknown := [id for id in ids if id not in known]:
-                raise _unknown(unknown, self._store)
+                raise self._unknown(unknown)
             values = {"enabled": enabled, "updated_at": datetime.now(UTC)}
             connection.execute(sa.update(_table).where(_table.c.id.in_(ids)).values(values))
 
@@ -147,7 +148,9 @@ class QuestionTable:
                     report.updated[question.id] = ["everything"]
                 else:
                     _merge(connection, question, str(file), report)
-            report.gone = _gone(connection, str(file), latest)
+            query = sa.select(_table.c.id).where(_table.c.seed_file == str(file), _table.c.enabled)
+            mine = (id for id in connection.scalars(query) if isinstance(id, str))
+            report.gone = sorted(id for id in mine if id not in latest)
         return report
 
     @contextmanager
@@ -156,12 +159,11 @@ class QuestionTable:
             wait_for_others(connection, _LOCK)
             yield connection
 
-
-def _unknown(ids: Sequence[str], store: ReportingStore) -> Text2SqlError:
-    return Text2SqlError(
-        f"no question {', '.join(map(repr, ids))} in {store.name};"
-        " text2sql questions list shows all"
-    )
+    def _unknown(self, ids: Sequence[str]) -> Text2SqlError:
+        named = ", ".join(map(repr, ids))
+        return Text2SqlError(
+            f"no question {named} in {self._store.name}; text2sql questions list shows all"
+        )
 
 
 def _ids(connection: Connection) -> set[str]:
@@ -173,10 +175,9 @@ def _insert(
 ) -> None:
     taken = set(connection.scalars(sa.select(_table.c.view_name)))
     now = datetime.now(UTC)
-    view = free_view_name(connection, question.id, taken)
     about = {"seed": seed, "seed_file": file or None, "created_at": now, "updated_at": now}
-    row = _question_row(question) | {"view_name": view} | about
-    connection.execute(sa.insert(_table).values(row))
+    about["view_name"] = free_view_name(connection, question.id, taken)
+    connection.execute(sa.insert(_table).values(_question_row(question) | about))
 
 
 def _update(connection: Connection, question: ReportQuestion, **about: Any) -> None:
@@ -202,28 +203,21 @@ def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: Im
     except _UNREADABLE as error:
         report.unreadable[theirs.id] = str(error)
         return
-    now, new = seed_of(mine), seed_of(theirs)
-    if seed is None and now != new:
+    new = seed_of(theirs)
+    if seed is None and seed_of(mine) != new:
         report.own.append(theirs.id)
         return
-    merged = merge(mine, seed or new, theirs)
-    if merged.kept:
-        report.kept[theirs.id] = list(merged.kept)
-    if merged.taken:
-        report.updated[theirs.id] = list(merged.taken)
+    taken, kept = merge(mine, seed or new, theirs)
+    if kept:
+        report.kept[theirs.id] = kept
+    if taken:
+        report.updated[theirs.id] = list(taken)
         if before not in ("", file):
             report.moved[theirs.id] = before
     else:
         report.unchanged += 1
-    if merged.taken or seed != new:
-        _update(connection, merged.question, seed=new, seed_file=file)
-
-
-def _gone(connection: Connection, file: str, latest: dict[str, ReportQuestion]) -> list[str]:
-    """Return the enabled questions that came from the file and are no longer in it."""
-    query = sa.select(_table.c.id).where(_table.c.seed_file == file, _table.c.enabled)
-    found = (id for id in connection.scalars(query) if isinstance(id, str))
-    return sorted(id for id in found if id not in latest)
+    if taken or seed != new:
+        _update(connection, replace(mine, **taken), seed=new, seed_file=file)
 
 
 def _question_row(question: ReportQuestion) -> dict[str, Any]:
@@ -240,3 +234,64 @@ def _question_of(row: sa.Row[Any]) -> ReportQuestion:
         raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
     fields = {name: values[_COLUMNS.get(name, name)] for name in FIELDS}
     return ReportQuestion(**fields | {"expectations": read_expectations(row.expectations or {})})
+
+
+@dataclass(frozen=True)
+class ShippedQuestions:
+    """The questions that come with the project, and their databases in ``folder``.
+
+    ``make_databases`` creates the databases in the folder and returns it.
+    """
+
+    file: Path
+    folder: Path
+    make_databases: Callable[[Path], Path]
+
+    def includes(self, file: str | Path) -> bool:
+        """Whether a file is the shipped one, of this or another checkout."""
+        return Path(file).parts[-3:] == self.file.parts[-3:]
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """The result of an import: the ``file`` (None: the tables' own questions) and its report.
+
+    ``checked`` are the questions that were looked at, each with the path of its database, or as it
+    was with the problem.
+    """
+
+    file: Path | None
+    checked: list[tuple[ReportQuestion, str | None]]
+    report: ImportReport
+
+
+def refresh_questions(
+    table: QuestionTable, shipped: ShippedQuestions, file: str = "", databases: str = ""
+) -> Refreshed:
+    """Import a file of questions, by default the shipped ones, each with its database's path.
+
+    ``databases`` is the folder to look for databases in. The shipped questions are not mixed into
+    tables that only have other questions; one whose id another file has taken is left to that
+    file.
+    """
+    files = table.files()
+    chosen = Path(file).expanduser().resolve() if file else None
+    if not file and (not files or any(map(shipped.includes, files.values()))):
+        chosen = shipped.file
+    questions = read_questions(chosen) if chosen else table.read(enabled_only=True).readable
+    if databases:
+        folder = Path(databases).expanduser().resolve()
+    else:
+        folder = shipped.make_databases(shipped.folder) if chosen else shipped.folder
+    if chosen and shipped.includes(chosen):
+        taken = {id for id, of in files.items() if of and not shipped.includes(of)}
+        questions = [question for question in questions if question.id not in taken]
+    checked: list[tuple[ReportQuestion, str | None]] = []
+    for question in questions:
+        try:
+            path = str(find_database(question.database, [folder]))
+            checked.append((replace(question, database=path), None))
+        except Text2SqlError as error:
+            checked.append((question, str(error)))
+    report = table.import_file(chosen, [q for q, _ in checked]) if chosen else ImportReport()
+    return Refreshed(chosen, checked, report)

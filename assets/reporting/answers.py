@@ -19,14 +19,7 @@ from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
 from assets.common.sources import version_for
 from assets.promotion.champion import champion_policy, read_champion
-from assets.reporting.checks import (
-    answers_frame,
-    check_agreement,
-    check_answered,
-    check_published,
-    check_steady,
-    check_verified,
-)
+from assets.reporting import checks
 from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import GROUP, SHOWN, report_questions
 from resources.delivery import DeliveryResource
@@ -45,13 +38,7 @@ from text2sql.common.provenance import code_state, fingerprint, sealed
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import named, run_of
 from text2sql.reporting.answering.attempt import Answerer
-from text2sql.reporting.answering.day import (
-    DayAnswer,
-    answer_day,
-    due_questions,
-    require_some_answer,
-    result_counts,
-)
+from text2sql.reporting.answering.day import DayAnswer, answer_day, due_questions
 from text2sql.reporting.delivery.delivery import DayDelivery, deliver_day
 from text2sql.reporting.delivery.entries import Entry, read_entries
 from text2sql.reporting.delivery.page import render_page
@@ -113,8 +100,8 @@ def report_answers(
         due = due_questions(store, date.fromisoformat(day), config.group)
         for problem in due.unreadable.values():
             log.error(problem)
-        asked = counted(len(due.questions), "question is", "questions are")
-        log.info(f"{asked} due on {day}, {due.others} on other days")
+        due_now = counted(len(due.questions), "question is", "questions are")
+        log.info(f"{due_now} due on {day}, {due.others} on other days")
         by = {"policy": champion["policy"], "training_run": run_of(champion)}
         store.start_run(context.run_id, day, policy_revision=champion["revision"], **by)
         note = by | {"revision": champion["revision"], "code": code_state()}
@@ -124,7 +111,15 @@ def report_answers(
             answers = asyncio.run(
                 _answer(context, config, root, policy, champion, store, box, due.questions)
             )
-        store.finish_run(context.run_id, day, **result_counts(answers))
+        asked = [one.answer.status for one in answers if not one.reused]
+        store.finish_run(
+            context.run_id,
+            day,
+            asked=len(asked),
+            answered=asked.count(AnswerStatus.ANSWERED),
+            failed=asked.count(AnswerStatus.ERROR),
+            reused=len(answers) - len(asked),
+        )
         entries = list(read_entries(store, store.list_answers(date.fromisoformat(day))))
         page = write_whole(day_page(root.path, day), render_page(day, entries, due.unreadable))
         ids = {answer.question.id for answer in answers}
@@ -132,27 +127,26 @@ def report_answers(
         backfill = "dagster/backfill" in context.run.tags
         delivered = _delivered(delivery, store, day, mine, backfill)
         log.info(f"delivery: {delivered.description}")
-    require_some_answer(answers)
+    if answers and all(one.answer.status == AnswerStatus.ERROR for one in answers):
+        raise Text2SqlError(  # all have a common cause
+            f"None of {counted(len(answers), 'question')} could be answered; the first failed "
+            f"with: {answers[0].answer.error}"
+        )
     warnings = {e.answer.question_id: e.difference.warning for e in mine if e.difference}
-    frame = answers_frame([one.answer for one in answers], warnings, due.unreadable)
+    found = [one.answer for one in answers]
+    frame = checks.answers_frame(found, warnings, due.unreadable)
+    results = [[answer.question_id, answer.status, answer.digest, answer.sql] for answer in found]
     return dg.MaterializeResult(
         metadata=_metadata(answers, due.unreadable, page, champion),
         check_results=[
-            check_result("published_sound", check_published(frame)),
-            check_result("questions_answered", check_answered(frame, config.least_answered)),
-            check_result("candidates_agree", check_agreement(frame, config.least_agreement)),
-            check_result("answers_steady", check_steady(frame)),
-            check_result("verified_hold", check_verified(frame)),
+            check_result("published_sound", checks.check_published(frame)),
+            check_result("questions_answered", checks.check_answered(frame, config.least_answered)),
+            check_result("candidates_agree", checks.check_agreement(frame, config.least_agreement)),
+            check_result("answers_steady", checks.check_steady(frame)),
+            check_result("verified_hold", checks.check_verified(frame)),
             delivered,
         ],
-        data_version=dg.DataVersion(
-            fingerprint(
-                answers=[
-                    [one.answer.question_id, one.answer.status, one.answer.digest, one.answer.sql]
-                    for one in answers
-                ]
-            )
-        ),
+        data_version=dg.DataVersion(fingerprint(answers=results)),
     )
 
 

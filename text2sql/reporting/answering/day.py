@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
-from text2sql.common.counting import counted
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answering.attempt import Answerer, Attempt
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, StoredAnswer
@@ -54,26 +53,6 @@ def due_questions(store: ReportingStore, day: date, group: str = "") -> DueQuest
         )
     due = [question for question in found.readable if group or question.due_on(day)]
     return DueQuestions(due, len(found.readable) - len(due), found.unreadable)
-
-
-def result_counts(answers: Sequence[DayAnswer]) -> dict[str, int]:
-    """Count the answers of a run as the table ``runs`` records them."""
-    asked = [one.answer.status for one in answers if not one.reused]
-    return {
-        "asked": len(asked),
-        "answered": asked.count(AnswerStatus.ANSWERED),
-        "failed": asked.count(AnswerStatus.ERROR),
-        "reused": len(answers) - len(asked),
-    }
-
-
-def require_some_answer(answers: Sequence[DayAnswer]) -> None:
-    """Raise Text2SqlError if every question failed: then they have a common cause."""
-    if answers and all(one.answer.status == AnswerStatus.ERROR for one in answers):
-        raise Text2SqlError(
-            f"None of {counted(len(answers), 'question')} could be answered; the first failed "
-            f"with: {answers[0].answer.error}"
-        )
 
 
 async def answer_day(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from text2sql.common.charts import Bars, Chart, Line, bars, lines, short_number
+from text2sql.common.charts import Bars, Line, bars, lines, short_number
 from text2sql.reporting.model.values import Column
 
 MOST_POINTS = 40
@@ -31,7 +31,12 @@ def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]])
     values = [float(row[value.name]) for row in rows]
     texts = [short_number(one) for one in values]
     if len(rows) > 2 and _are_moments(names):
-        drawn = _line([str(one) for one in names], values)
+        # The axis always shows zero: a line that does not would exaggerate.
+        low, high = min(0.0, *values), max(0.0, *values)
+        ticks = {y: short_number(y) for y in ((low, high) if high > low else (0.0, 1.0))}
+        x = range(len(names))
+        ends = {0.0: str(names[0]), float(x[-1]): str(names[-1])}
+        drawn = lines(x, [Line(values)], ends, ticks, dots=True)
     else:
         labels = [
             text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
@@ -64,12 +69,3 @@ def _are_moments(names: Sequence[Any]) -> bool:
         return all(name in _YEARS for name in names) and list(names) == sorted(names)
     texts = [str(name) for name in names]
     return all(map(_MOMENT.match, texts)) and texts == sorted(texts)
-
-
-def _line(names: Sequence[str], values: Sequence[float]) -> Chart:
-    # The axis always shows zero: a line that does not would exaggerate.
-    low, high = min(0.0, *values), max(0.0, *values)
-    ends = (low, high) if high > low else (0.0, 1.0)
-    x = range(len(names))
-    first_and_last = {0.0: names[0], float(x[-1]): names[-1]}
-    return lines(x, [Line(values)], first_and_last, {y: short_number(y) for y in ends}, dots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.reporting.model.question import ReportQuestion, find_database, read_expectations
+from text2sql.reporting.model.question import ReportQuestion, read_expectations
 from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import wait_for_others
 from text2sql.reporting.tables.question_file import (
@@ -21,7 +21,6 @@ from text2sql.reporting.tables.question_file import (
     ImportReport,
     Seed,
     merge,
-    read_questions,
     seed_of,
 )
 from text2sql.reporting.tables.store import ReportingStore
@@ -234,64 +233,3 @@ def _question_of(row: sa.Row[Any]) -> ReportQuestion:
         raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
     fields = {name: values[_COLUMNS.get(name, name)] for name in FIELDS}
     return ReportQuestion(**fields | {"expectations": read_expectations(row.expectations or {})})
-
-
-@dataclass(frozen=True)
-class ShippedQuestions:
-    """The questions that come with the project, and their databases in ``folder``.
-
-    ``make_databases`` creates the databases in the folder and returns it.
-    """
-
-    file: Path
-    folder: Path
-    make_databases: Callable[[Path], Path]
-
-    def includes(self, file: str | Path) -> bool:
-        """Whether a file is the shipped one, of this or another checkout."""
-        return Path(file).parts[-3:] == self.file.parts[-3:]
-
-
-@dataclass(frozen=True)
-class Refreshed:
-    """The result of an import: the ``file`` (None: the tables' own questions) and its report.
-
-    ``checked`` are the questions that were looked at, each with the path of its database, or as it
-    was with the problem.
-    """
-
-    file: Path | None
-    checked: list[tuple[ReportQuestion, str | None]]
-    report: ImportReport
-
-
-def refresh_questions(
-    table: QuestionTable, shipped: ShippedQuestions, file: str = "", databases: str = ""
-) -> Refreshed:
-    """Import a file of questions, by default the shipped ones, each with its database's path.
-
-    ``databases`` is the folder to look for databases in. The shipped questions are not mixed into
-    tables that only have other questions; one whose id another file has taken is left to that
-    file.
-    """
-    files = table.files()
-    chosen = Path(file).expanduser().resolve() if file else None
-    if not file and (not files or any(map(shipped.includes, files.values()))):
-        chosen = shipped.file
-    questions = read_questions(chosen) if chosen else table.read(enabled_only=True).readable
-    if databases:
-        folder = Path(databases).expanduser().resolve()
-    else:
-        folder = shipped.make_databases(shipped.folder) if chosen else shipped.folder
-    if chosen and shipped.includes(chosen):
-        taken = {id for id, of in files.items() if of and not shipped.includes(of)}
-        questions = [question for question in questions if question.id not in taken]
-    checked: list[tuple[ReportQuestion, str | None]] = []
-    for question in questions:
-        try:
-            path = str(find_database(question.database, [folder]))
-            checked.append((replace(question, database=path), None))
-        except Text2SqlError as error:
-            checked.append((question, str(error)))
-    report = table.import_file(chosen, [q for q, _ in checked]) if chosen else ImportReport()
-    return Refreshed(chosen, checked, report)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from assets.checks.view import check_result
 from assets.common.check_specs import check_specs
@@ -20,9 +21,9 @@ from assets.common.pools import SAMPLING_POOL
 from assets.common.sources import version_for
 from assets.promotion.champion import champion_policy, read_champion
 from assets.reporting import checks
-from assets.reporting.config import ReportAnswersConfig
 from assets.reporting.questions import GROUP, SHOWN, report_questions
 from resources.delivery import DeliveryResource
+from resources.forms import MAX_TOKENS, TEMPERATURE, TOP_P, Form, bounded
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
@@ -37,11 +38,18 @@ from text2sql.common.locking import locked
 from text2sql.common.provenance import code_state, fingerprint, sealed
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import named, run_of
+from text2sql.policy.base import Sampling
 from text2sql.reporting.answering.attempt import Answerer
 from text2sql.reporting.answering.day import DayAnswer, answer_day, due_questions
-from text2sql.reporting.delivery.delivery import DayDelivery, deliver_day
+from text2sql.reporting.delivery.delivery import (
+    Delivery,
+    DeliveryStatus,
+    build_message,
+    deliver,
+)
 from text2sql.reporting.delivery.entries import Entry, read_entries
 from text2sql.reporting.delivery.page import render_page
+from text2sql.reporting.model import bounds
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.schema import answers as answers_table
@@ -49,6 +57,29 @@ from text2sql.reporting.tables.store import ReportingStore
 from text2sql.sandbox import Sandbox
 
 CODE_VERSION = version_for("report_answers")
+
+
+class ReportAnswersConfig(Form):
+    """How the champion answers."""
+
+    group: str = Field(
+        default="",
+        description="Answer only this schedule group, on any day; empty: every group that is "
+        "due on the day.",
+    )
+    force: bool = Field(default=False, description="Ask again what is already answered.")
+    least_answered: float = bounded(bounds.LEAST_ANSWERED)
+    least_agreement: float = bounded(bounds.LEAST_AGREEMENT)
+    temperature: float = bounded(TEMPERATURE)
+    top_p: float = bounded(TOP_P)
+    max_tokens: int = bounded(MAX_TOKENS)
+    keep_rows: int = bounded(bounds.KEEP_ROWS)
+    concurrency: int = bounded(bounds.CONCURRENCY)
+    threads: int = bounded(bounds.THREADS)
+
+    def sampling(self) -> Sampling:
+        """Return how queries are sampled."""
+        return Sampling(self.temperature, self.top_p, self.max_tokens)
 
 
 @dg.asset(
@@ -259,19 +290,30 @@ def _delivered(
 
     A failure raises nothing: the answers are stored, and the next run for the day tries again.
     """
+    found: list[Delivery] = []
+    passed = True
     try:
         channels = resource.channels()
-        found = deliver_day(store, day, entries, channels, resource.send, backfill=backfill)
+        if not channels:
+            words = "Nothing was sent: no webhook or mail server is configured."
+        elif backfill:  # which may be of a whole year
+            words = "Nothing was sent: this run belongs to a backfill."
+        elif (message := build_message(day, entries, resource.send)) is None:
+            words = "Nothing was sent: nothing is new, changed, doubtful or unanswered."
+        else:
+            found = [deliver(store, message, channel) for channel in channels]
+            said = [(f"{one.channel}: {one.status}", one.error) for one in found]
+            words = "; ".join(f"{text} ({error})" if error else text for text, error in said)
+            passed = not any(o.error or o.status is DeliveryStatus.FAILED for o in found)
     except Text2SqlError as error:
-        found = DayDelivery(str(error), passed=False)
+        words, passed = str(error), False
     table = [
-        {"channel": one.channel, "state": one.status.value, "error": one.error}
-        for one in found.deliveries
+        {"channel": one.channel, "state": one.status.value, "error": one.error} for one in found
     ]
     return dg.AssetCheckResult(
         check_name="delivered",
-        passed=found.passed,
+        passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
-        description=found.description,
+        description=words,
         metadata={"deliveries": records(table)} if table else {},
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 import pandas as pd
+from pydantic import Field
 
 from assets.checks.view import check_result
 from assets.common.check_specs import check_specs
@@ -13,7 +14,7 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.reporting.checks import check_databases_found
-from assets.reporting.config import ReportQuestionsConfig
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
@@ -29,6 +30,20 @@ from text2sql.reporting.tables.schema import questions as questions_table
 GROUP = "reporting"
 SHOWN = 50
 """Questions that metadata shows at most."""
+
+
+class ReportQuestionsConfig(Form):
+    """Where the questions and their databases come from."""
+
+    file: str = Field(
+        default="",
+        description="A YAML list of questions; empty: the shipped questions, unless the tables "
+        "only have others.",
+    )
+    databases: str = Field(
+        default="",
+        description="The folder of the databases; empty: the shipped questions' own database.",
+    )
 
 
 @dg.asset(

@@ -79,39 +79,6 @@ def build_message(day: str, entries: Sequence[Entry], what: What = "report") -> 
     )
 
 
-@dataclass(frozen=True)
-class DayDelivery:
-    """What happened to a day's report on all channels, in words."""
-
-    description: str
-    passed: bool = True
-    deliveries: tuple[Delivery, ...] = ()
-
-
-def deliver_day(
-    store: ReportingStore,
-    day: str,
-    entries: Sequence[Entry],
-    channels: Sequence[Channel],
-    what: What,
-    *,
-    backfill: bool,
-) -> DayDelivery:
-    """Send a day's answers; a backfill, which may be of a whole year, sends nothing."""
-    if not channels:
-        return DayDelivery("Nothing was sent: no webhook or mail server is configured.")
-    if backfill:
-        return DayDelivery("Nothing was sent: this run belongs to a backfill.")
-    message = build_message(day, entries, what)
-    if message is None:
-        return DayDelivery("Nothing was sent: nothing is new, changed, doubtful or unanswered.")
-    # A failure on one channel does not affect the others; the next run tries it again.
-    found = [deliver(store, message, channel) for channel in channels]
-    words = [f"{o.channel}: {o.status}{f' ({o.error})' if o.error else ''}" for o in found]
-    passed = all(o.status is not DeliveryStatus.FAILED and not o.error for o in found)
-    return DayDelivery("; ".join(words), passed, tuple(found))
-
-
 def deliver(store: ReportingStore, message: Message, channel: Channel) -> Delivery:
     """Send a message on a channel unless it was sent there before; record what happened."""
     target = hashlib.sha256(channel.address.encode()).hexdigest()[:16]

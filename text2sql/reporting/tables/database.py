@@ -185,6 +185,15 @@ def _refuse_occupied(file: Path) -> None:
         )
 
 
+@contextmanager
+def naming_row(what: str) -> Iterator[None]:
+    """Name an invalid row, which somebody edited by hand, as Text2SqlError."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise Text2SqlError(f"{what} is invalid: {error}") from error
+
+
 def wait_for_others(connection: Connection, lock: int) -> None:
     """Let one transaction at a time hold ``lock``; SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.model.question import ReportQuestion, read_expectations
 from text2sql.reporting.tables import schema as tables
-from text2sql.reporting.tables.database import wait_for_others
+from text2sql.reporting.tables.database import naming_row, wait_for_others
 from text2sql.reporting.tables.question_file import (
     FIELDS,
     ImportReport,
@@ -84,10 +84,8 @@ class QuestionTable:
 
     def get(self, id: str) -> QuestionDetails:
         """Return one question; raise Text2SqlError if it is unknown or its row is invalid."""
-        try:
+        with naming_row(f"question {id!r}"):
             rows = self._store.read(sa.select(_table).where(_table.c.id == id))
-        except (ValueError, TypeError) as error:
-            raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
         if not rows:
             raise self._unknown([id])
         question = _question_of(rows[0])
@@ -187,10 +185,8 @@ def _update(connection: Connection, question: ReportQuestion, **about: Any) -> N
 def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | None, str]:
     """Return a question, its seed and its file, locked until the transaction ends."""
     query = sa.select(_table).where(_table.c.id == id).with_for_update()
-    try:
+    with naming_row(f"question {id!r}"):
         row = connection.execute(query).first()
-    except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
     if row is None:
         raise Text2SqlError(f"no question {id!r}")
     return _question_of(row), row.seed, row.seed_file or ""

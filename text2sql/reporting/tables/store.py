@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, astuple
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -27,7 +25,7 @@ from text2sql.reporting.model.diff import Difference, RowChanges, compare_rows
 from text2sql.reporting.model.question import is_question_id, is_time_zone
 from text2sql.reporting.model.values import Column, decode_row
 from text2sql.reporting.tables import schema as tables
-from text2sql.reporting.tables.database import Database
+from text2sql.reporting.tables.database import Database, naming_row
 from text2sql.reporting.tables.migrating import require_current
 from text2sql.reporting.tables.writing import upsert, write_answer
 
@@ -159,14 +157,14 @@ class ReportingStore(Database):
         table = tables.answer_rows
         query = sa.select(table.c.cells, table.c.marks).where(table.c.answer_id == answer.id)
         query = query.order_by(table.c.position).limit(most)
-        with _naming(f"a row of answer {answer.id} ({answer.question_id})"):
+        with naming_row(f"a row of answer {answer.id} ({answer.question_id})"):
             return [_result_row(row.cells, row.marks, answer) for row in self.read(query)]
 
     def sampled_queries(self, answer: StoredAnswer) -> list[SampledQuery]:
         """Return the sampled queries that voted on an answer, in the order of sampling."""
         table = tables.candidates
         query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
-        with _naming(f"a candidate of answer {answer.id} ({answer.question_id})"):
+        with naming_row(f"a candidate of answer {answer.id} ({answer.question_id})"):
             return [_sampled_query(row) for row in self.read(query)]
 
     def difference(self, answer: StoredAnswer) -> Difference | None:
@@ -204,15 +202,6 @@ class ReportingStore(Database):
         update = sa.update(runs).where(runs.c.id == run_id, runs.c.day == day)
         with self.writing() as connection:
             connection.execute(update.values(counts | {"finished_at": datetime.now(UTC)}))
-
-
-@contextmanager
-def _naming(what: str) -> Iterator[None]:
-    """Name an invalid row, which somebody edited by hand."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"{what} is invalid: {error}") from error
 
 
 def _stored_answer(row: sa.Row[Any]) -> StoredAnswer:

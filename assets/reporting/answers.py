@@ -40,7 +40,7 @@ from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import named, run_of
 from text2sql.policy.base import Sampling
 from text2sql.reporting.answering.attempt import Answerer
-from text2sql.reporting.answering.day import DayAnswer, answer_day, due_questions
+from text2sql.reporting.answering.day import DayAnswer, answer_day
 from text2sql.reporting.delivery.delivery import (
     Delivery,
     DeliveryStatus,
@@ -52,6 +52,7 @@ from text2sql.reporting.delivery.page import render_page
 from text2sql.reporting.model import bounds
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
+from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.schema import answers as answers_table
 from text2sql.reporting.tables.store import ReportingStore
 from text2sql.sandbox import Sandbox
@@ -128,20 +129,27 @@ def report_answers(
     day, log = context.partition_key, context.log
     champion = read_champion(root)
     with reporting.open(root.path) as store, sandbox.open() as box:
-        due = due_questions(store, date.fromisoformat(day), config.group)
-        for problem in due.unreadable.values():
+        enabled = QuestionTable(store).read(config.group or None, enabled_only=True)
+        if not enabled.readable:
+            in_group = f" in the group {config.group!r}" if config.group else ""
+            raise Text2SqlError(
+                f"No questions are enabled{in_group} in {store.name}: materialize report_questions "
+                "first, or add one with text2sql questions add; text2sql questions list shows all."
+            )
+        for problem in enabled.unreadable.values():
             log.error(problem)
-        due_now = counted(len(due.questions), "question is", "questions are")
-        log.info(f"{due_now} due on {day}, {due.others} on other days")
+        at = date.fromisoformat(day)
+        due = [question for question in enabled.readable if config.group or question.due_on(at)]
+        others = len(enabled.readable) - len(due)
+        log.info(f"{counted(len(due), 'question is', 'questions are')} due on {day}, "
+                 f"{others} on other days")  # fmt: skip
         by = {"policy": champion["policy"], "training_run": run_of(champion)}
         store.start_run(context.run_id, day, policy_revision=champion["revision"], **by)
         note = by | {"revision": champion["revision"], "code": code_state()}
         write_json(answering_run_note(root.path, context.run_id), sealed(note))
         rollouts = day_rollouts(root.path, day)
         with locked(root.make(rollouts) / ".lock", log.info):
-            answers = asyncio.run(
-                _answer(context, config, root, policy, champion, store, box, due.questions)
-            )
+            answers = asyncio.run(_answer(context, config, root, policy, champion, store, box, due))
         asked = [one.answer.status for one in answers if not one.reused]
         store.finish_run(
             context.run_id,
@@ -151,8 +159,8 @@ def report_answers(
             failed=asked.count(AnswerStatus.ERROR),
             reused=len(answers) - len(asked),
         )
-        entries = list(read_entries(store, store.list_answers(date.fromisoformat(day))))
-        page = write_whole(day_page(root.path, day), render_page(day, entries, due.unreadable))
+        entries = list(read_entries(store, store.list_answers(at)))
+        page = write_whole(day_page(root.path, day), render_page(day, entries, enabled.unreadable))
         ids = {answer.question.id for answer in answers}
         mine = [entry for entry in entries if entry.answer.question_id in ids]
         backfill = "dagster/backfill" in context.run.tags
@@ -165,10 +173,10 @@ def report_answers(
         )
     warnings = {e.answer.question_id: e.difference.warning for e in mine if e.difference}
     found = [one.answer for one in answers]
-    frame = checks.answers_frame(found, warnings, due.unreadable)
+    frame = checks.answers_frame(found, warnings, enabled.unreadable)
     results = [[answer.question_id, answer.status, answer.digest, answer.sql] for answer in found]
     return dg.MaterializeResult(
-        metadata=_metadata(answers, due.unreadable, page, champion),
+        metadata=_metadata(answers, enabled.unreadable, page, champion),
         check_results=[
             check_result("published_sound", checks.check_published(frame)),
             check_result("questions_answered", checks.check_answered(frame, config.least_answered)),

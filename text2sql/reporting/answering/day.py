@@ -15,7 +15,6 @@ from text2sql.reporting.answering.attempt import Answerer, Attempt
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.model.values import clean_text
-from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
 _log = logging.getLogger(__name__)
@@ -28,31 +27,6 @@ class DayAnswer:
     question: ReportQuestion
     answer: StoredAnswer
     reused: bool
-
-
-@dataclass(frozen=True)
-class DueQuestions:
-    """The questions due on a day, how many are not, and the problem of each invalid row."""
-
-    questions: list[ReportQuestion]
-    others: int
-    unreadable: dict[str, str]
-
-
-def due_questions(store: ReportingStore, day: date, group: str = "") -> DueQuestions:
-    """Return the questions to answer on a day: what is due, or a whole schedule group.
-
-    Raises Text2SqlError if no question is enabled.
-    """
-    found = QuestionTable(store).read(group or None, enabled_only=True)
-    if not found.readable:
-        in_group = f" in the group {group!r}" if group else ""
-        raise Text2SqlError(
-            f"No questions are enabled{in_group} in {store.name}: materialize report_questions "
-            "first, or add one with text2sql questions add; text2sql questions list shows all."
-        )
-    due = [question for question in found.readable if group or question.due_on(day)]
-    return DueQuestions(due, len(found.readable) - len(due), found.unreadable)
 
 
 async def answer_day(

@@ -42,10 +42,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Notice:
-    """Some lines of plain text about an event; ``facts`` say the same to programs.
-
-    ``key`` is the same for the same event, so that a receiver can drop repetitions.
-    """
+    """Plain text about an event; a receiver can drop repetitions, which have the same ``key``."""
 
     subject: str
     text: str

@@ -1,8 +1,4 @@
-"""A chart of an answer where its shape suits one.
-
-Two columns, one that names and one that counts, of 2 to 40 rows: bars, or a line where the
-names are moments in order.
-"""
+"""A chart of an answer with a column of names and one of numbers, of 2 to 40 rows."""
 
 from __future__ import annotations
 
@@ -22,7 +18,10 @@ _LARGEST = 1e100
 
 
 def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> str:
-    """Return an SVG of a whole result (markup), or an empty text where a chart would not help."""
+    """Return an SVG of a whole result, empty where a chart would not help.
+
+    It has bars, or a line where the names are years or dates in order.
+    """
     found = _roles(columns, rows) if len(columns) == 2 <= len(rows) <= MOST_POINTS else None
     if found is None:
         return ""
@@ -64,7 +63,7 @@ def _roles(
 
 
 def _are_moments(names: Sequence[Any]) -> bool:
-    """Say whether these are years, or dates as ISO 8601 writes them, in ascending order."""
+    """Whether these are years, or dates in ISO 8601, in ascending order."""
     if all(isinstance(name, int) for name in names):
         return all(name in _YEARS for name in names) and list(names) == sorted(names)
     texts = [str(name) for name in names]

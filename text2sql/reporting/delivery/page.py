@@ -1,7 +1,4 @@
-"""The report of a day as one HTML page that needs nothing else, not even a network.
-
-The template escapes everything that comes from questions, databases or models: it is data.
-"""
+"""The report of a day as one HTML page that needs nothing else, not even a network."""
 
 from __future__ import annotations
 

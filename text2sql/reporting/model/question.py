@@ -61,10 +61,7 @@ class Expectations:
 
 
 def read_expectations(values: object) -> Expectations:
-    """Read expectations from plain values, as a file or a JSON column has them.
-
-    Raises Text2SqlError that names the field, for example ``expectations.most_rows must be …``.
-    """
+    """Read expectations from JSON or YAML values; a Text2SqlError names the invalid field."""
     if not isinstance(values, Mapping):
         raise Text2SqlError(f"expectations must be a mapping with {', '.join(_EXPECTED)}")
     for name, value in values.items():
@@ -193,7 +190,6 @@ def find_database(name: str, folders: Sequence[Path]) -> Path:
     """Return the database file that ``name`` means: a path, or a name below one of ``folders``.
 
     In a folder, ``shop`` is found as ``shop``, ``shop.sqlite`` or ``shop/shop.sqlite``.
-    Raises Text2SqlError with the folders that were searched.
     """
     stem = Path(name).name
     for folder in folders:
@@ -205,12 +201,10 @@ def find_database(name: str, folders: Sequence[Path]) -> Path:
 
 
 def database_fingerprint(database: Path) -> str:
-    """Return 16 hexadecimal digits of the sha256 over a database file and its write-ahead log.
-
-    The log may be missing: the last process that closes the database removes it.
-    """
+    """Return 16 hexadecimal digits of the sha256 over a database file and its write-ahead log."""
     digest = hashlib.sha256()
-    for suffix in ("", "-wal"):  # the log has commits that are not in the file yet
+    # The log has commits that are not in the file yet; the last process to close it removes it.
+    for suffix in ("", "-wal"):
         try:
             with database.with_name(database.name + suffix).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

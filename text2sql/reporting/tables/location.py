@@ -1,7 +1,4 @@
-"""Where the reporting tables are: the default place, and what a valid database URL is.
-
-SQLAlchemy is imported inside functions: commands name the environment variable without it.
-"""
+"""Where the reporting tables are: the default place, and which database URLs are valid."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ _SQLITE_OPTIONS = {
 
 
 def reporting_url(root: Path | None = None) -> str:
-    """Return the URL of the reporting database: ``TEXT2SQL_REPORTING_URL``, or a file.
-
-    The file is ``reporting.sqlite`` below ``root``, by default the project's artifact root.
-    """
+    """Return ``TEXT2SQL_REPORTING_URL``, or the URL of the file below the artifact root."""
     return os.environ.get(URL_VARIABLE) or sqlite_url(reporting_file(root or artifact_root()))
 
 
@@ -63,7 +57,7 @@ def parse_url(url: str) -> URL:
 
     Raises Text2SqlError if it is malformed, names no database or names another kind of database.
     """
-    import sqlalchemy as sa
+    import sqlalchemy as sa  # here, because commands name URL_VARIABLE without SQLAlchemy
     from sqlalchemy.exc import ArgumentError
 
     try:

@@ -44,10 +44,7 @@ class QuestionList:
 
 @dataclass(frozen=True)
 class QuestionDetails:
-    """A question, the name of its view, and the file it came from.
-
-    ``edited`` names the fields that differ from ``seed_file`` at its last import.
-    """
+    """A question, its view, its file, and the fields edited since the file's last import."""
 
     question: ReportQuestion
     view: str
@@ -129,8 +126,7 @@ class QuestionTable:
     ) -> ImportReport:
         """Merge a file's questions into the table (``question_file`` has the rules).
 
-        ``overwrite`` replaces what was edited by hand. Of two questions with one id the last
-        counts.
+        ``overwrite`` replaces what was edited by hand.
         """
         report = ImportReport()
         latest = {question.id: question for question in questions}

@@ -1,7 +1,4 @@
-"""The reporting tables as the code uses them, the same on SQLite and PostgreSQL.
-
-``migrations`` creates and changes them; a test compares the result with this module.
-"""
+"""The reporting tables as the code uses them; a test compares them with the migrations' result."""
 
 from __future__ import annotations
 

@@ -39,16 +39,10 @@ _KINDS: tuple[tuple[type, type | tuple[type, ...]], ...] = (
 
 
 class ReportingStore(Database):
-    """The reporting tables in one database; a context manager, safe to use from threads.
-
-    Every write is one transaction; errors are those of ``Database``.
-    """
+    """The reporting tables in one database; every write is one transaction."""
 
     def __init__(self, url: str):
-        """Open the database and migrate an SQLite file to this code's version.
-
-        Raises Text2SqlError for a server's older tables and for newer tables of either kind.
-        """
+        """Open the database; raises and upgrades an SQLite file like ``require_current``."""
         super().__init__(url)
         with self.named_errors():
             require_current(self.writer)
@@ -90,10 +84,7 @@ class ReportingStore(Database):
         return found[0]
 
     def find(self, *where: sa.ColumnElement[bool], most: int | None = None) -> list[StoredAnswer]:
-        """Return the answers that meet conditions on the table ``answers``, the latest first.
-
-        Raises Text2SqlError for an invalid row, which somebody edited by hand.
-        """
+        """Return the answers that meet conditions on the table ``answers``, the latest first."""
         query = sa.select(_answers).where(*where).order_by(_c.scheduled_at.desc(), _c.question_id)
         try:
             return [_stored_answer(row) for row in self.read(query.limit(most))]
@@ -106,10 +97,7 @@ class ReportingStore(Database):
     def list_answers(
         self, day: date | None = None, status: AnswerStatus | None = None, most: int | None = None
     ) -> list[StoredAnswer]:
-        """Return answers, the latest first: of one day, of one status, or all.
-
-        A day is that of each question's own time zone; UTC's for a question that was deleted.
-        """
+        """Return answers, the latest first; a day is that of each question's own time zone."""
         where: list[sa.ColumnElement[bool]] = [] if status is None else [_c.status == status.value]
         if day is None:
             return self.find(*where, most=most)

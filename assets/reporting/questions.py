@@ -19,8 +19,7 @@ from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
 from text2sql.common.provenance import fingerprint
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
-from text2sql.datasets.pocket.corpus import generate_business_databases
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.question import ReportQuestion, find_database
 from text2sql.reporting.tables.question_file import ImportReport, read_questions

@@ -316,7 +316,7 @@ def test_parquet_without_pyarrow_is_one_sentence(place, tmp_path, monkeypatch):
 
 
 def test_a_day_without_answers_and_a_place_that_cannot_be_written_are_named(place, tmp_path):
-    with pytest.raises(Text2SqlError, match="nothing was asked on 2026-03-02"):
+    with pytest.raises(Text2SqlError, match="no answers for 2026-03-02"):
         run(place, "export", "--day", DAY, "--to", tmp_path)
     place.answer(place.question("q", COUNT))
     (tmp_path / "file").write_text("")

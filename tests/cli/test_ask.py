@@ -150,7 +150,7 @@ def test_a_rollout_that_tried_to_write_has_no_vote(shop):
     [
         (
             [says("There are some."), says("Many.")],
-            "no query was submitted (the reply held neither a tool call nor SQL: 'Many.')",
+            "no query was submitted (the reply contained neither a tool call nor SQL: 'Many.')",
         ),
         ([submits("SELECT nope FROM city")], "the submitted query failed: no such column: nope"),
         ([submits("DROP TABLE city")], "the submitted query failed"),
@@ -385,7 +385,7 @@ def test_violated_constraints_are_not_damage(tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["  "], "error: The question is empty; ask something."),
+        (["  "], "Error: The question is empty; ask something."),
         (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
         (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
         (["Which?", "--votes", "0"], "0 is not in the range 1<=x<=64."),

@@ -272,6 +272,7 @@ def test_the_command_shows_every_check_and_fails_if_one_does():
     assert {"python", "packages", "sandbox", "disk", "policy server", "tool calls"} <= set(states)
     assert {"extra local", "reporting database", "port 3000", "port 8000"} <= set(states)
     assert {"vllm", "prime-rl"} <= set(states)
+    assert {tuple(check) for check in found["checks"]} == {("check", "state", "found", "fix")}
     assert states["tool calls"] == "ok"
     assert (done.returncode, found["ok"]) == (int("fail" in states.values()), done.returncode == 0)
     with ScriptedServer([says(XML)]) as server:

@@ -16,17 +16,17 @@ COMMANDS = {
     "ask": "Answer one question on a SQLite database.",
     "serve": "Serve a policy with vLLM.",
     "answers": "Answer scheduled questions; list, replay and export their answers.",
-    "champion": "Show and change the champion, the policy that answers, and its history.",
+    "champion": "Show or change the champion, the policy that answers; show its history.",
     "compare": "Compare two evaluations of the same questions.",
     "doctor": "Check this machine and say how to fix what is wrong.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
     "lineage": "Show what an answer, a training run or an accuracy was made from.",
-    "predict": "Let a policy answer a file of questions, for evaluate.",
+    "predict": "Let a policy answer a questions file, for evaluate.",
     "questions": "Manage scheduled questions.",
     "report": "Write the report of a training run's evaluation.",
     "reporting": "Migrate the reporting tables.",
     "sql": "Run one statement exactly as the agent's run_sql would.",
-    "train": "Start a training run: filter, train and evaluate.",
+    "train": "Start a training run: filter the prompts, train and evaluate.",
 }
 
 
@@ -41,9 +41,8 @@ class LazyGroup(NamingGroup):
         """Import the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(
-            f"text2sql.cli.commands.{cmd_name}"
-        ).command
+        module = importlib.import_module(f"text2sql.cli.commands.{cmd_name}")
+        command: click.Command = module.command
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -62,7 +61,10 @@ class LazyGroup(NamingGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+_CONTEXT = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+@click.group(cls=LazyGroup, context_settings=_CONTEXT)
 @click.version_option(text2sql.__version__, prog_name="text2sql")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Log every attempt, and show the traceback of an error."

@@ -91,8 +91,7 @@ def near_miss_rows(
     databases = {question.key: question.db_id for question in questions}
     for one in found:
         for tried in one.tried:
-            outcome = tried.outcome.value
-            about = (tried.kind, outcome, tried.change, tried.sql, tried.detail)
+            about = (tried.kind, str(tried.outcome), tried.change, tried.sql, tried.detail)
             yield one.key, databases[one.key], *about
 
 

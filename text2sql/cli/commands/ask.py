@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -15,11 +13,11 @@ from text2sql.cli.options.chosen_policy import (
     model_option,
     open_chosen,
     policy_option,
-    wrong_usage,
+    single_turn_flag,
 )
-from text2sql.cli.options.numbers import IntegerRange
+from text2sql.cli.options.types import FILE, IntegerRange
 from text2sql.cli.options.usage import quoted
-from text2sql.cli.output.answer_output import as_csv, as_json, as_text, unanswered
+from text2sql.cli.output.answer_output import as_json, as_text, rows_as_csv, unanswered
 from text2sql.cli.output.live import Steps, Trace, shows_steps
 from text2sql.errors import InfrastructureError
 from text2sql.evaluation.promotion.champion import choose
@@ -36,26 +34,25 @@ _WRITTEN_ROWS = 100_000
 
 
 @click.command()
-@click.argument("database", type=click.Path(path_type=Path, readable=False))
+@click.argument("database", type=FILE)
 @quoted("question")
-@click.option("--evidence", default="", help="Knowledge that the question leaves out.")
+@click.option("--evidence", help="Knowledge that the question leaves out.")
 @policy_option
 @model_option
 @click.option(
     "--votes",
     type=IntegerRange(1, 64),
     default=1,
-    show_default=True,
     help="Rollouts that vote; a single one is greedy.",
 )
-@click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
+@single_turn_flag
 @click.option("--trace", is_flag=True, help="Show the conversation, step by step, as it happens.")
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
 def command(
     database: Path,
     question: str,
-    evidence: str,
+    evidence: str | None,
     spec: str | None,
     model: str | None,
     votes: int,
@@ -76,24 +73,29 @@ def command(
          of several rollouts returned the same rows
       1  an error you can fix: the database, the policy, the output
       2  wrong usage
-      3  no consensus: of several rollouts some returned rows, no two the same
+      3  no consensus: some of several rollouts returned rows, but no two the same
       4  no answer: no rollout submitted a query that ran and returned rows
       5  the policy server is unreachable or failed, or a worker failed
     """
     if as_object and as_rows:
         raise click.UsageError("Choose one of --json and --csv.")
     if not question.strip():
-        raise wrong_usage("The question is empty; ask something.")
-    asked = Question("ask", database.stem, database.absolute(), question, evidence)
+        raise click.UsageError("The question is empty; ask something.")
+    asked = Question("ask", database.stem, database.absolute(), question, evidence or "")
     keep = _WRITTEN_ROWS if as_object or as_rows else _SHOWN_ROWS
+    follower: Follower | None = Steps(votes) if shows_steps() else None
+    if trace:
+        follower = Trace(votes)
     with Sandbox() as sandbox:
         require_usable(asked.database, sandbox)  # before a model loads
         choice, started = choose(spec), time.monotonic()
-        with _unreachable():
+        try:
             policy, settings = open_chosen(choice, model, single_turn)
             opening = time.monotonic() - started
-            follower = _follower(votes, trace)
             found = asyncio.run(_ask(asked, policy, sandbox, settings, votes, keep, follower))
+        except InfrastructureError as error:
+            error.exit_code = UNREACHABLE
+            raise
     if isinstance(follower, Trace):
         follower.end(found)
     if as_object:
@@ -124,28 +126,12 @@ async def _ask(
         await policy.close()
 
 
-def _follower(votes: int, trace: bool) -> Follower | None:
-    if trace:
-        return Trace(votes)
-    return Steps(votes) if shows_steps() else None
-
-
 def _print_csv(found: AskResult) -> None:
-    click.echo(
-        as_csv(found), nl=False, color=True
-    )  # keeps escape sequences, which click would drop
     result = found.result
     if result is None:
         click.echo(unanswered(found), err=True)
-    elif len(result.rows) < result.row_count:
+        return
+    # color keeps the escape sequences of cells, which click would drop.
+    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
+    if len(result.rows) < result.row_count:
         click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)
-
-
-@contextmanager
-def _unreachable() -> Iterator[None]:
-    """Give failures of a server or a worker their own exit status."""
-    try:
-        yield
-    except InfrastructureError as error:
-        error.exit_code = UNREACHABLE
-        raise

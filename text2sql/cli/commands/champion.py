@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from text2sql.cli.options.dagster_record import record_champion
-from text2sql.cli.options.numbers import NumberRange
+from text2sql.cli.options.dagster import record_champion
+from text2sql.cli.options.types import json_flag, json_lines_flag, setting_option
 from text2sql.cli.options.usage import NamingGroup
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
@@ -32,30 +32,32 @@ _FIELDS = (
     *("number", "training_run", "policy", "revision", "base_revision", "greedy", "dataset"),
     *("prompt_revision", "act", "promoted_at", "by", "reason", "dagster_run"),
 )
-_reason = click.option("--reason", required=True, help="Why; it is stored in the history.")
-_json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_reason = click.option("--reason", required=True, help="Why; stored in the history.")
 
 
 @click.group(cls=NamingGroup)
 def command() -> None:
     """Show and change the champion: the policy that answers.
 
-    It belongs to the artifact root (TEXT2SQL_ROOT, or ./artifacts). Usually the asset
+    Each artifact root (TEXT2SQL_ROOT, or ./artifacts) has its own champion. Usually the asset
     champion_policy promotes a training run that passed its gate; see docs/promotion.md. Changes
     made by a command are also recorded in Dagster if the project has an instance.
 
     \b
     Exit status:
       0  done
-      1  an error you can fix: no champion, no such run, a file that was edited, missing weights
+      1  an error you can fix: no champion, no such run, an edited file, missing weights
       2  wrong usage
     """
 
 
 @command.command()
-@_json_flag
+@json_flag
 def show(as_json: bool) -> None:
-    """Show who is champion, what its gate found, and whether its weights still exist."""
+    """Show the champion and what its gate found.
+
+    Fails if its weights are missing or have changed.
+    """
     root = artifact_root()
     read_incumbent(root)
     past = history(root)
@@ -76,9 +78,9 @@ def show(as_json: bool) -> None:
 
 
 @command.command("history")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@json_lines_flag
 def show_history(as_json: bool) -> None:
-    """List every champion, the earliest first; the last one answers now."""
+    """List all champions, the earliest first; the last one answers."""
     past = history(artifact_root())
     if as_json:
         for record in past:
@@ -92,17 +94,8 @@ def show_history(as_json: bool) -> None:
 def _limits(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each numeric rule of the gate."""
     for rule in reversed(fields(GateRules)):
-        bounds = rule.metadata
         if isinstance(rule.default, float):
-            low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
-            kind = NumberRange(low, high, min_open="gt" in bounds, max_open="lt" in bounds)
-            function = click.option(
-                f"--{rule.name.replace('_', '-')}",
-                type=kind,
-                default=rule.default,
-                show_default=True,
-                help=bounds["description"],
-            )(function)
+            function = setting_option(rule)(function)
     return function
 
 
@@ -110,12 +103,13 @@ def _limits(function: Callable[..., None]) -> Callable[..., None]:
 @click.argument("run", metavar="RUN")
 @_reason
 @_limits
-@_json_flag
+@json_flag
 def promote(run: str, reason: str, as_json: bool, **limits: Any) -> None:
-    """Make the training run RUN champion by hand, whatever its checks find.
+    """Make the training run RUN champion by hand.
 
-    RUN must have been trained and evaluated. The new champion gives the next answers; earlier ones
-    stay. The checks run with the given limits, and the history records what they found.
+    RUN must have been trained and evaluated. Its checks run with the given limits, and the history
+    records what they found; RUN becomes champion even if one fails. The new champion answers from
+    now on; earlier answers stay.
     """
     root = artifact_root()
     record = promote_by_hand(root, run, reason, GateRules(**limits))
@@ -126,39 +120,30 @@ def promote(run: str, reason: str, as_json: bool, **limits: Any) -> None:
 
 
 def _changed(root: Path, record: dict[str, Any], said: str, as_json: bool) -> None:
-    """Print what was changed, then let Dagster record it."""
+    """Print the change, then let Dagster record it."""
     click.echo(_as_json(record) if as_json else said)
     if problem := record_champion(root):
         click.echo(
-            f"note: Dagster could not record it ({neutral(problem)}); it shows the champion when "
-            "champion_policy is next materialized.",
+            f"note: Dagster could not record it ({neutral(problem)}); it will show the champion "
+            "once champion_policy is materialized again.",
             err=True,
         )
 
 
 @command.command("adopt")
 @click.argument("policy", metavar="POLICY")
-@click.option("--model", help="The model to use if a server has several.")
+@click.option("--model", help="Which model to use if the server has several.")
 @_reason
-@_json_flag
+@json_flag
 def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
-    """Make POLICY champion as it is, without training or evaluating it.
+    """Make POLICY champion without training or evaluating it.
 
-    POLICY is a server's URL, a model directory, or 'pocket'. The model's name is stored behind the
-    server's URL, as URL#MODEL. Training runs that are evaluated later are compared with it: their
-    evaluation asks it the same questions.
+    POLICY is a server's URL, a model directory, or 'pocket'. A served model is stored as
+    URL#MODEL. The evaluations of later training runs also ask it their questions, to compare with.
 
     \b
     text2sql champion adopt http://localhost:8000/v1 --reason "our first model"
     """
-    root, (place, revision) = artifact_root(), _opened(policy, model)
-    record = adopt(root, place, revision, reason)
-    said = f"{_who(record)} is champion now; it has not been evaluated here."
-    _changed(root, record, said, as_json)
-
-
-def _opened(policy: str, model: str | None) -> tuple[str, str]:
-    """Reach or load a policy; return where it is and the revision of its weights."""
     import asyncio
 
     from text2sql.policy.open import open_policy, policy_directory, server_parts
@@ -168,18 +153,22 @@ def _opened(policy: str, model: str | None) -> tuple[str, str]:
         raise Text2SqlError(f"--model chooses a model of a server, but {policy} is not a server.")
     opened = open_policy(policy, model)
     asyncio.run(opened.close())
-    served = f"{','.join(server_parts(policy)[0])}#{opened.info.name}"
-    return str(directory or served), opened.info.revision
+    place = directory or f"{','.join(server_parts(policy)[0])}#{opened.info.name}"
+    root = artifact_root()
+    record = adopt(root, str(place), opened.info.revision, reason)
+    said = f"{_who(record)} is champion now; it has not been evaluated here."
+    _changed(root, record, said, as_json)
 
 
 @command.command()
-@click.option("--to", type=int, metavar="NUMBER", help="A number from the history.")
+@click.option("--to", type=int, metavar="NUMBER", help="The number in the history to go back to.")
 @_reason
-@_json_flag
+@json_flag
 def rollback(to: int | None, reason: str, as_json: bool) -> None:
-    """Make the previous champion champion again; repeat to go back further.
+    """Make the previous champion champion again.
 
-    Its weights must not have changed. It gives the next answers; earlier ones stay.
+    Repeat to go further back. The weights must not have changed. The champion answers from now on;
+    earlier answers stay.
     """
     root = artifact_root()
     record = roll_back(root, reason, to)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 
+from text2sql.cli.options.types import json_flag
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.counting import counted
 from text2sql.common.render import neutral
@@ -18,20 +20,20 @@ _SHOWN = 20
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_flag
 def command(first: str, second: str, as_json: bool) -> None:
     """Compare evaluation B with evaluation A on the same questions.
 
     A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
-    JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in one of
-    them are left out and counted; a note tells if the prompts differed. For each setting it prints
+    JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in either of
+    them are left out and counted; a note says if the prompts differ. For each setting it prints
     both accuracies, their difference in percentage points with its paired 95 % interval (Agresti
     and Min), the questions gained and lost, and McNemar's exact p.
 
     \b
     Exit status:
       0  compared
-      1  an error you can fix: no such run or file, or other questions or databases
+      1  an error you can fix: no such run or file, different questions or databases
       2  wrong usage
     """
     root = artifact_root()
@@ -48,7 +50,7 @@ def command(first: str, second: str, as_json: bool) -> None:
         if of_a != of_b:
             click.echo(f"note: A was scored with {name} {of_a}, B with {of_b}.", err=True)
     if as_json:
-        rows = {setting: its.to_dict() for setting, its in found.items()}
+        rows = {setting: asdict(its) for setting, its in found.items()}
         about = {"a": first, "b": second, "fingerprint": one.fingerprint}
         click.echo(json.dumps(about | {"settings": rows}))
         return

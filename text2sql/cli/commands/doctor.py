@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import partial
 
 import click
@@ -20,6 +21,17 @@ from text2sql.cli.doctor.policy import check_policy
 from text2sql.common.render import neutral
 
 _WIDTH = 20
+_CHECKS: dict[str, Check] = {
+    "python": check_python,
+    "packages": check_packages,
+    "sandbox": check_sandbox,
+    "disk": check_disk,
+    "reporting database": check_reporting,
+    "gpu": check_gpu,
+    "ports": check_ports,
+    "vllm": check_vllm,
+    "prime-rl": check_prime_rl,
+}
 
 
 @click.command()
@@ -27,15 +39,15 @@ _WIDTH = 20
     "--policy",
     "spec",
     metavar="DIR|URL|pocket",
-    help="The policy to check; a server is asked to call a tool. Default: the champion of the "
-    "current project, else the pocket policy.",
+    help="The policy to check; a server is asked to call a tool. Default: the project's champion, "
+    "or the pocket policy without one.",
 )
-@click.option("--model", help="The model to ask if a server has several; default: its first.")
+@click.option("--model", help="Which model to ask if the server has several; default: its first.")
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
 def command(spec: str | None, model: str | None, as_object: bool) -> None:
     """Check this machine and say how to fix what is wrong.
 
-    Each line is ok, warn (missing or limited, and only parts of the project need it) or fail.
+    Each line is ok, warn (missing or limited, but only parts of the project need it) or fail.
     Nothing is changed.
 
     \b
@@ -44,32 +56,18 @@ def command(spec: str | None, model: str | None, as_object: bool) -> None:
       1  something failed
       2  wrong usage
     """
+    checks = _CHECKS | {"policy": partial(check_policy, spec, model)}
     findings: list[Finding] = []
-    for name, check in _checks(spec, model).items():
+    for name, check in checks.items():
         for finding in examine(name, check):
             findings.append(finding)
             if not as_object:
                 click.echo(_line(finding))
     failed = any(finding.state is State.FAIL for finding in findings)
     if as_object:
-        found = {"ok": not failed, "checks": [finding.to_dict() for finding in findings]}
+        found = {"ok": not failed, "checks": [asdict(finding) for finding in findings]}
         click.echo(json.dumps(found, indent=1))
     click.get_current_context().exit(int(failed))
-
-
-def _checks(spec: str | None, model: str | None) -> dict[str, Check]:
-    return {
-        "python": check_python,
-        "packages": check_packages,
-        "sandbox": check_sandbox,
-        "disk": check_disk,
-        "reporting database": check_reporting,
-        "gpu": check_gpu,
-        "ports": check_ports,
-        "policy": partial(check_policy, spec, model),
-        "vllm": check_vllm,
-        "prime-rl": check_prime_rl,
-    }
 
 
 def _line(finding: Finding) -> str:

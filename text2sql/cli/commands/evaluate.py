@@ -12,7 +12,7 @@ from typing import get_args
 import click
 
 from text2sql.cli.options.asked import usable
-from text2sql.cli.options.numbers import IntegerRange, NumberRange
+from text2sql.cli.options.types import FILE, SECONDS, STDOUT, IntegerRange
 from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import (
     as_object,
@@ -38,61 +38,52 @@ from text2sql.judge.rules import efficiency_values, rule_values
 from text2sql.judge.verdicts import Verdict
 from text2sql.sandbox import Limits, Sandbox
 
-_FILE = click.Path(path_type=Path, readable=False)
-_STDOUT = Path("-")
-
 
 @click.command()
-@click.option("--questions", required=True, type=_FILE, help="BIRD's dev.json or one like it.")
-@click.option("--databases", required=True, type=_FILE, help="Folder of the SQLite files.")
-@click.option("--predictions", required=True, type=_FILE, help="Predicted SQL: JSON, JSONL, .sql.")
+@click.option("--questions", required=True, type=FILE, help="BIRD's dev.json, or a file like it.")
+@click.option("--databases", required=True, type=FILE, help="Folder with the SQLite files.")
+@click.option("--predictions", required=True, type=FILE, help="Predicted SQL: JSON, JSONL, .sql.")
 @click.option(
     "--rule",
     type=click.Choice(get_args(Rule)),
     default="official",
-    show_default=True,
-    help="How results are compared: as sets, with duplicates, or in order where gold sorts.",
+    help="Compare results as sets, as multisets, or as lists where the gold SQL sorts.",
 )
-@click.option(
-    "--timeout",
-    type=NumberRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    help="Seconds one query may take.",
-)
-@click.option("--jobs", type=IntegerRange(min=1), help="Worker processes; default: the cores.")
+@click.option("--timeout", type=SECONDS, default=30.0, help="Seconds that one query may take.")
+@click.option("--jobs", type=IntegerRange(min=1), help="Worker processes; default: one per core.")
 @click.option(
     "--cache/--no-cache",
     default=True,
-    show_default=True,
-    help="Reuse results of earlier runs with equal database, query and limits.",
+    help="Reuse the results of earlier runs with the same database, query and limits.",
 )
 @click.option(
-    "--all-rules", is_flag=True, help="Also score by the other rules and Soft-F1; runs all again."
+    "--all-rules",
+    is_flag=True,
+    help="Also score by the other rules and Soft-F1; runs every query once more.",
 )
 @click.option(
     "--efficiency",
     type=IntegerRange(min=1, max=1000),
     metavar="RUNS",
-    help="Also time each match and its gold RUNS times, in turns: VES and R-VES. Takes long.",
+    help="Also compute VES and R-VES: times each match and its gold RUNS times; slow.",
 )
 @click.option(
     "--known-issues",
     "issues_path",
-    type=_FILE,
-    help="List of wrong gold queries (docs/known-issues.md): adds the corrected accuracy.",
+    type=FILE,
+    help="A list of wrong gold queries (docs/known-issues.md): adds the corrected accuracy.",
 )
 @click.option(
     "--export",
-    type=_FILE,
+    type=FILE,
     multiple=True,
     callback=require_forms,
     metavar="FILE",
-    help="Also write the predictions as official evaluators read them: in BIRD's form if FILE ends "
-    "with .json, in Spider's with .sql or .txt.",
+    help="Also write the predictions for official evaluators: in BIRD's format if FILE ends with "
+    ".json, in Spider's if with .sql or .txt.",
 )
 @click.option(
-    "--json", "json_path", type=_FILE, help="Also write the result as JSON; '-' prints only that."
+    "--json", "json_path", type=FILE, help="Also write the result as JSON; '-' prints only this."
 )
 def command(
     questions: Path,
@@ -110,27 +101,27 @@ def command(
 ) -> None:
     """Score a file of predicted SQL by execution accuracy, as BIRD does.
 
-    Predictions are paired by question id. Ids that are exactly 0 to n-1, for a file of n questions
-    with other ids, are positions in that file, as in BIRD's own prediction files. Predictions
-    without ids (a list of texts, or a .sql or .txt file with one query a line, as Spider's) must
-    be as many as the rows of the questions file. A question without a prediction, or with one that
-    is not text, counts as not matched.
+    Predictions and questions are paired by id. If the ids of the predictions are exactly 0 to n-1,
+    and those of the n questions are not, they count as positions in the questions file, as in
+    BIRD's own prediction files. Predictions without ids (a list of texts, or a .sql or .txt file
+    with one query per line, like Spider's) need one entry for each row of the questions file. A
+    question without a prediction, or with one that is not text, counts as not matched.
 
-    If the questions have no SQL, their gold queries are read from a file beside them, dev_gold.sql
+    If the questions have no SQL, the gold queries are read from a file beside them, dev_gold.sql
     for dev.json: on each line the SQL, a tab, and the database.
 
-    The JSON identifies the questions file, the gold file and the databases by their sha256: do not
-    compare numbers that differ in these. Results of earlier runs are stored in ~/.cache/text2sql
-    (or below XDG_CACHE_HOME).
+    The JSON identifies the questions file, the gold file and the databases by their sha256: only
+    compare numbers for which these are equal. Query results are cached in ~/.cache/text2sql (or
+    below XDG_CACHE_HOME) for later runs.
 
     \b
     Exit status:
       0  scored
       1  an error you can fix: a file, a database, no prediction for any question
       2  wrong usage
-      6  scored, but some questions could not be judged (a worker or a database failed)
+      6  scored, but a worker or a database failed for some questions
     """
-    out = None if json_path == _STDOUT else json_path
+    out = None if json_path == STDOUT else json_path
     if out is not None:
         require_writable(out)
     gold = gold_beside(questions)
@@ -143,7 +134,9 @@ def command(
     export_predictions(export, predictions, records)
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
-        issues = _issues(issues_path, questions, records)
+        issues = None
+        if issues_path is not None:
+            issues = _issues(issues_path, questions, records)
         corrections = None if issues is None else run_corrections(issues, asked, sandbox, limits)
         scores = score_predictions(asked, sql, sandbox, limits, rule, known, corrections)
         values = rule_values(asked, [sql], sandbox, limits)[0] if all_rules else {}
@@ -151,8 +144,8 @@ def command(
     if efficiency:
         judged = [one for one in scores.scored if one.verdict is not Verdict.INFRASTRUCTURE]
         matched = {one.question.key for one in judged if one.verdict is Verdict.MATCH}
-        questions_judged = [one.question for one in judged]
-        timed = efficiency_values(questions_judged, sql, matched, efficiency, limits)
+        asked_again = [one.question for one in judged]
+        timed = efficiency_values(asked_again, sql, matched, efficiency, limits)
         for key, row in timed.items():
             values.setdefault(key, {}).update(row)
     used = issue_counts(issues_path, issues, corrections)
@@ -164,7 +157,7 @@ def command(
     if out is not None:
         write_whole(out, f"{text}\n")  # before printing, which fails if the reader closes the pipe
     report(records, sql, scores, used)
-    if json_path == _STDOUT:
+    if json_path == STDOUT:
         click.echo(text)
     else:
         print_scores(scores, paired, rules)
@@ -176,12 +169,8 @@ def command(
         )
 
 
-def _issues(
-    path: Path | None, questions: Path, records: Sequence[Record]
-) -> dict[str, Issue] | None:
+def _issues(path: Path, questions: Path, records: Sequence[Record]) -> dict[str, Issue]:
     """Return the known issues of a questions file; raise Text2SqlError where it has no entry."""
-    if path is None:
-        return None
     found = issues_of(read_issues(path), questions, [record.question.key for record in records])
     if found is None:
         raise Text2SqlError(

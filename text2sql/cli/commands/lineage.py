@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from text2sql.cli.options.types import json_flag
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import neutral
 from text2sql.errors import Text2SqlError
@@ -24,12 +25,12 @@ _WIDTH = 26
 @click.command()
 @click.argument("asked", metavar="NUMBER|ANSWER|RUN")
 @click.option("--reporting", metavar="URL", help="The reporting database, for an answer.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_flag
 def command(asked: str, reporting: str | None, as_json: bool) -> None:
     """Show what an answer, a training run or an accuracy was made from.
 
-    ANSWER is an integer (text2sql answers list), RUN the name of a training run, NUMBER a
-    reported accuracy in percent, such as 63.3 or 63%. If the name could mean several of them,
+    ANSWER is an integer (see text2sql answers list), RUN the name of a training run, and NUMBER a
+    reported accuracy in percent, such as 63.3 or 63%. If yours could be more than one of these,
     write answer:7, run:7 or accuracy:7%.
 
     The records are below the artifact root (TEXT2SQL_ROOT, or ./artifacts). Files that are
@@ -38,7 +39,7 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
     \b
     Exit status:
       0  the chain is complete
-      1  the name means nothing, or several things
+      1  what you gave is unknown or ambiguous
       2  wrong usage
       3  something in the chain is missing or was edited
       6  the reporting database is down
@@ -47,7 +48,10 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
 
     root = artifact_root()
     found = find_chain(root, asked, lambda number: _answer(number, root, reporting))
-    click.echo(_json(found) if as_json else _text(found))
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=1, default=str))
+    else:
+        click.echo(_text(found))
     raise SystemExit(BROKEN if found.problems else 0)
 
 
@@ -67,15 +71,12 @@ def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
         return store.answer_by_id(number)
 
 
-def _json(found: Chain) -> str:
-    return json.dumps(found.to_dict(), ensure_ascii=False, indent=1, default=str)
-
-
 def _text(found: Chain) -> str:
     lines = [line for link in found.links for line in (*_link(link), "")]
     if not found.problems:
         return "\n".join(lines[:-1])
-    return "\n".join([*lines, "Not as recorded:", *_indented(found.problems)])
+    problems = [f"  {neutral(sentence)}" for sentence in found.problems]
+    return "\n".join([*lines, "Not as recorded:", *problems])
 
 
 def _link(link: Link) -> list[str]:
@@ -85,13 +86,7 @@ def _link(link: Link) -> list[str]:
     return [f"{link.kind} {neutral(link.name)}".rstrip(), *facts, *missing]
 
 
-def _indented(sentences: list[str]) -> list[str]:
-    return [f"  {neutral(sentence)}" for sentence in sentences]
-
-
 def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return neutral(", ".join(map(str, value)))
     if isinstance(value, dict):
-        return neutral(", ".join(f"{name} {one}" for name, one in value.items()))
-    return neutral(str(value))
+        value = [f"{name} {one}" for name, one in value.items()]
+    return neutral(", ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,9 +13,9 @@ from text2sql.cli.options.chosen_policy import (
     model_option,
     open_chosen,
     policy_option,
-    wrong_usage,
+    single_turn_flag,
 )
-from text2sql.cli.options.numbers import IntegerRange, NumberRange
+from text2sql.cli.options.types import FILE, STDOUT, IntegerRange, NumberRange
 from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import report_unusable, require_forms
 from text2sql.cli.output.predict_output import announcing_stored, as_object, as_text, warn
@@ -31,21 +30,19 @@ from text2sql.questions import Question
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
 
-_FILE = click.Path(path_type=Path, readable=False)
-_STDOUT = Path("-")
-
 
 @click.command()
-@click.option("--questions", required=True, type=_FILE, help="BIRD's dev.json or one like it.")
-@click.option("--databases", required=True, type=_FILE, help="Folder of the SQLite files.")
+@click.option("--questions", required=True, type=FILE, help="BIRD's dev.json, or a file like it.")
+@click.option("--databases", required=True, type=FILE, help="Folder with the SQLite files.")
 @click.option(
     "--out",
-    type=_FILE,
+    type=FILE,
     required=True,
     multiple=True,
     callback=require_forms,
     metavar="FILE",
-    help="The predictions: in BIRD's form if FILE ends with .json, in Spider's with .sql or .txt.",
+    help="The predictions to write: in BIRD's format if FILE ends with .json, in Spider's if with "
+    ".sql or .txt.",
 )
 @policy_option
 @model_option
@@ -53,7 +50,6 @@ _STDOUT = Path("-")
     "--votes",
     type=IntegerRange(1, 128),
     default=1,
-    show_default=True,
     help="Rollouts per question that vote; a single one is greedy.",
 )
 @click.option(
@@ -61,22 +57,21 @@ _STDOUT = Path("-")
     type=NumberRange(0, 2, min_open=True),
     help="Temperature of rollouts that vote; default: 1.",
 )
-@click.option("--single-turn", is_flag=True, help="Schema in, SQL out: one reply, no tools.")
+@single_turn_flag
 @click.option(
-    "--concurrency",
-    type=IntegerRange(1, 4096),
-    default=16,
-    show_default=True,
-    help="Rollouts at the same time.",
+    "--concurrency", type=IntegerRange(1, 4096), default=16, help="Rollouts at the same time."
 )
 @click.option(
     "--rollouts",
     "folder",
-    type=_FILE,
-    help="Folder in which rollouts are stored; default: rollouts, beside the first FILE.",
+    type=FILE,
+    help="Folder to store the rollouts in; default: rollouts, beside the first FILE.",
 )
 @click.option(
-    "--json", "json_path", type=_FILE, help="Write votes and shares here; '-' prints only them."
+    "--json",
+    "json_path",
+    type=FILE,
+    help="Also write votes and shares as JSON; '-' prints only this.",
 )
 def command(
     questions: Path,
@@ -94,24 +89,27 @@ def command(
     """Let a policy answer a questions file, for `text2sql evaluate` or an official evaluator.
 
     The questions need no gold SQL. Each rollout is stored when it ends: the same command resumes
-    where it stopped, and one with more votes only draws the missing rollouts. Rollouts of other
-    weights, prompts, sampling, questions or databases are never mixed in. A question whose
-    rollouts all fail or return nothing gets no SQL.
+    where it stopped, and with more votes it draws only the missing rollouts. Rollouts of other
+    weights, prompts, sampling settings, questions or databases are never mixed in. A question
+    whose rollouts all fail or return nothing gets no SQL.
 
     \b
     Exit status:
       0  every usable question was asked
       1  an error you can fix: a file, a database, the policy
       2  wrong usage
-      6  the server, a worker or a database failed; rollouts are stored, run it again
+      6  the server, a worker or a database failed; run it again to resume
     """
     if temperature is not None and votes == 1:
-        raise wrong_usage("--temperature is for rollouts that vote: give --votes 2 or more.")
-    _require_places(out, json_path)
+        raise click.UsageError("--temperature is for rollouts that vote: give --votes 2 or more.")
+    json_file = None if json_path == STDOUT else json_path
+    for file in out:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    for file in filter(None, [*out, json_file]):
+        require_writable(file)  # before hours of work
     records = read_records(questions, databases, "dev", needs_gold=False)
     asked = usable(records, questions, databases, "asked", "a question and its database")
-    written = [*out, None if json_path == _STDOUT else json_path]
-    require_apart(written, [questions, *(one.database for one in asked)])
+    require_apart([*out, json_file], [questions, *(one.database for one in asked)])
     report_unusable(records)
     policy, settings = open_chosen(choose(spec), model, single_turn)
     sampling = Sampling(0.0) if votes == 1 else Sampling(temperature or 1.0)
@@ -125,19 +123,11 @@ def command(
         raise
     write_predictions(out, {one.question.key: one.sql for one in found}, records)
     result = as_object(found, policy.info, drawing, questions, store.path)
-    if json_path is not None and json_path != _STDOUT:
-        write_whole(json_path, json.dumps(result, indent=1) + "\n")
+    text = json.dumps(result, indent=1)
+    if json_file is not None:
+        write_whole(json_file, f"{text}\n")
     warn(found)
-    click.echo(json.dumps(result, indent=1) if json_path == _STDOUT else as_text(found, result))
-
-
-def _require_places(out: Sequence[Path], json_path: Path | None) -> None:
-    """Make the folders of the outputs, and check before hours of work that all can be written."""
-    for file in out:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        require_writable(file)
-    if json_path is not None and json_path != _STDOUT:
-        require_writable(json_path)
+    click.echo(text if json_path == STDOUT else as_text(found, result))
 
 
 async def _draw(

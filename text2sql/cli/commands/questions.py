@@ -15,6 +15,7 @@ from text2sql.cli.options.reporting import (
     with_new_store,
     with_store,
 )
+from text2sql.cli.options.types import FILE, FOLDER, json_flag, json_lines_flag
 from text2sql.cli.options.usage import NamingGroup
 from text2sql.common.counting import counted
 from text2sql.common.files import SQLITE, write_whole
@@ -23,7 +24,8 @@ from text2sql.errors import Text2SqlError
 if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
 
-_FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
+_IDS = click.argument("ids", nargs=-1, required=True)
+_GROUP = click.option("--group", help="Only this schedule group's questions.")
 
 
 @click.group(cls=NamingGroup)
@@ -31,8 +33,8 @@ def command() -> None:
     """Manage scheduled questions: their databases, and what to expect of the answers.
 
     The questions are in the reporting tables that TEXT2SQL_REPORTING_URL names, or in
-    reporting.sqlite below the artifact root. A YAML file can fill them: it owns what nobody edited
-    by hand, and an import keeps edits unless you give --overwrite.
+    reporting.sqlite below the artifact root. They can be imported from a YAML file; an import
+    keeps what was edited by hand unless you give --overwrite.
     """
 
 
@@ -43,7 +45,7 @@ def command() -> None:
 @question_fields
 @with_new_store
 def add(store: ReportingStore, id: str, question: str, database: str, **fields: Any) -> None:
-    """Add a question under an ID: letters, digits, '_', '.' and '-'.
+    """Add a question. Its ID may have letters, digits, '_', '.' and '-'.
 
     \b
     text2sql questions add big-stores --database shop.sqlite \\
@@ -52,7 +54,7 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
     from text2sql.reporting.model.question import ReportQuestion
     from text2sql.reporting.tables.questions import QuestionTable
 
-    path = _database(store, database, [])
+    path = _database(store, database)
     given = given_fields(fields, {})
     require_running(given.get("verified_sql"), path)
     QuestionTable(store).add(ReportQuestion(id, question.strip(), path, **given))
@@ -66,13 +68,13 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
 @question_fields
 @with_store
 def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) -> None:
-    """Change the given fields of the question ID; the rest stays."""
+    """Change the given fields of the question ID, and only these."""
     from text2sql.reporting.tables.questions import QuestionTable
 
     table = QuestionTable(store)
     changes = given_fields(fields, table.get(id).question.expectations.to_dict())
     if database is not None:
-        changes["database"] = _database(store, database, [])
+        changes["database"] = _database(store, database)
     if not changes:
         raise click.UsageError("say what to change, for example --votes 16")
     asked = table.get(id).question.database
@@ -82,8 +84,8 @@ def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) ->
 
 
 @command.command("list")
-@click.option("--group", help="Only this schedule group's questions.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@_GROUP
+@json_lines_flag
 @with_store
 def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
     """List the questions, including the disabled ones."""
@@ -91,32 +93,27 @@ def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
     from text2sql.reporting.tables.questions import QuestionTable
 
     found = QuestionTable(store).read(group)
-    if as_json:
-        for line in question_lines(found):
-            click.echo(line)
-    else:
-        click.echo(question_list(found))
+    for line in question_lines(found) if as_json else [question_list(found)]:
+        click.echo(line)
 
 
 @command.command()
 @click.argument("id")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_flag
 @with_store
 def show(store: ReportingStore, id: str, as_json: bool) -> None:
-    """Show a question with its edits by hand, its view and its latest answer."""
+    """Show a question, its view and its latest answer."""
     from text2sql.cli.output.reporting import question_object, question_text
     from text2sql.reporting.tables.questions import QuestionTable
 
-    details = QuestionTable(store).get(id)
     latest = next(iter(store.history(id, 1)), None)
-    values = question_object(details, latest)
-    click.echo(
-        json.dumps(values, ensure_ascii=False, indent=1) if as_json else question_text(values)
-    )
+    values = question_object(QuestionTable(store).get(id), latest)
+    text = json.dumps(values, ensure_ascii=False, indent=1) if as_json else question_text(values)
+    click.echo(text)
 
 
 @command.command()
-@click.argument("ids", nargs=-1, required=True)
+@_IDS
 @with_store
 def disable(store: ReportingStore, ids: tuple[str, ...]) -> None:
     """Stop asking the questions IDS; they and their answers stay."""
@@ -124,7 +121,7 @@ def disable(store: ReportingStore, ids: tuple[str, ...]) -> None:
 
 
 @command.command()
-@click.argument("ids", nargs=-1, required=True)
+@_IDS
 @with_store
 def enable(store: ReportingStore, ids: tuple[str, ...]) -> None:
     """Ask the questions IDS again."""
@@ -139,28 +136,27 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
 
 
 @command.command("import")
-@click.argument("file", type=click.Path(path_type=Path, readable=False))
+@click.argument("file", type=FILE)
 @click.option(
     "--databases",
     "folders",
-    type=_FOLDER,
+    type=FOLDER,
     multiple=True,
-    help="Where to look for the databases that the file names; default: beside it.",
+    help="Where to look for the databases that the file names; default: beside it. Repeatable.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace what was edited by hand.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--overwrite", is_flag=True, help="Also replace what was edited by hand.")
+@json_flag
 @with_new_store
 def import_(
     store: ReportingStore, file: Path, folders: tuple[Path, ...], overwrite: bool, as_json: bool
 ) -> None:
     """Merge the questions of a YAML FILE into the tables, all or none.
 
-    A field follows the file until somebody edits it by hand; an edited field stays, and the
-    import reports it if the file changed it too. Nothing is deleted: a question that is no longer
-    in the file stays until you disable it.
+    Fields that were edited by hand keep their value; if the file changed one too, a note says so.
+    Nothing is deleted: a question that is no longer in the file stays until you disable it.
 
-    A database is a path, or a name: shop is found as shop, shop.sqlite or shop/shop.sqlite in
-    the folders that are searched.
+    A database is a path or a name: shop is looked up as shop, shop.sqlite or shop/shop.sqlite in
+    the --databases folders, the current folder, and the demo's databases.
     """
     from dataclasses import asdict, replace
 
@@ -170,7 +166,7 @@ def import_(
 
     searched = list(folders) or [file.resolve().parent]
     questions = [
-        replace(one, database=_database(store, one.database, searched))
+        replace(one, database=_database(store, one.database, *searched))
         for one in read_questions(file)
     ]
     report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
@@ -180,13 +176,11 @@ def import_(
 
 
 @command.command()
-@click.option("--group", help="Only this schedule group's questions.")
-@click.option(
-    "--to", "file", type=click.Path(path_type=Path, readable=False), help="The file to write."
-)
+@_GROUP
+@click.option("--to", "file", type=FILE, help="The file to write; default: the terminal.")
 @with_store
 def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
-    """Write the questions as YAML for import, to the terminal or a file."""
+    """Write the questions as YAML that import reads."""
     from text2sql.reporting.tables.question_file import write_questions
     from text2sql.reporting.tables.questions import QuestionTable
 
@@ -201,7 +195,7 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
     click.echo(f"wrote {counted(len(found.readable), 'question')} to {file}")
 
 
-def _database(store: ReportingStore, name: str, searched: list[Path]) -> str:
+def _database(store: ReportingStore, name: str, *searched: Path) -> str:
     """Return the path of a question's database; refuse other files and the reports' own."""
     from text2sql.common.artifacts import artifact_root, report_databases
     from text2sql.reporting.model.question import find_database

@@ -17,17 +17,16 @@ from text2sql.evaluation.stored import find_evaluation
 @click.option(
     "--output",
     type=click.Path(path_type=Path, readable=False, dir_okay=False),
-    help="Write the page here; default: report.html in the run's folder.",
+    help="Write the page here; default: report.html in the evaluation's folder.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: the page's path.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the path.")
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
 def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
     """Write the report of the training run RUN as one HTML page, and print its path.
 
     The run's evaluation is below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may also
-    be an evaluation on a held-out split, by the name of its folder below held_out; a wrong name
-    lists all of them. The page needs no network; rollouts.csv, next to the scores, has the
-    rollouts that its numbers are counted from.
+    name an evaluation on a held-out split, a folder below held_out; an unknown name lists all of
+    them. The page needs no network. Its numbers are counted from rollouts.csv, next to the scores.
 
     \b
     Exit status:

@@ -7,6 +7,7 @@ import json
 import click
 
 from text2sql.cli.options.reporting import require_file, with_url
+from text2sql.cli.options.types import json_flag
 from text2sql.cli.options.usage import NamingGroup
 from text2sql.errors import Text2SqlError
 
@@ -17,22 +18,22 @@ _OLD = 3
 def command() -> None:
     """Migrate the reporting tables to this release's version.
 
-    An SQLite file is upgraded when it is opened. In PostgreSQL the owner of the tables decides
-    when: run upgrade with the owner's role, before the first run and after an update.
+    A SQLite file is upgraded when it is opened. PostgreSQL tables are upgraded by their owner:
+    run upgrade with the owner's role before the first run and after an update.
     """
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_flag
 @with_url
 def status(url: str, as_json: bool) -> None:
-    """Print the version of the tables and the version that is needed; change nothing.
+    """Print the version of the tables and the one that is needed.
 
     \b
     Exit status:
-      0  the tables are as this release needs them
-      1  they are newer than this release, or another program's
-      3  they are missing, older or lack their view: run upgrade
+      0  the tables have the version that this release needs
+      1  they are newer than this release, or belong to another program
+      3  they are missing, older or without their view: run upgrade
       6  the database is down
     """
     from text2sql.reporting.tables.database import Database
@@ -56,12 +57,13 @@ def status(url: str, as_json: bool) -> None:
 
 
 @command.command("upgrade")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_flag
 @with_url
 def upgrade_(url: str, as_json: bool) -> None:
-    """Create the tables or migrate them to this release's version, all or nothing.
+    """Create the tables or migrate them to this release's version.
 
-    Tables from before numbered versions are adopted as they are; nothing is lost.
+    All or nothing. Tables without a version number, from an older release, are migrated too;
+    nothing is lost.
     """
     from text2sql.reporting.tables.database import Database, table_owners
     from text2sql.reporting.tables.migrating import upgrade
@@ -72,7 +74,7 @@ def upgrade_(url: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"database": name, "found": before.found, "needed": before.needed}))
     elif before.lacks_view:
-        click.echo(f"{name}: version {before.needed} ; the view latest_answers was recreated")
+        click.echo(f"{name}: version {before.needed}; the view latest_answers was recreated")
     elif before.current:
         click.echo(f"{name}: version {before.needed} already; nothing to do")
     else:

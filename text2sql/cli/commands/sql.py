@@ -12,6 +12,7 @@ import click
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools, query_limits
+from text2sql.cli.options.types import FILE
 from text2sql.cli.options.usage import quoted
 from text2sql.cli.output.answer_output import rows_as_csv
 from text2sql.common.values import json_rows
@@ -27,12 +28,11 @@ _EXIT = {
     Status.TIMEOUT: 5,
     Status.TOO_LARGE: 5,
 }
-
 _WRITTEN_ROWS = 100_000
 
 
 @click.command()
-@click.argument("database", type=click.Path(path_type=Path, readable=False))
+@click.argument("database", type=FILE)
 @quoted("statement")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
@@ -40,12 +40,12 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
     """Run one read-only STATEMENT on the SQLite file DATABASE.
 
     Prints what the agent would see: at most 50 rows, with long cells cut. JSON and CSV have
-    complete cells and at most 100,000 rows.
+    complete cells, and at most 100,000 rows.
 
     \b
     Exit status:
       0  it ran; its rows are shown
-      1  the database is missing, damaged or not an SQLite file
+      1  the database is missing, damaged or not a SQLite file
       2  wrong usage
       3  refused: it would change something
       4  the statement is missing or has an error
@@ -60,7 +60,10 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
             status, text = _as_text(path, statement, sandbox)
             click.echo(text)
             raise SystemExit(_EXIT[status])
-        result = _run(path, statement, sandbox)
+        limits = replace(query_limits(AgentSettings()), keep_rows=_WRITTEN_ROWS)
+        result = sandbox.execute(path, clean_sql(statement), limits)
+    if result.status is Status.INFRASTRUCTURE:
+        raise InfrastructureError(f"{result.error}.")
     if as_json:
         click.echo(json.dumps(_as_object(result), allow_nan=False))
     else:
@@ -76,14 +79,6 @@ def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
     text = asyncio.run(tools.call("run_sql", {"sql": statement}))
     status = tools.log[-1].status if tools.log[-1].status in set(Status) else Status.ERROR
     return Status(status), text
-
-
-def _run(database: Path, statement: str, sandbox: Sandbox) -> QueryResult:
-    limits = replace(query_limits(AgentSettings()), keep_rows=_WRITTEN_ROWS)
-    result = sandbox.execute(database, clean_sql(statement), limits)
-    if result.status is Status.INFRASTRUCTURE:
-        raise InfrastructureError(f"{result.error}.")
-    return result
 
 
 def _print_csv(result: QueryResult) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from text2sql.cli.options.dagster_program import go_on_as
+from text2sql.cli.options.dagster import continue_as
+from text2sql.cli.options.types import FILE
 from text2sql.common.files import read_text
 
 
@@ -24,18 +25,13 @@ from text2sql.common.files import read_text
     "--from",
     "start_from",
     metavar="base|champion|RUN",
-    default="",
     help="The policy that filters the prompts and that training starts from; default: base.",
 )
 @click.option(
-    "--backend",
-    default="",
-    help="The trainer: trl (default), prime_rl, prime_rl_lora or prime_rl_slurm.",
+    "--backend", help="The trainer: trl (default), prime_rl, prime_rl_lora or prime_rl_slurm."
 )
 @click.option(
-    "--config",
-    type=click.Path(path_type=Path, readable=False),
-    help="A run config file, as in the launchpad, for everything else.",
+    "--config", type=FILE, help="A run config as in Dagster's launchpad, for everything else."
 )
 @click.option(
     "--dry-run", is_flag=True, help="Validate everything and print the run config; start nothing."
@@ -44,17 +40,17 @@ from text2sql.common.files import read_text
 def command(
     name: str,
     settings: tuple[str, ...],
-    start_from: str,
-    backend: str,
+    start_from: str | None,
+    backend: str | None,
     config: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Start the training run NAME: filter the prompts, train and evaluate, as a Dagster run.
 
-    Runs the job "training" with NAME as its partition, on the current dataset; the UI shows it
-    like any other run. The champion does not change. With the same settings a stopped run resumes,
-    and a finished one is not trained again.
+    Runs the job "training" with NAME as its partition on the current dataset; the UI shows the
+    run. The champion does not change. With the same settings a stopped run resumes, and a finished
+    one is not trained again.
 
     \b
     Exit status:
@@ -64,20 +60,19 @@ def command(
     """
     if config is not None:
         read_text(config, "the run config")
+    changed = {}
+    for text in settings:
+        setting, equals, value = text.partition("=")
+        if not equals or not setting:
+            raise click.BadParameter(f"{text!r} is not SETTING=VALUE.", param_hint="--set")
+        changed[setting.strip()] = value.strip()
     request = {
         "name": name,
-        "settings": dict(_split(text) for text in settings),
-        "start_from": start_from,
-        "backend": backend,
+        "settings": changed,
+        "start_from": start_from or "",
+        "backend": backend or "",
         "config": str(config.resolve()) if config else "",
         "dry_run": dry_run,
         "as_json": as_json,
     }
-    go_on_as("pipelines.programs.train", request, "Training runs")
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{text!r} is no SETTING=VALUE.", param_hint="--set")
-    return name.strip(), value.strip()
+    continue_as("pipelines.programs.train", request, "Training runs")

@@ -10,7 +10,7 @@ from text2sql.errors import Text2SqlError
 
 
 class State(StrEnum):
-    """How a thing is."""
+    """Whether a thing works."""
 
     OK = "ok"
     """It works."""
@@ -31,11 +31,6 @@ class Finding:
     state: State
     found: str
     fix: str = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the finding as plain JSON values."""
-        # Programs that read this know the fix by the name "mend".
-        return {"check": self.check, "state": self.state, "found": self.found, "mend": self.fix}
 
 
 Check = Callable[[], Iterable[Finding]]

@@ -10,7 +10,7 @@ from typing import Any
 from text2sql.cli.lineage.chain import Link
 from text2sql.common.artifacts import (
     dataset_file,
-    evaluations_folder,
+    evaluation_folder,
     file_digests,
     rollouts_folder,
     training_folder,
@@ -173,7 +173,7 @@ def _data_links(root: Path, record: Record) -> list[Link]:
 def known_runs(root: Path) -> list[str]:
     """Return the training runs that have a record or an evaluation below an artifact root."""
     trained = {path.name for path in training_folder(root).glob("*") if path.is_dir()}
-    scored = {path.parent.name for path in evaluations_folder(root).glob("*/scores.json")}
+    scored = {path.parent.name for path in evaluation_folder(root).glob("*/scores.json")}
     return sorted(trained | scored)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from text2sql.cli.lineage.chain import Link
 from text2sql.cli.lineage.runs import commit_of
-from text2sql.common.artifacts import evaluation_folder, evaluations_folder, held_out_folder
+from text2sql.common.artifacts import evaluation_folder, held_out_folder
 from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import file_version, read_record
 from text2sql.errors import Text2SqlError
@@ -63,7 +63,7 @@ def _reported(root: Path) -> Iterator[Reported]:
 
 def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the folder of each evaluation that was started, and its training run."""
-    for file in sorted(evaluations_folder(root).glob(f"*/{ROLLOUTS}")):
+    for file in sorted(evaluation_folder(root).glob(f"*/{ROLLOUTS}")):
         yield file.parent, file.parent.name
     for file in sorted(held_out_folder(root).glob(f"*/{ROLLOUTS}")):
         run = read_if_there(file.parent / NOTE).get("training_run")

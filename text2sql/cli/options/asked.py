@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,18 +29,17 @@ def usable(
         first = f" ({records[0].question.key}: {records[0].detail})"
         raise Text2SqlError(
             f"No question of {questions} can be {use} with {databases}: each needs {needed}; the "
-            f"file names {', '.join(named[:5])}{_below(databases, named) or first}."
+            f"file names {', '.join(named[:5])}{_subfolder_hint(databases, set(named)) or first}."
         )
     return found
 
 
-def _below(databases: Path, named: Collection[str]) -> str:
-    """Name the subfolder that has databases of these names."""
+def _subfolder_hint(databases: Path, named: set[str]) -> str:
+    """Name the subfolder that has databases of these names: archives often nest one more level."""
     with suppress(Text2SqlError, OSError):  # an unreadable folder cannot be suggested
-        if not database_files(databases):
-            for depth, folder in walk(databases):
-                if depth > _DEPTH:
-                    break
-                if found := database_files(folder).keys() & set(named):
-                    return f", and {folder} has {', '.join(sorted(found)[:3])}: give that folder"
+        for depth, folder in walk(databases) if not database_files(databases) else ():
+            if depth > _DEPTH:
+                break
+            if found := database_files(folder).keys() & named:
+                return f", and {folder} has {', '.join(sorted(found)[:3])}: give that folder"
     return ""

@@ -9,21 +9,21 @@ import click
 from text2sql.agent.settings import AgentSettings, trained_settings
 from text2sql.cli.output.live import shows_steps
 from text2sql.common.render import neutral
-from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import POCKET_USE, Choice
 from text2sql.policy.base import Policy
 from text2sql.policy.open import open_policy, policy_directory
-
-_USAGE = 2
 
 policy_option = click.option(
     "--policy",
     "spec",
     metavar="DIR|URL|pocket",
     help="A model directory, the URL of an OpenAI-compatible server, or 'pocket'. "
-    "Default: the project's champion, else the pocket policy.",
+    "Default: the project's champion, or the pocket policy without one.",
 )
-model_option = click.option("--model", help="The model to ask for, if a server has several.")
+model_option = click.option("--model", help="Which model to use if the server has several.")
+single_turn_flag = click.option(
+    "--single-turn", is_flag=True, help="Put the schema in the prompt; one reply, no tools."
+)
 
 
 def open_chosen(
@@ -34,9 +34,10 @@ def open_chosen(
     ``model`` names one of a server's models; ``single_turn`` replaces the mode that the policy was
     trained with. Raises what ``open_policy`` raises.
     """
-    directory = policy_directory(choice.spec)
-    if model and directory is not None:
-        raise wrong_usage("--model names a model of a server: give the server's URL with --policy.")
+    if model and policy_directory(choice.spec) is not None:
+        raise click.UsageError(
+            "--model names a model of a server: give the server's URL with --policy."
+        )
     if shows_steps():
         click.echo(f"opening {choice.title or choice.spec} ...", err=True)
     policy = open_policy(choice.spec, model)
@@ -50,10 +51,3 @@ def open_chosen(
         )
     settings = trained_settings(choice.spec, model)
     return policy, replace(settings, mode="single_turn") if single_turn else settings
-
-
-def wrong_usage(sentence: str) -> Text2SqlError:
-    """Return an error with the exit status of wrong usage."""
-    error = Text2SqlError(sentence)
-    error.exit_code = _USAGE
-    return error

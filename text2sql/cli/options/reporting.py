@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,14 @@ from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.bounds import MINIMUM_SHARE, VOTES
 
 
-def with_store(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Open the reporting tables for a command that reads them, with an option to name them."""
-    return _opening(work, make=False)
-
-
-def with_new_store(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Open the reporting tables for a command that may create them."""
-    return _opening(work, make=True)
-
-
 def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the URL of the reporting database, with an option to name it."""
 
-    @click.option("--reporting", metavar="URL", help="The reporting database.")
+    @click.option(
+        "--reporting",
+        metavar="URL",
+        help="The reporting database; default: TEXT2SQL_REPORTING_URL, or the project's own file.",
+    )
     @wraps(work)
     def run(*arguments: Any, reporting: str | None, **options: Any) -> None:
         try:
@@ -42,7 +36,9 @@ def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
+def with_store(work: Callable[..., Any], make: bool = False) -> Callable[..., Any]:
+    """Open the reporting tables for a command, which may create them with ``make``."""
+
     @wraps(work)
     def run(url: str, *arguments: Any, **options: Any) -> None:
         from text2sql.reporting.tables.store import ReportingStore
@@ -53,6 +49,9 @@ def _opening(work: Callable[..., Any], make: bool) -> Callable[..., Any]:
             work(store, *arguments, **options)
 
     return with_url(run)
+
+
+with_new_store = partial(with_store, make=True)
 
 
 def require_file(url: str) -> None:
@@ -84,22 +83,24 @@ def require_questions(url: str) -> None:
 def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command an option for each field of a question; None if it is not given."""
     options = [
-        click.option("--evidence", help="What the question leaves unsaid."),
+        click.option("--evidence", help="Knowledge that the question leaves out."),
         click.option("--votes", type=int, help=VOTES.option()),
         click.option("--minimum-share", type=float, help=MINIMUM_SHARE.option()),
-        click.option("--timezone", help="Where the day begins, such as Europe/Berlin (UTC)."),
+        click.option("--timezone", help="Time zone of its day, such as Europe/Berlin (UTC)."),
         click.option(
             "--group",
-            help="When it is due: daily, weekdays, weekly (Mondays), monthly (the first), or a"
-            " name of your own, which is due daily (daily).",
+            help="Schedule group: daily, weekdays, weekly (Mondays), monthly (the first), or a"
+            " name of your own, which runs daily (daily).",
         ),
         click.option("--owner", help="Who is responsible for it."),
-        click.option("--verified-sql", help="SQL to compare answers with; '' removes it."),
-        click.option("--columns", help="Expect exactly these columns: a,b,c; '' expects none."),
+        click.option("--verified-sql", help="Correct SQL to compare answers with; '' removes it."),
+        click.option("--columns", help="Expect exactly these columns: a,b,c; '' removes this."),
         click.option("--least-rows", type=int, help="Expect at least this many rows."),
         click.option("--most-rows", type=int, help="Expect at most this many rows."),
         click.option(
-            "--not-empty/--may-be-empty", default=None, help="Expect a value that is not NULL."
+            "--not-empty/--may-be-empty",
+            default=None,
+            help="Whether to expect at least one value that is not NULL.",
         ),
     ]
     for option in reversed(options):

@@ -48,9 +48,7 @@ def require_apart(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
     """Raise Text2SqlError if an output is one of the inputs, or the same as another output."""
     read = {os.path.realpath(file) for file in inputs if file is not None}
     written: set[str] = set()
-    for file in outputs:
-        if file is None:
-            continue
+    for file in filter(None, outputs):
         place = os.path.realpath(file)
         if place in read:
             raise Text2SqlError(f"{file} is an input and would be replaced; write to another file.")

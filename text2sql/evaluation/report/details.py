@@ -62,7 +62,18 @@ def details_of(
     """
     by_key = {question.key: question for question in questions}
     classes = {policy.name: classify(policy.greedy.rollouts, by_key) for policy in policies}
-    rows = [_question_row(question) for question in questions]
+    rows: list[dict[str, Any]] = [
+        {
+            "key": question.key,
+            "db_id": question.db_id,
+            "difficulty": question.difficulty,
+            "subset": question.subset,
+            "question": question.question,
+            "evidence": question.evidence,
+            "gold": question.sql,
+        }
+        for question in questions
+    ]
     for policy in policies:
         _add_answers(rows, policy, classes[policy.name], root)
     return {
@@ -75,18 +86,6 @@ def details_of(
         "examples": _examples(policies[1], rows, classes[TRAINED], root),
         "before": asdict(before) if before else None,
         "rules": {"changed": rules.changed, "timed_runs": rules.repeats} if rules else None,
-    }
-
-
-def _question_row(question: Question) -> dict[str, Any]:
-    return {
-        "key": question.key,
-        "db_id": question.db_id,
-        "difficulty": question.difficulty,
-        "subset": question.subset,
-        "question": question.question,
-        "evidence": question.evidence,
-        "gold": question.sql,
     }
 
 
@@ -118,16 +117,15 @@ def _add_answers(
 
 def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
-    return [asdict(count) for count in count_classes(classes, verdicts)]
+    return count_classes(classes, verdicts)
 
 
 def _effort(policy: Evaluated) -> dict[str, Any]:
-    rows = (row for _, row in whole_rows([one.place for one in policy.greedy]))
-    found: dict[str, Any] = {
-        name: effort(one for one in located.rollouts if one.valid)
+    rows = (row for _, row in whole_rows(one.place for one in policy.greedy))
+    return {
+        name: effort([one for one in located.rollouts if one.valid])
         for name, located in policy.sets.items()
-    }
-    return found | {"tools": tool_use(rows)}
+    } | {"tools": tool_use(rows)}
 
 
 def _examples(

@@ -27,16 +27,14 @@ from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Comparison, S
 from text2sql.evaluation.slices import CORRECTED
 from text2sql.judge.verdicts import Verdict
 
-JUDGED = tuple(verdict.value for verdict in Verdict if verdict is not Verdict.INFRASTRUCTURE)
-"""Verdicts that say something about a question."""
-
 
 def render_report(details: Mapping[str, Any]) -> str:
     """Return the page that shows what ``text2sql.evaluation.report.details`` put together."""
     scores = Scores.from_dict(details["scores"])
     greedy = scores.find(TRAINED, "greedy")
-    before = details["before"]
+    before, vote = details["before"], f"vote@{scores.k}"
     gained, lost = tables.changed_questions(details)
+    settings = tables.settings_of(scores)
     rows = {row["key"]: row for row in details["questions"]}
     return render(
         "text2sql.evaluation.report",
@@ -51,10 +49,16 @@ def render_report(details: Mapping[str, Any]) -> str:
         notes=[*scores.notes, *_partial(scores)],
         accuracy=percent(greedy.value) if greedy and greedy.n else "unknown",
         accuracy_words=_accuracy_words(scores, details),
-        sure=_sure(scores),
+        sure=[
+            f"{name}: {interval(one)}"
+            for name, setting in (("Greedy", "greedy"), (vote, vote))
+            if (one := scores.find(TRAINED, setting)) and one.n
+        ],
         better=_better(scores, before),
         weak=[*_failures(details), *tables.weakest(scores)],
-        settings_chart=_settings_chart(scores),
+        settings_chart=charts.score_chart(
+            settings, *([scores.find(p, name) for name in settings] for p in (BASE, TRAINED))
+        ).svg("Execution accuracy in percent, with 95 % intervals"),
         settings=tables.settings(scores, details["same_as_published"]),
         source=tables.SOURCE if details["same_as_published"] else "",
         curves=_curves(scores),
@@ -78,7 +82,7 @@ def render_report(details: Mapping[str, Any]) -> str:
 
 
 def _partial(scores: Scores) -> list[str]:
-    """List the settings that lack questions, grouped by how many they lack."""
+    """Return a warning about the settings that lack questions, if any."""
     found: dict[str, list[str]] = {}
     for policy in (BASE, TRAINED):
         for setting in tables.settings_of(scores):
@@ -96,7 +100,7 @@ def _accuracy_words(scores: Scores, details: Mapping[str, Any]) -> str:
     first = "The trained policy's greedy accuracy"
     if base and base.n:
         first += f"; the base has {percent(base.value)}"
-    sentences = [first, *_voted(scores, details)]
+    sentences = [first, *_vote_words(scores, details)]
     once = scores.find(TRAINED, SINGLE_TURN)
     if once and once.n:
         sentences.append(f"One reply without tools ({SINGLE_TURN}) gives {percent(once.value)}")
@@ -106,7 +110,7 @@ def _accuracy_words(scores: Scores, details: Mapping[str, Any]) -> str:
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def _voted(scores: Scores, details: Mapping[str, Any]) -> list[str]:
+def _vote_words(scores: Scores, details: Mapping[str, Any]) -> list[str]:
     """Return the accuracy of voting, with greedy on the same questions if some were not sampled."""
     voted = scores.find(TRAINED, f"vote@{scores.k}")
     if voted is None or not voted.n:
@@ -115,15 +119,10 @@ def _voted(scores: Scores, details: Mapping[str, Any]) -> list[str]:
     if voted.n == scores.questions:
         return [words]
     both = [row[TRAINED] for row in details["questions"] if row[TRAINED]["samples"] >= scores.k]
-    right = [one["verdict"] == Verdict.MATCH for one in both if one["verdict"] in JUDGED]
+    judged = [one["verdict"] for one in both if one["verdict"] not in tables.NO_RESULT]
+    right = [verdict == Verdict.MATCH for verdict in judged]
     greedy = f", where greedy has {percent(sum(right) / len(right))}" if right else ""
     return [f"{words} on {voted.n:,} of the questions{greedy}"]
-
-
-def _sure(scores: Scores) -> list[str]:
-    named = (("Greedy", "greedy"), (f"vote@{scores.k}", f"vote@{scores.k}"))
-    found = ((name, scores.find(TRAINED, setting)) for name, setting in named)
-    return [f"{name}: {interval(one)}" for name, one in found if one and one.n]
 
 
 def _better(scores: Scores, before: Mapping[str, Any] | None) -> list[str]:
@@ -150,13 +149,6 @@ def _failures(details: Mapping[str, Any]) -> list[str]:
     else:
         found = ["No failures on these questions." if verdicts else "No question was answered."]
     return found + ([f"Questions without a valid result: {invalid:,}."] if invalid else [])
-
-
-def _settings_chart(scores: Scores) -> Markup:
-    names = tables.settings_of(scores)
-    base, trained = ([scores.find(policy, name) for name in names] for policy in (BASE, TRAINED))
-    chart = charts.score_chart(names, base, trained)
-    return chart.svg("Execution accuracy in percent, with 95 % intervals")
 
 
 def _curves(scores: Scores) -> dict[str, Any] | None:

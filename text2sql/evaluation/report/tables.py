@@ -66,21 +66,20 @@ BIRD_DEV = {
     *("european_football_2", "financial", "formula_1", "student_club", "superhero"),
     *("thrombosis_prediction", "toxicology"),
 }
-BIRD_DEV_QUESTIONS = 1534
 PUBLISHED = {
-    (BASE, "greedy"): 0.497,
-    (TRAINED, "single-turn"): 0.582,
-    (TRAINED, "greedy"): 0.634,
-    (TRAINED, "vote@8"): 0.670,
-    (TRAINED, "vote@32"): 0.674,
+    (BASE, "greedy"): "49.7",
+    (TRAINED, "single-turn"): "58.2",
+    (TRAINED, "greedy"): "63.4",
+    (TRAINED, "vote@8"): "67.0",
+    (TRAINED, "vote@32"): "67.4",
 }
-"""What others published about the same questions, by policy and setting."""
+"""What others published about the same questions, in percent, by policy and setting."""
 
 
 def is_bird_dev(questions: Sequence[Question]) -> bool:
     """Whether these are BIRD's dev questions, all of them: by their number and databases."""
     databases = {question.db_id for question in questions}
-    return len(questions) == BIRD_DEV_QUESTIONS and databases == BIRD_DEV
+    return len(questions) == 1534 and databases == BIRD_DEV
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Table:
 
 
 def settings_of(scores: Scores) -> list[str]:
-    """Return the settings in the order in which they were scored."""
+    """Return the settings, in the order in which they were scored."""
     return list(dict.fromkeys(score.setting for score in scores.scores if score.part == "all"))
 
 
@@ -118,13 +117,9 @@ def settings(scores: Scores, same_as_published: bool) -> Table:
         return Table(head, rows)
     others = dict.fromkeys(setting for _, setting in PUBLISHED)
     rows += [[one, "", "", "", "", ""] for one in others if one not in settings_of(scores)]
-    rows = [[*row, *(_published(policy, row[0]) for policy in (BASE, TRAINED))] for row in rows]
+    for row in rows:
+        row += [PUBLISHED.get((policy, row[0]), "") for policy in (BASE, TRAINED)]
     return Table([*head, "published base", "published trained"], rows)
-
-
-def _published(policy: str, setting: str) -> str:
-    value = PUBLISHED.get((policy, setting))
-    return "" if value is None else f"{100 * value:.1f}"
 
 
 def parts(scores: Scores) -> list[tuple[str, Table]]:
@@ -137,9 +132,12 @@ def parts(scores: Scores) -> list[tuple[str, Table]]:
         STRENGTH: "Strength",
         DATABASE: "Database",
     }
-    found = {part: dict.fromkeys(s.name for s in scores.scores if s.part == part and s.n)
-             for part in titles}  # fmt: skip
-    return [(titles[part], _part(scores, part, names)) for part, names in found.items() if names]
+    tables = []
+    for part, title in titles.items():
+        names = dict.fromkeys(s.name for s in scores.scores if s.part == part and s.n)
+        if names:
+            tables.append((title, _part(scores, part, names)))
+    return tables
 
 
 def _part(scores: Scores, part: str, names: Iterable[str]) -> Table:
@@ -183,28 +181,23 @@ def curves(shown: Sequence[Curve]) -> tuple[Table, Table]:
 
 
 def _point(points: Sequence[CurvePoint]) -> list[str]:
-    if not points:
-        return ["", ""]
-    p = points[0]
-    return [
-        f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-        for value, low, high in (
-            (p.vote, p.vote_low, p.vote_high),
-            (p.ceiling, p.ceiling_low, p.ceiling_high),
-        )
-    ]
+    """Return the cells of one k: empty where a policy has fewer rollouts."""
+    shares = [(p.vote, p.vote_low, p.vote_high) for p in points]
+    shares += [(p.ceiling, p.ceiling_low, p.ceiling_high) for p in points]
+    cells = [f"{100 * value:.1f} [{100 * low:.1f}, {100 * up:.1f}]" for value, low, up in shares]
+    return cells or ["", ""]
 
 
 def curve_parts(found: Sequence[Curve]) -> Table:
     """Return the trained policy's vote@k and, in brackets, pass@k of each part at some k."""
     own = [one for one in found if one.policy == TRAINED and one.name and one.points]
     ks = shown_ks(max((len(one.points) for one in own), default=0))
-    rows = [[one.part, one.name, one.n, *(_pair(one.points[k - 1]) for k in ks)] for one in own]
+    rows = []
+    for one in own:
+        shares = [(one.points[k - 1].vote, one.points[k - 1].ceiling) for k in ks]
+        cells = [f"{100 * vote:.1f} ({100 * ceiling:.1f})" for vote, ceiling in shares]
+        rows.append([one.part, one.name, one.n, *cells])
     return Table(["part", "", "n", *(f"k = {k}" for k in ks)], rows, 2)
-
-
-def _pair(point: CurvePoint) -> str:
-    return f"{100 * point.vote:.1f} ({100 * point.ceiling:.1f})"
 
 
 def rule_names(scores: Scores) -> dict[str, str]:
@@ -263,14 +256,11 @@ def effort(found: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def tools(found: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return how often greedy rollouts called each tool, how long that took, and how it ended."""
-    rows = [
-        [
-            *(policy, one["tool"], one["calls"], f"{one['mean_seconds']:.3f}"),
-            ", ".join(f"{name} {count}" for name, count in one["ended"].items()),
-        ]
-        for policy, kinds in found.items()
-        for one in kinds["tools"]
-    ]
+    rows = []
+    for policy, kinds in found.items():
+        for one in kinds["tools"]:
+            ended = ", ".join(f"{name} {count}" for name, count in one["ended"].items())
+            rows.append([policy, one["tool"], one["calls"], f"{one['mean_seconds']:.3f}", ended])
     return Table(["greedy", "tool", "calls", "mean seconds", "ended"], rows, 2)
 
 

@@ -1,0 +1,57 @@
+"""Options that several commands share, and their types: paths, days and numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+# readable=False: whoever opens the file raises an error that also says what the file is for.
+FILE = click.Path(path_type=Path, readable=False)
+FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
+DAY = click.DateTime(["%Y-%m-%d"])
+STDOUT = Path("-")
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+json_lines_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+
+
+class IntegerRange(click.IntRange):
+    """An integer within bounds."""
+
+    name = "integer"  # click calls text "not a valid integer range"
+
+
+class NumberRange(click.FloatRange):
+    """A finite number within bounds."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read the number; click accepts NaN, which is within any bounds."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+SECONDS = NumberRange(min=0, min_open=True)
+
+
+def setting_option(
+    setting: dataclasses.Field[Any], kind: click.ParamType | None = None
+) -> Callable[[Any], Any]:
+    """Return the option of a dataclass field whose metadata has pydantic's names for bounds."""
+    about = setting.metadata
+    low, high = about.get("ge", about.get("gt")), about.get("le", about.get("lt"))
+    if isinstance(setting.default, int):
+        kind = IntegerRange(low, high)
+    elif isinstance(setting.default, float):
+        kind = NumberRange(low, high, min_open="gt" in about, max_open="lt" in about)
+    name, text = f"--{setting.name.replace('_', '-')}", about["description"]
+    return click.option(name, type=kind, default=setting.default, help=text)

@@ -143,7 +143,7 @@ def test_missing_program_is_one_failure(tmp_path):
         train(tmp_path, "import os, sys; os.execv(sys.executable, [sys.executable, 'nowhere.py'])")
 
 
-def test_a_killed_child_is_told_as_one(tmp_path):
+def test_a_killed_child_is_reported_as_killed(tmp_path):
     with pytest.raises(Text2SqlError, match=r"status 137 \(killed, by somebody or by the kernel"):
         train(tmp_path, "import os; os.kill(os.getpid(), 9)")
 
@@ -266,7 +266,7 @@ def test_a_line_without_a_step_is_left_out_of_what_is_described(tmp_path):
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "reward": 0.5, "loss": 2}]
 
 
-def test_files_may_go_while_they_are_looked_at(tmp_path):
+def test_files_may_disappear_while_they_are_read(tmp_path):
     """The program removes what it waits for, and what an earlier run wrote, at any moment."""
     said, ended = [], threading.Event()
 

@@ -1,4 +1,4 @@
-"""The difficulty filter: rated, bounded, shuffled, its cost told before, spoilt rollouts redone."""
+"""The difficulty filter: ratings, bounds, order, the cost estimate, and failed rollouts drawn again."""
 
 import json
 import re
@@ -145,8 +145,8 @@ def test_a_cost_is_unknown_until_it_was_measured(tmp_path: Path) -> None:
         "completion_tokens": 5_000,
         "measured_on": 4,
     }
-    told: list[str] = []
-    pace = PaceKeeper(store.path, "run", told.append)
+    said: list[str] = []
+    pace = PaceKeeper(store.path, "run", said.append)
     for done in range(5):
         pace(done, 8)
     pace.began -= 3600
@@ -280,7 +280,7 @@ def test_the_filter_as_assets(root: Path) -> None:
     assert [row["key"] for row in rows] == expected
 
 
-def test_spoilt_rollouts_are_asked_again_within_the_run(root: Path) -> None:
+def test_failed_rollouts_are_drawn_again_within_the_run(root: Path) -> None:
     failed: set[str] = set()
 
     def script(body: dict):

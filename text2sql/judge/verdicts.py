@@ -98,11 +98,7 @@ class GoldResult:
         return cls(**(row | {"status": Status(row["status"])}))
 
 
-def run_gold(
-    question: Question,
-    sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
-) -> GoldResult:
+def run_gold(question: Question, sandbox: Sandbox, limits: Limits = Limits()) -> GoldResult:
     """Run a question's gold query as it is written, on its own read-only connection.
 
     Raises Text2SqlError when the database cannot be read at all.
@@ -126,7 +122,7 @@ def execute_submission(
     sql: str | None,
     database: Path,
     sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
     *,
     strict_text: bool = True,
 ) -> QueryResult:

@@ -61,12 +61,7 @@ class Sandbox:
         self.close()
 
     def execute(
-        self,
-        database: Path,
-        sql: str,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
-        *,
-        strict_text: bool = False,
+        self, database: Path, sql: str, limits: Limits = Limits(), *, strict_text: bool = False
     ) -> QueryResult:
         """Run one text and wait for its result.
 
@@ -79,7 +74,7 @@ class Sandbox:
     def execute_many(
         self,
         texts: Sequence[tuple[Path, str]],
-        limits: Limits = Limits(),  # noqa: B008 - immutable
+        limits: Limits = Limits(),
         *,
         strict_text: bool = False,
     ) -> list[QueryResult]:
@@ -128,12 +123,7 @@ class Sandbox:
         self.execute_many([(database, "SELECT 1") for database in dict.fromkeys(databases)])
 
     async def aexecute(
-        self,
-        database: Path,
-        sql: str,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
-        *,
-        strict_text: bool = False,
+        self, database: Path, sql: str, limits: Limits = Limits(), *, strict_text: bool = False
     ) -> QueryResult:
         """Do what ``execute`` does without blocking the event loop; cancelling stops the query."""
         import asyncio

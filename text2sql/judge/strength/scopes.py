@@ -189,17 +189,8 @@ IsMine = Callable[[exp.Column], bool]
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Glob)
 _OF_BOTH = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe)
 _OF_FIRST = (
-    exp.Abs,
-    exp.Cast,
-    exp.Length,
-    exp.Lower,
-    exp.Neg,
-    exp.Paren,
-    exp.Round,
-    exp.Substring,
-    exp.TimeToStr,
-    exp.TsOrDsToTimestamp,
-    exp.Upper,
+    *(exp.Abs, exp.Cast, exp.Length, exp.Lower, exp.Neg, exp.Paren, exp.Round, exp.Substring),
+    *(exp.TimeToStr, exp.TsOrDsToTimestamp, exp.Upper),
 )
 
 

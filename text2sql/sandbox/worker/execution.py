@@ -180,16 +180,10 @@ def _over(
     return QueryResult(Status.TOO_LARGE, columns, (), count, complete=False, error=error)
 
 
-_BROKEN_FILE = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_NOTADB,
-    }
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_BROKEN_FILE = (
+    *(*_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
+    *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOTADB),
 )
 
 
@@ -207,7 +201,7 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     if code & 0xFF == sqlite3.SQLITE_CORRUPT and not text.startswith(_NO_TABLE):
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
-        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if code & 0xFF in _LOCKED:
             text += ": another program is writing it; try again when it is done"
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {text}")
     if "number of bindings" in text:  # no parameters are ever given

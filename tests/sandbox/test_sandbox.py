@@ -25,8 +25,7 @@ from tests.sandbox.attacks import CHANGES, STOPPED
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import RUNNING, Channel
-from text2sql.sandbox.worker.connection import Database
-from text2sql.sandbox.worker.databases import DatabaseCache
+from text2sql.sandbox.worker.databases import Database, DatabaseCache
 from text2sql.sandbox.worker.execution import Job, _read
 
 TABLES = """
@@ -601,7 +600,7 @@ def test_a_pipe_or_folder_beside_a_database_fails_at_once(sandbox, database, end
             "socket": lambda path: listener.bind(str(path)),
             "device": lambda path: path.symlink_to("/dev/zero"),
         }[kind](path)
-        with pytest.raises(Text2SqlError, match=rf"{end} is a {kind} .* move it away"):
+        with pytest.raises(Text2SqlError, match=rf"{end} is not a regular file, .* move it away"):
             sandbox.execute(database, "SELECT count(*) FROM t", Limits(20))
 
 
@@ -805,7 +804,7 @@ SLOW = "SELECT sum(length(x.b) + x.a) FROM t x, (SELECT 1 FROM t LIMIT 8) y"
         (lambda path: os.truncate(path, 0), "empty"),
         (lambda path: os.truncate(path, 8192), "damaged"),
         (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
-        (lambda path: (path.unlink(), path.mkdir()), "is a folder"),
+        (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
         (Path.unlink, "No such file"),
         (lambda path: os.mkfifo(f"{path}-journal"), "-journal is not a regular file"),
     ],

@@ -16,6 +16,9 @@ from text2sql.judge.equality import Rule, same, sorts
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
+NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
+"""The result of an empty submission, which is not run."""
+
 
 class Verdict(StrEnum):
     """How a submission ended. ``INFRASTRUCTURE`` says nothing about the submission itself."""
@@ -112,10 +115,6 @@ def gold_result(key: str, sql: str, result: QueryResult) -> GoldResult:
     digests = (result.digest, result.multiset_digest, result.ordered_digest)
     measured = (result.row_count, result.seconds, result.error)
     return GoldResult(key, result.status, *digests, *measured, sorts(sql))
-
-
-NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
-"""The result of an empty submission, which is not run."""
 
 
 def execute_submission(

@@ -15,6 +15,7 @@ from text2sql.errors import Text2SqlError
 
 _URL = re.compile(r"(?:^|/)([a-z][a-z0-9+]+:)/")
 _FILES = ("", "-journal", "-wal", "-shm")
+_NOTHING = 1  # bytes; SQLite takes a file of a single one for empty, too
 
 
 def check_database(path: Path | str) -> Path:
@@ -43,9 +44,6 @@ def check_database(path: Path | str) -> Path:
     if found.st_size <= _NOTHING:
         raise Text2SqlError(f"{absolute}: the database is empty (0 bytes); get a fresh copy.")
     return absolute
-
-
-_NOTHING = 1  # bytes; SQLite takes a file of a single one for empty, too
 
 
 def absolute_path(path: Path | str) -> str:

@@ -17,6 +17,34 @@ from text2sql.judge.strength.keys import Keys
 from text2sql.judge.strength.scopes import Node
 
 DIALECT = "sqlite"
+_SWAPPED: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.LT: exp.LTE,
+    exp.LTE: exp.LT,
+    exp.GT: exp.GTE,
+    exp.GTE: exp.GT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
+# Why a change is neutral
+_IMPLIED = "the schema or another condition implies it"
+_SET = "a set of rows has none twice"
+_UNIQUE_ROWS = "no row can occur twice"
+_ONE_ROW = "the query returns one row"
+_FIRST_ROW = "only the first row is taken"
+_FILTERED = "a later condition rejects the unmatched rows"
+_NO_ORDER = "a set of rows has no order"
+_UNIQUE_VALUES = "no value can occur twice"
+
+_CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
+    exp.Sum: (exp.Avg, exp.Count),
+    exp.Avg: (exp.Sum,),
+    exp.Min: (exp.Max,),
+    exp.Max: (exp.Min,),
+}
+_RANGE = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_EQUAL = (exp.EQ, exp.NEQ, exp.In)
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?\Z")
+_YEAR = re.compile(r"[12]\d{3}(?!\d)|[12]\d{3}(?=\d\d\Z|\d{4}\Z)")
 
 
 class Kind(StrEnum):
@@ -67,16 +95,6 @@ def changes_to(tree: exp.Query, keys: Keys) -> Iterator[Change]:
 
 
 # Conditions
-
-_SWAPPED: dict[type[exp.Expr], type[exp.Binary]] = {
-    exp.LT: exp.LTE,
-    exp.LTE: exp.LT,
-    exp.GT: exp.GTE,
-    exp.GTE: exp.GT,
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-}
-_IMPLIED = "the schema or another condition implies it"
 
 
 def comparisons(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -140,14 +158,6 @@ def _in_parentheses(node: exp.Expr) -> exp.Expr:
 
 
 # The shape of a query
-
-_SET = "a set of rows has none twice"
-_UNIQUE_ROWS = "no row can occur twice"
-_ONE_ROW = "the query returns one row"
-_FIRST_ROW = "only the first row is taken"
-_FILTERED = "a later condition rejects the unmatched rows"
-_NO_ORDER = "a set of rows has no order"
-_UNIQUE_VALUES = "no value can occur twice"
 
 
 def distincts(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -219,14 +229,6 @@ def aggregates(tree: Node, keys: Keys) -> Iterator[Change]:
             yield replacement(Kind.AGGREGATE, node, exp.Count(this=changed), neutral)
 
 
-_CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
-    exp.Sum: (exp.Avg, exp.Count),
-    exp.Avg: (exp.Sum,),
-    exp.Min: (exp.Max,),
-    exp.Max: (exp.Min,),
-}
-
-
 def _counts_unique(node: exp.Count, keys: Keys) -> bool:
     argument = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
     found, column = scopes.source_of(argument, keys), scopes.column_of(argument, keys)
@@ -286,11 +288,6 @@ def _rows(query: Node) -> int | None:
 
 
 # Literals
-
-_RANGE = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
-_EQUAL = (exp.EQ, exp.NEQ, exp.In)
-_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?\Z")
-_YEAR = re.compile(r"[12]\d{3}(?!\d)|[12]\d{3}(?=\d\d\Z|\d{4}\Z)")
 
 
 def literals(tree: Node) -> Iterator[Change]:

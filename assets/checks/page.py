@@ -22,8 +22,6 @@ from text2sql.common.html import render
 from text2sql.common.json_files import read_object, write_json
 from text2sql.common.locking import take_lock
 
-PAGE = "checks.html"
-_FOLDER = "checks"
 _CELL = 1_000
 _STATES = ("critical", "warning", "passed")
 _ORDER = ("bird_questions", "bird_databases", "gold_results", "training_prompts")
@@ -47,30 +45,28 @@ def report_checks(
 
 def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult]) -> Path:
     """Store an asset's results in the dataset's ``folder`` and render its page; return the page."""
-    notes = folder / _FOLDER
+    notes = folder / "checks"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
     for name, result in results.items():
-        write_json(notes / f"{name}.json", _note(name, asset, result) | {"time": now})
+        rows = result.examples.to_numpy().tolist()
+        note = {
+            "check": name,
+            "asset": asset,
+            "checked": result.checked,
+            "what": result.what,
+            "holding": list(result.holding),
+            "failures": [vars(failure) for failure in result.failures],
+            "columns": [str(column) for column in result.examples.columns],
+            "examples": [[cell_text(value, _CELL) for value in row] for row in rows],
+            "time": now,
+        }
+        write_json(notes / f"{name}.json", note)
     # One process at a time: of two at once, each would miss the other's results.
     lock = notes / ".lock"
     with lock.open("w") as handle:
         take_lock(handle, lock)
         checks = [read_object(file) for file in notes.glob("*.json")]
-        return write_whole(folder / PAGE, render_checks(folder.name, checks))
-
-
-def _note(name: str, asset: str, result: SuiteResult) -> dict[str, Any]:
-    rows = result.examples.to_numpy().tolist()
-    return {
-        "check": name,
-        "asset": asset,
-        "checked": result.checked,
-        "what": result.what,
-        "holding": list(result.holding),
-        "failures": [vars(failure) for failure in result.failures],
-        "columns": [str(column) for column in result.examples.columns],
-        "examples": [[cell_text(value, _CELL) for value in row] for row in rows],
-    }
+        return write_whole(folder / "checks.html", render_checks(folder.name, checks))
 
 
 def render_checks(dataset: str, notes: list[dict[str, Any]]) -> str:

@@ -9,20 +9,11 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import EXAMPLES, Failure, SuiteResult
+from assets.checks.expectations import EXAMPLES, SuiteResult
 from text2sql.common.counting import counted
 
 _CELL = 200
 _METADATA_BYTES = 16_000
-
-
-def some_of_each(result: SuiteResult) -> pd.DataFrame:
-    """Return up to 20 failing rows, with some of every failure."""
-    rows = result.examples
-    if len(rows) <= EXAMPLES:
-        return rows
-    share = max(1, EXAMPLES // max(1, rows["failed"].nunique()))
-    return rows.groupby("failed", sort=False).head(share).head(EXAMPLES)
 
 
 def check_result(
@@ -39,9 +30,21 @@ def check_result(
     severity = dg.AssetCheckSeverity.ERROR if result.blocks else dg.AssetCheckSeverity.WARN
     metadata: dict[str, Any] = {"rows checked": result.what or result.checked}
     if result.failures:
-        metadata["failures"] = dg.MetadataValue.table([_record(f) for f in result.failures])
-    if len(result.examples):
-        metadata["failing rows"] = table(some_of_each(result))
+        records = [
+            {
+                "expected": failure.expectation[:_CELL],
+                "severity": "critical" if failure.critical else "warning",
+                "failing rows": failure.rows,
+                "observed": failure.observed[:_CELL],
+            }
+            for failure in result.failures
+        ]
+        metadata["failures"] = dg.MetadataValue.table([dg.TableRecord(one) for one in records])
+    if len(rows := result.examples):
+        # Up to 20 failing rows, with some of every failure.
+        share = EXAMPLES // max(1, rows["failed"].nunique()) if len(rows) > EXAMPLES else EXAMPLES
+        some = rows.groupby("failed", sort=False).head(max(1, share))
+        metadata["failing rows"] = table(some)
     if page is not None:
         metadata["page"] = dg.MetadataValue.path(page)
     return dg.AssetCheckResult(
@@ -59,30 +62,15 @@ def describe(result: SuiteResult) -> str:
     if result.success:
         nothing = not result.checked and not result.what
         return "Nothing to check." if nothing else f"All expectations hold for {result.extent}."
-    text = "Failed: " + "; ".join(_sentence(failure) for failure in result.failures) + "."
+    sentences = []
+    for failure in result.failures:
+        seen = counted(failure.rows, "row") if failure.rows else failure.observed
+        sentences.append(f"{failure.expectation} ({seen})" if seen else failure.expectation)
+    text = f"Failed: {'; '.join(sentences)}."
     if not len(result.examples):
         return text
-    first = result.examples.drop(columns="failed").iloc[0]
-    cells = [cell_text(value) for value in first if cell_text(value)]
-    return f"{text} First: {', '.join(cells)}"
-
-
-def _sentence(failure: Failure) -> str:
-    if failure.rows:
-        return f"{failure.expectation} ({counted(failure.rows, 'row')})"
-    seen = f" ({failure.observed})" if failure.observed else ""
-    return f"{failure.expectation}{seen}"
-
-
-def _record(failure: Failure) -> dg.TableRecord:
-    return dg.TableRecord(
-        {
-            "expected": failure.expectation[:_CELL],
-            "severity": "critical" if failure.critical else "warning",
-            "failing rows": failure.rows,
-            "observed": failure.observed[:_CELL],
-        }
-    )
+    cells = map(cell_text, result.examples.drop(columns="failed").iloc[0])
+    return f"{text} First: {', '.join(filter(None, cells))}"
 
 
 def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
@@ -93,8 +81,7 @@ def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
     ]
     while len(cells) > 1 and len(json.dumps(cells)) > _METADATA_BYTES:
         cells.pop()
-    columns = [dg.TableColumn(str(name), "string") for name in frame.columns]
-    schema = dg.TableSchema(columns=columns)
+    schema = dg.TableSchema([dg.TableColumn(str(name), "string") for name in frame.columns])
     return dg.MetadataValue.table([dg.TableRecord(row) for row in cells], schema=schema)
 
 

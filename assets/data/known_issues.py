@@ -15,7 +15,7 @@ from assets.data.own_dataset import own_current
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.evaluation.stored_issues import renew_corrections
+from text2sql.evaluation.known_issues import renew_corrections
 from text2sql.sandbox import Limits
 
 

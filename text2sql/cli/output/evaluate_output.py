@@ -19,7 +19,7 @@ from text2sql.datasets.gold.run import explain_failure
 from text2sql.datasets.reading.questions import Reason, Record
 from text2sql.evaluation.known_issues import Correction, Issue
 from text2sql.evaluation.predictions.reading import Predictions
-from text2sql.evaluation.predictions.score import PredictionScores, accuracy
+from text2sql.evaluation.predictions.score import PredictionScores, accuracy, interval
 from text2sql.evaluation.predictions.writing import FORMS
 from text2sql.evaluation.rule_scores import DEFINITIONS, RuleScore, score_rules
 from text2sql.judge.rules import Values
@@ -262,7 +262,7 @@ def _report_failures(scores: PredictionScores, sql: Mapping[str, str]) -> None:
 def print_scores(scores: PredictionScores, paired: Mapping[str, Any], rules: RuleSummary) -> None:
     """Print accuracies, verdicts, what is left out, and what the other rules give."""
     found = scores.to_dict()
-    low, high = scores.interval
+    low, high = interval(scores.scored)
     total = f"execution accuracy {_percent(accuracy(scores.scored))} of {_count(found)}"
     click.echo(f"{total} ({scores.rule}; 95 % interval {low:.2%} to {high:.2%})")
     if corrected := found.get("corrected"):

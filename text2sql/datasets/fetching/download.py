@@ -38,7 +38,6 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 
 _CHUNK = 1 << 18
 _SAY_EVERY_SECONDS = 10.0
-_TRANSIENT = (408, 425, 429)
 
 
 @dataclass(frozen=True)
@@ -119,9 +118,10 @@ class _Download:
         """Send one request, for the missing bytes if possible; store what comes."""
         have, etag = self._have(), _noted(self.part).get("etag", "")
         headers: dict[str, str] = {}
-        if have and (self.sha256 or _is_strong(etag)):
+        strong = etag and not etag.startswith("W/")
+        if have and (self.sha256 or strong):
             headers["Range"] = f"bytes={have}-"
-            if _is_strong(etag):
+            if strong:
                 headers["If-Range"] = etag
         elif self.file.is_file() and not self.sha256:
             known = _noted(self.file)
@@ -135,7 +135,7 @@ class _Download:
         status, etag = response.status, response.headers.get("ETag", "")
         if status == 304:
             return self.file
-        if status in _TRANSIENT or status >= 500:
+        if status in (408, 425, 429) or status >= 500:
             wait = response.headers.get("Retry-After", "")
             seconds = float(wait) if wait.isdigit() else 0.0
             raise Interrupted(f"the server answers with status {status}", seconds)
@@ -149,7 +149,8 @@ class _Download:
         require_file(response, self.url)
         first = 0
         if status == 206:
-            first = _first_byte(response)
+            sent = re.match(r"bytes (\d+)-\d+/", response.headers.get("Content-Range", ""))
+            first = int(sent[1]) if sent else 0
             noted = _noted(self.part).get("etag", "")
             if first != have or (etag and noted and etag != noted):
                 raise self._start_over("the file has changed in the meantime")
@@ -171,7 +172,7 @@ class _Download:
         needed, free = total - have, shutil.disk_usage(self.part.parent).free
         if needed > free:
             raise Text2SqlError(
-                f"{shown(self.url)} needs {megabytes(needed)} MB, and only {megabytes(free)} MB "
+                f"{shown(self.url)} needs {_megabytes(needed)} MB, and only {_megabytes(free)} MB "
                 f"are free in {self.part.parent}: make room and run again."
             )
         note = {"size": str(total)} | ({"etag": _noted(self.part).get("etag", "")} if have else {})
@@ -192,13 +193,19 @@ class _Download:
                 now = time.monotonic()
                 if now - said >= _SAY_EVERY_SECONDS:
                     said = now
-                    self.say(f"{self.file.name}: {_progress(first, have, total, now - began)}")
+                    rate = (have - first) / (now - began)
+                    state = f"{_megabytes(have)} MB, {_megabytes(rate)} MB/s"
+                    if total >= 0:
+                        share = f"of {_megabytes(total)} MB ({have / total:.0%})"
+                        left = f", {(total - have) / rate:,.0f} s left" if rate else ""
+                        state = f"{_megabytes(have)} {share}, {_megabytes(rate)} MB/s{left}"
+                    self.say(f"{self.file.name}: {state}")
         if have != total >= 0:
             if have > total:
                 raise self._start_over(f"{have:,} bytes came instead of {total:,}")
             raise Interrupted(f"the connection ended after {have:,} of {total:,} bytes")
         seconds = time.monotonic() - began
-        self.say(f"{self.file.name} is complete: {megabytes(have - first)} MB in {seconds:.0f} s.")
+        self.say(f"{self.file.name} is complete: {_megabytes(have - first)} MB in {seconds:.0f} s.")
 
     def _finish(self, resumed: bool) -> Path:
         """Check the complete partial file and move it to its place."""
@@ -234,15 +241,6 @@ def _noted(file: Path) -> dict[str, str]:
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
-def _is_strong(etag: str) -> bool:
-    return bool(etag) and not etag.startswith("W/")
-
-
-def _first_byte(response: Response) -> int:
-    found = re.match(r"bytes (\d+)-\d+/", response.headers.get("Content-Range", ""))
-    return int(found[1]) if found else 0
-
-
 def _total(response: Response) -> int:
     """Return the size of the whole file in bytes, -1 if the server does not say."""
     if response.status in (206, 416):
@@ -261,15 +259,6 @@ def _read(response: Response) -> bytes:
         raise Interrupted(problem_of(error)) from error
 
 
-def _progress(first: int, have: int, total: int, seconds: float) -> str:
-    rate = (have - first) / seconds
-    if total < 0:
-        return f"{megabytes(have)} MB, {megabytes(rate)} MB/s"
-    left = f", {(total - have) / rate:,.0f} s left" if rate else ""
-    share = f"{megabytes(have)} of {megabytes(total)} MB ({have / total:.0%})"
-    return f"{share}, {megabytes(rate)} MB/s{left}"
-
-
-def megabytes(count: float) -> str:
+def _megabytes(count: float) -> str:
     """Return bytes in millions, with a decimal for small numbers."""
     return f"{count / 1e6:,.1f}" if count < 1e8 else f"{count / 1e6:,.0f}"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import ssl
-import urllib.request
 from collections.abc import Mapping
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 import urllib3
 
 from text2sql import __version__
+from text2sql.common.http import client_for
 from text2sql.errors import Text2SqlError
 
 _SAFE = "%/:=&?~#+!$,;'@()*[]"
 _MOST_REDIRECTS = 10
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 Response = urllib3.BaseHTTPResponse
 
@@ -66,17 +65,20 @@ def ask(url: str, headers: Mapping[str, str], silence: float) -> Response:
     address = quote(url, safe=_SAFE)
     for _ in range(_MOST_REDIRECTS):
         try:
-            response = _pool(address, silence).request(
-                "GET", address, headers=headers, redirect=False, preload_content=False
-            )
+            response = client_for(address).request(
+                "GET", address, headers=headers, timeout=silence, retries=False, redirect=False,
+                preload_content=False,
+            )  # fmt: skip
         except urllib3.exceptions.LocationValueError as error:
             raise Text2SqlError(f"{shown(url)} is not a valid address: {error}.") from error
         except urllib3.exceptions.HTTPError as error:
-            if reason := _certificate_problem(error):
-                raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
+            for cause in _chain(error):
+                if isinstance(cause, ssl.SSLCertVerificationError):
+                    reason = cause.verify_message
+                    raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
             raise Interrupted(problem_of(error)) from error
         target = response.headers.get("Location")
-        if response.status not in _REDIRECTS or not target:
+        if response.status not in (301, 302, 303, 307, 308) or not target:
             return response
         response.close()
         target = quote(urljoin(address, target), safe=_SAFE)
@@ -87,25 +89,6 @@ def ask(url: str, headers: Mapping[str, str], silence: float) -> Response:
             )
         address = target
     raise Refused(f"{shown(url)} redirects more than {_MOST_REDIRECTS} times; check the address.")
-
-
-def _pool(url: str, silence: float) -> urllib3.PoolManager:
-    """Return a client without retries that goes through the proxy of the environment, if any."""
-    timeout = urllib3.Timeout(connect=silence, read=silence)
-    parts = urlsplit(url)
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
-        return urllib3.PoolManager(retries=False, timeout=timeout)
-    proxy = proxy if is_url(proxy) else f"http://{proxy}"
-    user = urllib3.util.parse_url(proxy).auth
-    headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
-    return urllib3.ProxyManager(proxy, proxy_headers=headers, retries=False, timeout=timeout)
-
-
-def _certificate_problem(error: BaseException) -> str:
-    chain = _chain(error)
-    found = (one for one in chain if isinstance(one, ssl.SSLCertVerificationError))
-    return next((one.verify_message for one in found), "")
 
 
 def problem_of(error: BaseException) -> str:

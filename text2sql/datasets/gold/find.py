@@ -7,6 +7,7 @@ or sorts numbers as text; and a cast to an unknown type rarely does what was mea
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -15,8 +16,7 @@ from typing import TypeVar
 
 from text2sql.datasets.gold.aggregates import aggregate_probes
 from text2sql.datasets.gold.flags import Finding, Flag, GoldFlag
-from text2sql.datasets.gold.limit_findings import limit_findings
-from text2sql.datasets.gold.limits import MORE, MOST, Cut, Unreadable, cuts_of
+from text2sql.datasets.gold.limits import MORE, MOST, Cut, Unreadable, cuts_of, limit_findings
 from text2sql.datasets.gold.sql import unknown_casts
 from text2sql.datasets.gold.windows import tie_breaks, window_findings
 from text2sql.judge.verdicts import GoldResult
@@ -48,8 +48,12 @@ def flag_golds(
     if a database cannot be read at all.
     """
     ran = [q for q in questions if q.key in golds and golds[q.key].ran]
-    digests = {_query(question): golds[question.key].digest for question in ran}
-    found = {query: _findings_in_text(query[1]) for query in digests}
+    digests = {(one.database, one.sql): golds[one.key].digest for one in ran}
+    found: dict[Query, list[Finding]] = {}
+    for query in digests:
+        casts = [(Flag.UNKNOWN_CAST_TYPE, sentence) for sentence in unknown_casts(query[1])]
+        outside = [(Flag.ASKS_OUTSIDE, "the answer changes by itself")]
+        found[query] = [*casts, *(outside if asks_outside(query[1]) else [])]
     for query, findings in chain(
         _limits(digests, sandbox, limits),
         _aggregates(digests, sandbox, limits),
@@ -57,20 +61,10 @@ def flag_golds(
     ):
         found[query] += findings
     return [
-        GoldFlag(question.key, flag, detail[:_DETAIL_CHARS])
-        for question in ran
-        for flag, detail in dict.fromkeys(found[_query(question)])
+        GoldFlag(one.key, flag, detail[:_DETAIL_CHARS])
+        for one in ran
+        for flag, detail in dict.fromkeys(found[one.database, one.sql])
     ]
-
-
-def _query(question: Question) -> Query:
-    return question.database, question.sql
-
-
-def _findings_in_text(sql: str) -> list[Finding]:
-    casts = [(Flag.UNKNOWN_CAST_TYPE, sentence) for sentence in unknown_casts(sql)]
-    outside = [(Flag.ASKS_OUTSIDE, "the answer changes by itself")] if asks_outside(sql) else []
-    return [*casts, *outside]
 
 
 def _limits(
@@ -94,11 +88,9 @@ def _aggregates(
     queries: Mapping[Query, str], sandbox: Sandbox, limits: Limits
 ) -> Iterator[tuple[Query, list[Finding]]]:
     bounds = Limits(seconds=limits.seconds, keep_rows=MOST)
-    probes = [
-        (query, probe.sql, probe) for query in queries for probe in aggregate_probes(query[1])
-    ]
-    for query, probe, result in _run(probes, sandbox, bounds):
-        yield query, probe.findings(result)
+    probes = [(query, *probe) for query in queries for probe in aggregate_probes(query[1])]
+    for query, findings, result in _run(probes, sandbox, bounds):
+        yield query, findings(result)
 
 
 def _windows(
@@ -111,11 +103,10 @@ def _windows(
         if not asks_outside(query[1])
         for sql in tie_breaks(query[1])
     ]
-    found: dict[Query, list[QueryResult]] = {}
+    found: dict[Query, list[QueryResult]] = defaultdict(list)
     for query, _, result in _run(probes, sandbox, bounds):
-        found.setdefault(query, []).append(result)
-    for query, results in found.items():
-        yield query, window_findings(results, digests[query])
+        found[query].append(result)
+    yield from ((query, window_findings(found[query], digests[query])) for query in found)
 
 
 def _run(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -54,29 +53,12 @@ Finding = tuple[Flag, str]
 
 
 @dataclass(frozen=True)
-class Probe:
-    """A query that looks for a problem in a gold query, and how to read its result."""
-
-    sql: str
-    findings: Callable[[QueryResult], list[Finding]]
-
-
-@dataclass(frozen=True)
 class GoldFlag:
     """One flag of one question's gold query, and what was found, in words."""
 
     key: str
     flag: Flag
     detail: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the flag as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> GoldFlag:
-        """Read what ``to_dict`` wrote."""
-        return cls(row["key"], Flag(row["flag"]), row["detail"])
 
 
 def rows_of(result: QueryResult) -> list[Row]:

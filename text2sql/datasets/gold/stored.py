@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, read_rows, write_json, write_rows
 from text2sql.common.provenance import fingerprint
 from text2sql.datasets.gold.find import flag_golds
-from text2sql.datasets.gold.flags import GoldFlag
+from text2sql.datasets.gold.flags import Flag, GoldFlag
 from text2sql.datasets.gold.run import run_golds
 from text2sql.datasets.stored import Dataset, dataset_folder, load_all_golds
 from text2sql.judge.verdicts import GoldResult
@@ -19,8 +20,7 @@ from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.sandbox.sql.repeatable import asks_outside
 
-FLAGS = "gold_flags.jsonl"
-FLAG_STATE = "gold_flags.json"
+_FLAGS, _FLAG_STATE = "gold_flags.jsonl", "gold_flags.json"
 _PROGRESS_EVERY = 500
 
 
@@ -80,9 +80,9 @@ def current_flags(
         code=code,
         sqlglot=installed("sqlglot"),
     )
-    if read_if_there(folder / FLAG_STATE).get("version") == version:
-        return [GoldFlag.from_dict(row) for row in read_rows(folder / FLAGS)]
+    if read_if_there(folder / _FLAG_STATE).get("version") == version:
+        return [GoldFlag(**row | {"flag": Flag(row["flag"])}) for row in read_rows(folder / _FLAGS)]
     flags = flag_golds(questions, golds, sandbox, limits)
-    write_rows(folder / FLAGS, (flag.to_dict() for flag in flags))
-    write_json(folder / FLAG_STATE, {"version": version})
+    write_rows(folder / _FLAGS, map(asdict, flags))
+    write_json(folder / _FLAG_STATE, {"version": version})
     return flags

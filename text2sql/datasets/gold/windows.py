@@ -55,15 +55,17 @@ def _with_ties_broken(sql: str, descending: bool | None) -> str:
             continue
         order = window.args.get("order")
         terms = [term.copy() for term in order.expressions] if order else []
-        breaks = [exp.Ordered(this=_binary(one), desc=descending) for one in _columns(select)]
+        # BINARY compares letter for letter, whatever collation the column's table declares.
+        binary = exp.to_identifier("BINARY")
+        breaks = [
+            exp.Ordered(
+                this=exp.Collate(this=exp.paren(one), expression=binary.copy()), desc=descending
+            )
+            for one in _columns(select)
+        ]
         if breaks:
             window.set("order", exp.Order(expressions=[*terms, *breaks]))
     return written(tree)
-
-
-def _binary(column: exp.Expr) -> exp.Expr:
-    """Compare a column letter for letter, whatever collation its table declares."""
-    return exp.Collate(this=exp.paren(column), expression=exp.to_identifier("BINARY"))
 
 
 def _columns(select: exp.Select) -> Iterator[exp.Expr]:

@@ -49,7 +49,10 @@ class Digests:
             known = self._known.get(name, [])
             if known[:-1] == stamp:
                 return str(known[-1])
-            _settle(stamp)
+            # Wait until any later change of the file is certain to change its stamp.
+            age = time_ns() - max(stamp[-2:])
+            if 0 <= age < _SETTLED_NS:
+                sleep((_SETTLED_NS - age) / 1e9)
             digest = file_digest(Path(name))
             if list(stamp_of(name)) != stamp:
                 raise Text2SqlError(f"{path} is being written; run again when it is complete.")
@@ -86,10 +89,3 @@ class Digests:
             return {}
         entries = content.items() if isinstance(content, dict) else []
         return {name: entry for name, entry in entries if isinstance(entry, list) and entry}
-
-
-def _settle(stamp: list[int]) -> None:
-    """Wait until any later change of a file is certain to change its stamp."""
-    age = time_ns() - max(stamp[-2:])
-    if 0 <= age < _SETTLED_NS:
-        sleep((_SETTLED_NS - age) / 1e9)

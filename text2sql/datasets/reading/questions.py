@@ -101,7 +101,9 @@ def read_records(
             difficulty=row.text(Field.DIFFICULTY),
             subset=row.text(Field.SUBSET),
         )
-        reason, detail = _broken(row) or _reason(question, seen, known, needs_gold)
+        reason, detail = _reason(question, seen, known, needs_gold)
+        if broken := " and ".join(row.broken()):
+            reason, detail = Reason.BROKEN_TEXT, f"{broken} has half a character"
         seen.setdefault(question.key, question)
         records.append(Record(row.position, question, reason, detail))
     return records
@@ -145,11 +147,6 @@ def _db_id(row: Row, known: Mapping[str, Path], by_file: Mapping[Path, str]) -> 
     return by_file.get(resolve(name, row.file.parent), name)
 
 
-def _broken(row: Row) -> tuple[Reason, str] | None:
-    fields = " and ".join(row.broken())
-    return (Reason.BROKEN_TEXT, f"{fields} has half a character") if fields else None
-
-
 def _reason(
     question: Question, seen: Mapping[str, Question], known: Mapping[str, Path], needs_gold: bool
 ) -> tuple[Reason | None, str]:
@@ -163,16 +160,12 @@ def _reason(
     if empty:
         return Reason.EMPTY_FIELD, f"{' and '.join(empty)} is empty"
     if question.db_id not in known:
-        near = _suggestion(question.db_id, known) or _unused(question.db_id, known)
+        near = _suggestion(question.db_id, known)
+        if not near and (found := unused_files(question.db_id, known.values())):
+            expected = f"not {question.db_id} with the ending {', '.join(SUFFIXES)}"
+            near = f"; its folder has {', '.join(found[:3])}, {expected}"
         return Reason.DB_MISSING, f"db_id '{question.db_id}' has no database{near}"
     return None, ""
-
-
-def _unused(db_id: str, known: Mapping[str, Path]) -> str:
-    """Say what the database's folder holds, if it exists."""
-    found = unused_files(db_id, known.values())
-    expected = f"not {db_id} with the ending {', '.join(SUFFIXES)}"
-    return f"; its folder has {', '.join(found[:3])}, {expected}" if found else ""
 
 
 def _suggestion(name: str, known: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -141,34 +141,31 @@ class Row:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """Read a questions file; raise Text2SqlError if it is not one."""
-    rows = _parse(read_text(file, "the questions file"), file)
-    for position, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise Text2SqlError(
-                f"{file}: entry {position} (counting from 0) must be an object, not {kind_of(row)}."
-            )
-    return [_row(position, file, values) for position, values in enumerate(rows)]
+    """Read a questions file, with keys normalized; of two keys with one name, the one with text.
 
-
-def _row(position: int, file: Path, values: Mapping[str, Any]) -> Row:
-    """Return a row with normalized keys; of two keys with one name, the one with text.
-
-    Raises Text2SqlError if two keys with one name have different texts: one would be lost.
+    Raises Text2SqlError if it is not a questions file, or if two keys with one name have different
+    texts: one would be lost.
     """
-    row = Row(position, file, {}, tuple(map(str, values)))
-    normalized: dict[str, Any] = {}
-    for key, value in values.items():
-        name = re.sub(r"[^a-z0-9]", "", key.lower())
-        if name in _KNOWN and _differ(normalized.get(name), value):
-            raise row.error(f"has '{key}' in two spellings with different texts; keep one")
-        if not isinstance(normalized.get(name), str):
-            normalized[name] = value
-    return replace(row, values=normalized)
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return isinstance(one, str) and isinstance(other, str) and one.strip() != other.strip()
+    entries = _parse(read_text(file, "the questions file"), file)
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise Text2SqlError(
+                f"{file}: entry {position} (counting from 0) must be an object, not "
+                f"{kind_of(entry)}."
+            )
+    rows = []
+    for position, entry in enumerate(entries):
+        values: dict[str, Any] = {}
+        row = Row(position, file, values, tuple(map(str, entry)))
+        for key, value in entry.items():
+            name = re.sub(r"[^a-z0-9]", "", key.lower())
+            texts = {one.strip() for one in (values.get(name), value) if isinstance(one, str)}
+            if name in _KNOWN and len(texts) > 1:
+                raise row.error(f"has '{key}' in two spellings with different texts; keep one")
+            if not isinstance(values.get(name), str):
+                values[name] = value
+        rows.append(row)
+    return rows
 
 
 def _is_null(value: Any) -> bool:

@@ -117,13 +117,13 @@ def _add_answers(
 
 def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
     verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
-    return [asdict(count) for count in count_classes(classes, verdicts)]
+    return count_classes(classes, verdicts)
 
 
 def _effort(policy: Evaluated) -> dict[str, Any]:
     rows = (row for _, row in whole_rows(one.place for one in policy.greedy))
     return {
-        name: effort(one for one in located.rollouts if one.valid)
+        name: effort([one for one in located.rollouts if one.valid])
         for name, located in policy.sets.items()
     } | {"tools": tool_use(rows)}
 

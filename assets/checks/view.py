@@ -1,26 +1,116 @@
-"""What Dagster shows of a suite's result: a sentence, what fails, and a few failing rows."""
+"""What is shown of suites' results: by Dagster, and on a page of all of a dataset's checks.
+
+Each asset stores its checks' results as JSON beside the dataset, and renders the page, which opens
+without a network, anew from all of them.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import EXAMPLES, SuiteResult
+from assets.checks.expectations import EXAMPLES, SuiteResult, great_expectations
+from resources.paths import ArtifactRoot
 from text2sql.common.counting import counted
+from text2sql.common.files import write_whole
+from text2sql.common.html import render
+from text2sql.common.json_files import read_object, write_json
+from text2sql.common.locking import take_lock
 
 _CELL = 200
 _METADATA_BYTES = 16_000
+_PAGE_CELL = 1_000
+_STATES = ("critical", "warning", "passed")
+_ORDER = ("bird_questions", "bird_databases", "gold_results", "training_prompts")
+
+
+def report_checks(
+    root: ArtifactRoot, folder: Path, asset: str, results: Mapping[str, SuiteResult]
+) -> list[dg.AssetCheckResult]:
+    """Add an asset's results to the page, log what stops the run, return Dagster's results."""
+    page = publish_checks(folder, asset, results)
+    if root.data_docs:
+        _write_data_docs(folder / "data_docs", results)
+    for name, result in results.items():
+        if result.blocks:
+            dg.get_dagster_logger().error(f"{name}: {describe(result)}")
+    return [check_result(name, result, page=page) for name, result in results.items()]
+
+
+def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult]) -> Path:
+    """Store an asset's results in the dataset's ``folder`` and render its page; return the page."""
+    notes = folder / "checks"
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    for name, result in results.items():
+        rows = result.examples.to_numpy().tolist()
+        note = {
+            "check": name,
+            "asset": asset,
+            "checked": result.checked,
+            "what": result.what,
+            "holding": list(result.holding),
+            "failures": [vars(failure) for failure in result.failures],
+            "columns": [str(column) for column in result.examples.columns],
+            "examples": [[cell_text(value, _PAGE_CELL) for value in row] for row in rows],
+            "time": now,
+        }
+        write_json(notes / f"{name}.json", note)
+    # One process at a time: of two at once, each would miss the other's results.
+    lock = notes / ".lock"
+    with lock.open("w") as handle:
+        take_lock(handle, lock)
+        checks = [read_object(file) for file in notes.glob("*.json")]
+        return write_whole(folder / "checks.html", _render_checks(folder.name, checks))
+
+
+def _render_checks(dataset: str, notes: list[dict[str, Any]]) -> str:
+    """Return the page of a dataset's checks: a summary, and sections, failures first."""
+    places = {asset: place for place, asset in enumerate(_ORDER)}
+    checks = sorted(notes, key=lambda note: (places.get(note["asset"], 99), note["check"]))
+    for check in checks:
+        failures = check["failures"]
+        critical = any(failure["critical"] for failure in failures)
+        check["state"] = "critical" if critical else "warning" if failures else "passed"
+        check["extent"] = check["what"] or counted(check["checked"], "row")
+        check["more"] = max((one["rows"] for one in failures), default=0) > EXAMPLES
+    states = [check["state"] for check in checks]
+    labels = {"critical": "critical", "warning": "with warnings"}
+    words = ", ".join(f"{states.count(one)} {labels[one]}" for one in labels if one in states)
+    return render(
+        "assets.checks",
+        "checks.html",
+        dataset=dataset,
+        summary=f"{counted(len(checks), 'check')}: {words or 'everything holds'}",
+        checks=checks,
+        worst_first=sorted(checks, key=lambda check: _STATES.index(check["state"])),
+        counted=counted,
+    )
+
+
+def _write_data_docs(folder: Path, results: Mapping[str, SuiteResult]) -> None:
+    """Write Great Expectations' own page for each suite; without a network they are bare."""
+    great_expectations()
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    for check, suite in results.items():
+        for number, result in enumerate(suite.raw, 1):
+            name = check if number == 1 else f"{check}-{number}"
+            result.suite_name = name
+            result.meta |= {"run_id": RunIdentifier(check, datetime.now(UTC)), "batch_kwargs": {}}
+            text = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(result))
+            write_whole(folder / f"{name}.html", text)
 
 
 def check_result(
-    name: str,
-    result: SuiteResult,
-    asset: dg.AssetKey | str | None = None,
-    page: Path | None = None,
+    name: str, result: SuiteResult, asset: dg.AssetKey | str | None = None, page: Path | None = None
 ) -> dg.AssetCheckResult:
     """Return a suite's result as Dagster's: a sentence, the failures and examples, under 20 KB.
 

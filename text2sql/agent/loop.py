@@ -70,7 +70,9 @@ async def run_episode(
     for what the user must fix first: no such database, a refused key.
     """
     started = time.monotonic()
-    run = _Run(question, policy, sandbox, settings, sampling, on_message)
+    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
+    tell = on_message or (lambda message: None)
+    run = _Run(question, policy, sandbox, settings, sampling, tell)
     stop: StopReason
     error = ""
     try:
@@ -94,28 +96,24 @@ async def run_episode(
     )
 
 
+@dataclass
 class _Run:
-    """The state of one rollout."""
+    """The state of one rollout; ``tell`` gets each message."""
 
-    def __init__(
-        self,
-        question: Question,
-        policy: Policy,
-        sandbox: Sandbox,
-        settings: AgentSettings,
-        sampling: Sampling,
-        on_message: OnMessage | None,
-    ) -> None:
-        self.question = question
-        self.policy = policy
-        self.sandbox = sandbox
-        self.settings = settings
-        self.sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
-        self.tools = Tools(question, sandbox, settings)
-        self.messages = opening_messages(question, settings)
-        self.tell = on_message or (lambda message: None)
-        self.turns = self.prompt_tokens = self.completion_tokens = 0
-        self.compacted = False
+    question: Question
+    policy: Policy
+    sandbox: Sandbox
+    settings: AgentSettings
+    sampling: Sampling
+    tell: OnMessage
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    compacted: bool = False
+
+    def __post_init__(self) -> None:
+        self.tools = Tools(self.question, self.sandbox, self.settings)
+        self.messages = opening_messages(self.question, self.settings)
 
     async def agentic(self) -> StopReason:
         """Take turns until something ends the rollout."""

@@ -135,30 +135,29 @@ def vote_of(rollouts: Iterable[Rollout]) -> Vote:
     return vote([rollout.submission for rollout in rollouts])
 
 
+@dataclass
 class _Work:
     """The rollouts of one call: a few workers take from one list, so that memory stays flat.
 
-    One bit for each sample of a question says whether it has a valid rollout.
+    ``valid`` has a bit for each sample of a question that says whether its rollout is valid.
     """
 
-    def __init__(
-        self,
-        plan: RolloutPlan,
-        questions: Sequence[Question],
-        store: RolloutStore | None,
-        on_message: Follower | None,
-        keep: Callable[[Rollout], None],
-    ) -> None:
-        self.plan, self.store, self.keep, self.on_message = plan, store, keep, on_message
-        self.questions = questions
-        self.valid = dict.fromkeys((question.key for question in questions), 0)
+    plan: RolloutPlan
+    questions: Sequence[Question]
+    store: RolloutStore | None
+    on_message: Follower | None
+    keep: Callable[[Rollout], None]
+    failures: int = 0
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.valid = dict.fromkeys((question.key for question in self.questions), 0)
         # Computed once: the prompt revision hashes all instructions.
         origin = origin_of(plan.policy.info, plan.settings, plan.sampling)
         self.origin = origin | {"run_id": plan.run_id}
         names = ("policy_revision", "prompt_revision", "sampling")
         self.drawn_as = drawn_as(*(origin[name] for name in names))
-        self.failures = 0
-        self.error = ""
 
     async def round(self, on_progress: OnProgress | None) -> Drawn:
         """Ask once for all that is missing; an error that is no rollout's own ends all."""

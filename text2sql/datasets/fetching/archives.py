@@ -51,14 +51,8 @@ _UTF8 = 0x800
 _CHUNK = 1 << 20
 _WORKERS = 4
 _DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
+    *(ValueError, NotImplementedError, RuntimeError),
 )
 """What Python's readers raise for damaged bytes and for archives of an unknown kind."""
 
@@ -96,28 +90,21 @@ def unpack(archive: Path, parent: Path, digests: Digests | None = None, say: Say
 
 
 def no_archive(path: Path) -> str:
-    """Return what a file that is not a .zip looks like, as the end of a sentence."""
+    """Return what a file that is not a .zip looks like, as the end of a sentence; else nothing."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
+    if head.startswith(ZIP):
+        return ""
     kind = kind_of(head)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         kind = "it is JSON; name a questions file as 'questions', beside the databases' source"
     return f"is not a .zip: {kind or 'it is damaged, or something else'}"
 
 
-def is_archive(path: Path) -> bool:
-    """Whether a file begins like a .zip, whatever its name."""
-    with open(path, "rb") as file:
-        return file.read(len(ZIP)) == ZIP
-
-
 def _extract(
     archive: Path, target: Path, budget: _Budget, say: Say, levels: int = _LEVELS
 ) -> dict[Path, str]:
-    """Extract the files of one archive; an inner archive becomes a folder of its name.
-
-    Returns the sha256 of the extracted files.
-    """
+    """Extract one archive; an inner one becomes a folder of its name. Return the files' sha256."""
     with zipfile.ZipFile(archive) as content:
         members = _members(content, archive, say)
         budget.take(members)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from text2sql.common.artifacts import archives_folder, downloads_folder
 from text2sql.common.locking import Say, quiet
-from text2sql.datasets.fetching.archives import DamagedArchive, is_archive, no_archive, unpack
-from text2sql.datasets.fetching.download import download
-from text2sql.datasets.fetching.web import is_url, shown
+from text2sql.datasets.fetching.archives import DamagedArchive, no_archive, unpack
+from text2sql.datasets.fetching.download import download, is_url, shown
 from text2sql.datasets.reading.digests import Digests
 from text2sql.datasets.reading.layout import SplitLayout, find_split
 from text2sql.errors import Text2SqlError
@@ -66,8 +65,7 @@ class Sources:
         """Return the folder of a source; a damaged download is removed, so that it comes again."""
         if is_url(place):
             file = self._download(place, sha256)
-            if not is_archive(file):
-                problem = no_archive(file)
+            if problem := no_archive(file):
                 file.unlink()
                 raise Text2SqlError(f"{shown(place)} {problem}; give the URL of the .zip itself.")
             try:
@@ -78,8 +76,7 @@ class Sources:
         path = local(place)
         if os.path.isdir(path):
             return path
-        if not os.path.isfile(path) or not is_archive(path):
-            problem = no_archive(path) if os.path.isfile(path) else "does not exist"
+        if problem := no_archive(path) if os.path.isfile(path) else "does not exist":
             raise Text2SqlError(f"{path} {problem}; give a folder, a .zip or a URL of a .zip.")
         if sha256 and self._digests.of(path) != sha256.lower():
             raise Text2SqlError(

@@ -12,12 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from text2sql.datasets.gold.flags import Finding, Flag, rows_of, show
-from text2sql.datasets.gold.limits import (
-    Unreadable,
-    add_visible_ctes,
-    column_at,
-    spell_out_order,
-)
+from text2sql.datasets.gold.limits import Unreadable, add_visible_ctes, column_at, spell_out_order
 from text2sql.datasets.gold.sql import (
     PARSER_ERRORS,
     number_in,
@@ -197,10 +192,7 @@ def _own(
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
-    """Return the terms of GROUP BY; a number or an alias means a column of the result.
-
-    Raises Unreadable if a number means a column of a star.
-    """
+    """Return GROUP BY's terms as expressions; raise Unreadable for a column of a star."""
     group = select.args.get("group")
     aliases = {column.alias.lower(): column.unalias() for column in select.expressions}
     terms = []

@@ -102,10 +102,7 @@ class Cut:
 
 
 def cuts_of(sql: str) -> list[Cut]:
-    """Return the outermost LIMIT of a query, and those inside it that sort.
-
-    Raises Unreadable if the query, or one of its LIMITs, cannot be followed.
-    """
+    """Return a query's outermost LIMIT, and those inside it that sort; or raise Unreadable."""
     if unknown_casts(sql):
         raise Unreadable("the parser would change a cast to a type that SQLite does not know")
     cuts = []

@@ -50,19 +50,13 @@ class AsWritten(SQLite):
 
 
 def parsed(sql: str) -> exp.Expr:
-    """Return the tree of a query, without a comment after its ``;``, which would be a node.
-
-    Raises one of PARSER_ERRORS if it cannot be read.
-    """
+    """Return a query's tree, without a comment after its ``;``; or raise one of PARSER_ERRORS."""
     statements = classify(sql)
     return parse_one(statements[0].text if len(statements) == 1 else sql, dialect=AsWritten)
 
 
 def projections(sql: str) -> list[exp.Expr]:
-    """Return the trees of expressions, separated by commas.
-
-    Parsed as a SELECT, since an expression that begins with REPLACE would be a statement.
-    """
+    """Return the trees of expressions; REPLACE would begin a statement, but for the SELECT."""
     return [one.copy() for one in parse_one(f"SELECT {sql}", dialect=AsWritten).expressions]
 
 

@@ -22,7 +22,7 @@ from text2sql.common.locking import locked
 from text2sql.datasets.pocket.phrasing import DIFFICULTY, GENERAL, TARGET, Phrasing
 from text2sql.datasets.pocket.questions import Draft, ask
 from text2sql.datasets.pocket.words import DEV, TRAIN, UNSEEN, Vocabulary, plural
-from text2sql.datasets.pocket.world import Database, Field, make_database, make_table
+from text2sql.datasets.pocket.world import IDENTITY, Database, Field, make_database, make_table
 from text2sql.errors import Text2SqlError
 
 DEVELOPMENT_SEED = 1
@@ -39,24 +39,21 @@ SHIPPED_QUESTIONS = Path(__file__).with_name("report_questions.yaml")
 """The report questions about a chain of stores, whose database is generated too."""
 
 _STORES = [
-    Field("id", "INTEGER", "id"),
-    Field("name", "TEXT", "name"),
+    *IDENTITY,
     Field("province", "TEXT", "category", values=("geneva", "lisbon", "milan", "oslo")),
     Field("net_revenue", "REAL", "number"),
     Field("area", "INTEGER", "number"),
     Field("status", "TEXT", "category", values=("deluxe", "online", "remote")),
 ]
 _EMPLOYEES = [
-    Field("id", "INTEGER", "id"),
-    Field("name", "TEXT", "name"),
+    *IDENTITY,
     Field("department", "TEXT", "category", values=("cotton", "paper", "radio", "silk")),
     Field("income", "INTEGER", "number"),
     Field("overtime", "REAL", "number"),
     Field("store_id", "INTEGER", "reference", plural("store")),
 ]
 _PRODUCTS = [
-    Field("id", "INTEGER", "id"),
-    Field("name", "TEXT", "name"),
+    *IDENTITY,
     Field("brand", "TEXT", "category", values=("bold", "nordic", "solid", "swift")),
     Field("quantity", "INTEGER", "number"),
     Field("season", "TEXT", "category", values=("autumn", "winter")),
@@ -103,10 +100,7 @@ def generate(root: Path, seed: int = DEVELOPMENT_SEED, sizes: CorpusSizes | None
 
 
 def generate_business_databases(root: Path) -> Path:
-    """Write the databases of the shipped business questions; return their folder.
-
-    Existing files are kept. Raises Text2SqlError if ``root`` cannot be written.
-    """
+    """Write the business questions' databases unless they exist; return their folder."""
     rng = random.Random(5)
 
     def draw(kind: str) -> str:
@@ -127,19 +121,19 @@ def generate_business_databases(root: Path) -> Path:
 
 def _fill_once(folder: Path, fill: Callable[[Path], None]) -> None:
     """Fill an empty or missing folder; of several processes the first does, the others wait."""
+
+    def is_empty() -> bool:
+        return not folder.exists() or not any(folder.iterdir())
+
     try:
-        if _is_empty(folder):
+        if is_empty():
             with locked(folder.with_name(f".{folder.name}.lock")):
-                if _is_empty(folder):
+                if is_empty():
                     with whole_folder(folder) as partial:
                         fill(partial)
     except OSError as error:
         reason = error.strerror or error
         raise Text2SqlError(f"{folder} cannot be written: {reason}.") from error
-
-
-def _is_empty(folder: Path) -> bool:
-    return not folder.exists() or not any(folder.iterdir())
 
 
 def _write(root: Path, seed: int, sizes: CorpusSizes) -> None:
@@ -158,17 +152,11 @@ def _write(root: Path, seed: int, sizes: CorpusSizes) -> None:
         for subset, most, vocabulary, phrasing in subsets:
             rng = random.Random(f"{seed}/{split}/{subset}")
             for db_id, draft in _write_part(folder, rng, most, vocabulary, phrasing):
-                row: dict[str, Any] = {
-                    "db_id": db_id,
-                    "question": draft.question,
-                    "evidence": "",
-                    "SQL": draft.sql,
-                }
-                if split != "train":  # BIRD's train split has neither an id nor a difficulty
-                    difficulty = DIFFICULTY.get(draft.family, "simple")
-                    row = {"question_id": len(rows), **row, "difficulty": difficulty}
-                    row["subset"] = subset
-                rows.append(row)
+                row = {"db_id": db_id, "question": draft.question, "evidence": "", "SQL": draft.sql}
+                difficulty = DIFFICULTY.get(draft.family, "simple")
+                known = {"difficulty": difficulty, "subset": subset}
+                # BIRD's train split has neither an id nor a difficulty.
+                rows.append(row if split == "train" else {"question_id": len(rows)} | row | known)
         (root / split / f"{split}.json").write_text(json.dumps(rows, indent=2) + "\n")
 
 

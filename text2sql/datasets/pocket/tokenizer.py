@@ -17,16 +17,8 @@ SUBMIT = "<tool_call>\n<function=submit>\n<parameter=sql>\n"
 
 # Frequent runs of the chat form are one token each: turns are short, and so is training.
 _SCAFFOLD = (
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_response>",
-    "</tool_response>",
-    "<think>",
-    "</think>",
-    "<function=",
-    "</function>",
-    "<parameter=",
-    "</parameter>",
+    *("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"),
+    *("<function=", "</function>", "<parameter=", "</parameter>"),
     "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>",
     "<tool_call>\n<function=sample_rows>\n<parameter=table>\n",
     RUN_SQL,

@@ -32,6 +32,10 @@ class Field:
     values: tuple[str, ...] = ()
 
 
+IDENTITY = (Field("id", "INTEGER", "id"), Field("name", "TEXT", "name"))
+"""The first columns of every table."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A table with its rows; ``singular`` is how one row is called in a question."""
@@ -139,7 +143,7 @@ def _fields(
     kinds += ["category"] * rng.choice((1, 1, 2))
     rng.shuffle(kinds)
     taken = {"id", "name", singular, plural(singular)}
-    fields = [Field("id", "INTEGER", "id"), Field("name", "TEXT", "name")]
+    fields = [*IDENTITY]
     for kind in kinds:
         while (name := draw("numbers" if kind == "number" else "categories")) in taken:
             pass

@@ -95,10 +95,7 @@ def _check(file: Path, pragma: str, sandbox: Sandbox) -> str:
 
 
 def _read_table(file: Path, table: Table, sandbox: Sandbox, pragma: str) -> tuple[int, str]:
-    """Return a table's row count and why it cannot be read; check it if there is a ``pragma``.
-
-    Raises Text2SqlError if the database is damaged.
-    """
+    """Return a table's row count and why it cannot be read; raise if the database is damaged."""
     checked = _check(file, f"{pragma}({quoted(table.name)})", sandbox) if pragma else OK
     result = _scan(file, f"SELECT COUNT(*) FROM {quoted(table.name)}", sandbox)
     problem = checked if checked != OK else result.error

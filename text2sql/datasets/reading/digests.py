@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from time import sleep, time_ns
 
@@ -16,7 +15,6 @@ from text2sql.sandbox.files import stamp_of
 
 _SETTLED_NS = 50_000_000
 """Longer than a tick of a file system's clock: two changes in one tick have the same stamp."""
-_READERS = 4
 
 
 def combine_digests(parts: Mapping[str, str]) -> str:
@@ -39,10 +37,7 @@ class Digests:
         """The number of files that were read."""
 
     def of(self, path: Path) -> str:
-        """Return a file's sha256; read it only if it is new or has changed.
-
-        Raises Text2SqlError if it cannot be read or changes in the meantime.
-        """
+        """Return a file's sha256, read if it is new or changed; or raise Text2SqlError."""
         name = os.path.realpath(path)
         try:
             stamp = list(stamp_of(name))
@@ -61,11 +56,6 @@ class Digests:
         self._known[name] = [*stamp, digest]
         self.read += 1
         return digest
-
-    def of_all(self, paths: Iterable[Path]) -> list[str]:
-        """Return the sha256 of each file, reading several at once."""
-        with ThreadPoolExecutor(_READERS) as pool:
-            return list(pool.map(self.of, paths))
 
     def note(self, path: Path, digest: str) -> None:
         """Record the sha256 of a file that the caller has just written."""

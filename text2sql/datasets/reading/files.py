@@ -74,10 +74,7 @@ def nearest(found: Found, patterns: Iterable[str], what: str) -> Path | None:
 
 
 def database_files(folder: Path) -> dict[str, Path]:
-    """Return the databases of a folder by db_id.
-
-    They lie in ``<db_id>/<db_id>.sqlite``, as in BIRD and Spider, or in ``<db_id>.sqlite``.
-    """
+    """Return a folder's databases by db_id: ``<db_id>/<db_id>.sqlite``, or ``<db_id>.sqlite``."""
     if folder.is_file():
         raise Text2SqlError(f"{folder} is a file; give its folder, unpacked.")
     if not folder.is_dir():
@@ -103,10 +100,7 @@ def _named_as_its_folder(folder: Path) -> Path | None:
 
 
 def unused_files(name: str, known: Iterable[Path]) -> list[str]:
-    """Return what the folder called ``name`` holds instead of a database of that name.
-
-    Such a folder is looked for beside those of the ``known`` databases.
-    """
+    """Return what a folder ``name`` beside the ``known`` ones holds instead of its database."""
     if "\0" in name or name != os.path.basename(name) or name in ("", ".", ".."):
         return []
     places = {file.parent.parent / name for file in known if file.stem == file.parent.name}
@@ -169,10 +163,7 @@ def referenced_databases(
 
 
 def resolve(reference: str | Path, folder: Path) -> Path:
-    """Return the absolute path, links followed, of a path relative to ``folder``.
-
-    Windows paths with backslashes are accepted too.
-    """
+    """Return the absolute path, links followed, of a path in ``folder``, or of a Windows path."""
     path = folder / os.path.expanduser(reference)
     if "\\" in str(reference) and not os.path.exists(path):
         path = folder / PureWindowsPath(reference).as_posix()

@@ -8,6 +8,7 @@ two equally near files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,22 +32,13 @@ from text2sql.errors import Text2SqlError
 
 QUESTION_FILES = {
     "train": (
-        "train.json",
-        "train.jsonl",
-        "train.ndjson",
-        "train_filtered*.json",
-        "train_filtered*.jsonl",
-        "train-[0-9]*.jsonl",
-        "train-[0-9]*.json",
-        "train_spider.json",
+        *("train.json", "train.jsonl", "train.ndjson"),
+        *("train_filtered*.json", "train_filtered*.jsonl"),
+        *("train-[0-9]*.jsonl", "train-[0-9]*.json", "train_spider.json"),
     ),
     "dev": (
-        "dev.json",
-        "dev.jsonl",
-        "dev.ndjson",
-        "mini_dev_sqlite.json",
-        "mini_dev_sqlite.jsonl",
-        "mini_dev_sqlite-[0-9]*.json",
+        *("dev.json", "dev.jsonl", "dev.ndjson"),
+        *("mini_dev_sqlite.json", "mini_dev_sqlite.jsonl", "mini_dev_sqlite-[0-9]*.json"),
         "dev_[0-9]*.json",
     ),
     "test": ("test.json", "test.jsonl", "test.ndjson"),
@@ -71,10 +63,7 @@ Unpack = Callable[[Path], Path]
 
 @dataclass(frozen=True)
 class SplitLayout:
-    """One split on disk: its questions file, its databases by db_id, and its gold file.
-
-    ``gold`` is a .sql file with the gold queries, for a questions file that has none.
-    """
+    """One split on disk: its questions, databases by db_id, and a .sql file of gold queries."""
 
     split: str
     questions: Path
@@ -154,10 +143,7 @@ def _require_readable_names(files: Iterable[Path]) -> None:
 
 
 def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
-    """Identify a split by the bytes of its questions file, of every database and its descriptions.
-
-    Commits in a database's write-ahead log count too.
-    """
+    """Identify a split by the bytes of its questions, databases, their logs and descriptions."""
     digests = digests or Digests()
     files = {"questions": layout.questions}
     if layout.gold:
@@ -168,7 +154,8 @@ def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
         if log.is_file() and log.stat().st_size:
             files[f"log/{db_id}"] = log
         files |= {f"description/{db_id}/{csv.name}": csv for csv in description_files(file)}
-    return combine_digests(dict(zip(files, digests.of_all(files.values()), strict=True)))
+    with ThreadPoolExecutor(4) as pool:
+        return combine_digests(dict(zip(files, pool.map(digests.of, files.values()), strict=True)))
 
 
 def _other_form(root: Path, split: str) -> str:

@@ -14,15 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.reading.files import (
-    SUFFIXES,
-    database_files,
-    is_path,
-    resolve,
-    unused_files,
-)
+from text2sql.datasets.reading.files import SUFFIXES, database_files, is_path, resolve, unused_files
 from text2sql.datasets.reading.layout import SplitLayout
-from text2sql.datasets.reading.rows import Field, Row, kind_of, read_gold_file, read_rows
+from text2sql.datasets.reading.rows import Field, Row, read_gold_file, read_rows
 from text2sql.questions import Question
 
 
@@ -89,7 +83,7 @@ def read_records(
     seen: dict[str, Question] = {}
     records = []
     for row, sql in zip(rows, golds, strict=True):
-        _require_fields(row, needs_gold and gold is None)
+        row.require_fields(needs_gold and gold is None)
         db_id = _db_id(row, known, by_file)
         question = Question(
             key=f"{split}/{row.position if numbered else _identity(row)}",
@@ -107,21 +101,6 @@ def read_records(
         seen.setdefault(question.key, question)
         records.append(Record(row.position, question, reason, detail))
     return records
-
-
-def _require_fields(row: Row, needs_gold: bool) -> None:
-    """Raise if a row lacks a key, or has a value that is not text."""
-    for field in (Field.DATABASE, Field.QUESTION):
-        if not row.has(field):
-            raise row.missing(field)
-        value = row.get(field)
-        if not isinstance(value, str | None):
-            raise row.error(f"'{field}' must be text, not {kind_of(value)}")
-    for field in (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET):
-        row.require_scalar(field)
-    if needs_gold and not row.has(Field.SQL):
-        raise row.missing(Field.SQL)
-    row.require_text(Field.SQL)
 
 
 def _identity(row: Row) -> str:

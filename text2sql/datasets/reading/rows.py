@@ -108,29 +108,30 @@ class Row:
             if any(isinstance(v, str) and _HALF.search(v) for v in self._all(field))
         ]
 
-    def require_text(self, field: Field) -> None:
-        """Raise Text2SqlError if a field has a value, but no text.
+    def require_fields(self, needs_gold: bool) -> None:
+        """Raise Text2SqlError if the row lacks a key, or has a value that is not text.
 
-        Spider has an object under "sql" beside its query.
+        Optional fields may be numbers and lists too, and Spider has an object under "sql" beside
+        its query.
         """
-        values = [value for value in self._all(field) if not _is_null(value)]
-        if values and not any(isinstance(value, str) for value in values):
-            raise self.error(f"'{field}' must be text, not {kind_of(values[0])}")
-
-    def require_scalar(self, field: Field) -> None:
-        """Raise Text2SqlError if a field is not text, a number, or a list of these."""
-        value = self.get(field)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, bool) or not isinstance(item, str | int | float | None):
-                raise self.error(f"'{field}' must be text, not {kind_of(item)}")
-
-    def missing(self, field: Field) -> Text2SqlError:
-        """Return the error for a missing key; it lists the keys of the row."""
-        return self.error(
-            f"has no '{field}' (found: {', '.join(self.keys) or 'nothing'}); "
-            "each entry needs db_id or database, question and SQL, which may also be in "
-            f"{self.file.stem}_gold.sql"
-        )
+        for field in (Field.DATABASE, Field.QUESTION, *((Field.SQL,) if needs_gold else ())):
+            if not self.has(field):
+                raise self.error(
+                    f"has no '{field}' (found: {', '.join(self.keys) or 'nothing'}); "
+                    "each entry needs db_id or database, question and SQL, which may also be in "
+                    f"{self.file.stem}_gold.sql"
+                )
+        sql = [value for value in self._all(Field.SQL) if not _is_null(value)]
+        found = {field: [self.get(field)] for field in (Field.DATABASE, Field.QUESTION)}
+        found[Field.SQL] = [] if any(isinstance(value, str) for value in sql) else sql[:1]
+        for field in _OPTIONAL:
+            value = self.get(field)
+            found[field] = value if isinstance(value, list) else [value]
+        for field, values in found.items():
+            kinds: Any = str | int | float | None if field in _OPTIONAL else str | None
+            for value in values:
+                if isinstance(value, bool) or not isinstance(value, kinds):
+                    raise self.error(f"'{field}' must be text, not {kind_of(value)}")
 
     def error(self, problem: str) -> Text2SqlError:
         """Return an error that names the file and the row."""

@@ -20,7 +20,7 @@ from resources.forms import Form, InvalidValue
 from resources.step_pods import EXECUTOR_VARIABLE
 from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
-from text2sql.training.difficulty import Bounds, require_prompts
+from text2sql.training.difficulty import Bounds
 from text2sql.training.prime_rl.preflight import require_installed
 from text2sql.training.prime_rl.settings import SingleNode, SlurmNodes, TwoGpusLora
 from text2sql.training.runs import FROM_BASE, training_record
@@ -167,12 +167,17 @@ def _require_enough(forms: Mapping[str, Form], count: int, reason: str) -> None:
     kept, grpo = forms.get("training_prompts"), forms.get("grpo_policy")
     if not isinstance(grpo, GrpoConfig):
         return
-    if isinstance(kept, TrainingPromptsConfig):
-        needed = kept.minimum_prompts
-        require_prompts("training_prompts", "minimum_prompts", needed, count, reason)
     trainer = grpo.trainer
     setting = "groups_per_step" if isinstance(trainer, TrlConfig) else "prompts_per_step"
-    require_prompts("grpo_policy", setting, getattr(trainer, setting), count, reason)
+    needs = [("grpo_policy", setting, getattr(trainer, setting))]
+    if isinstance(kept, TrainingPromptsConfig):
+        needs.insert(0, ("training_prompts", "minimum_prompts", kept.minimum_prompts))
+    for asset, name, needed in needs:
+        if count < needed:
+            raise Text2SqlError(
+                f"{asset} needs {counted(needed, 'prompt')} ({name}), but {reason}: set {name} "
+                "lower, or sample more questions."
+            )
 
 
 def _part(config: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def grpo_policy(
     same prompts, start, settings and code are trained only once; a stopped run resumes from its
     last complete checkpoint.
     """
-    _require_passed(context, "training_prompts", "prompts_can_teach")
+    require_passed(context, "training_prompts", "prompts_can_teach")
     run = context.partition_key
     require_run_name(run)
     start = find_start(root.path, config.start_from)
@@ -170,7 +170,7 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
     }
 
 
-def _require_passed(context: dg.AssetExecutionContext, asset: str, check: str) -> None:
+def require_passed(context: dg.AssetExecutionContext, asset: str, check: str) -> None:
     """Raise Text2SqlError if an asset's check failed last.
 
     A blocking check stops the rest of its own run; a later run that starts downstream is

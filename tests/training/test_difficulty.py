@@ -1,4 +1,4 @@
-"""The difficulty filter: ratings, bounds, order, the cost estimate, and failed rollouts drawn again."""
+"""The difficulty filter: ratings, bounds, order, cost, and failed rollouts drawn again."""
 
 import json
 import re
@@ -298,8 +298,8 @@ def test_failed_rollouts_are_drawn_again_within_the_run(root: Path) -> None:
             "demo",
             base_rollouts={"config": {"shards": 1, "samples": 2}},
         )
-        spoilt = len(failed)
-        assert spoilt and len(server.requests) == 32 + spoilt
+        invalid = len(failed)
+        assert invalid and len(server.requests) == 32 + invalid
     assert result.success
     (store,) = (root / "rollouts").glob("train-*/shard-*.jsonl")
     valid = [r for r in latest(store) if r.valid]
@@ -321,11 +321,11 @@ def test_resampling_is_bounded(root: Path) -> None:
             base_rollouts={"config": sampling},
             training_prompts={"config": {"minimum_valid": 2}},
         )
-        spoilt = len(server.requests) - 32
-    assert not result.success and spoilt > 0
+        invalid = len(server.requests) - 32
+    assert not result.success and invalid > 0
     rated = [json.loads(line) for line in (root / "prompts" / "difficulty.jsonl").open()]
     unknown = [row for row in rated if row["kind"] == "unknown"]
-    assert len(unknown) * 2 == spoilt
+    assert len(unknown) * 2 == invalid
     (check,) = result.get_asset_check_evaluations()
     assert "enough valid rollouts" in check.description and "at least 16 questions" in str(check)
 

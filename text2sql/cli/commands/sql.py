@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,7 +17,7 @@ from text2sql.cli.output.answer_output import rows_as_csv
 from text2sql.common.values import json_rows
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
-from text2sql.sandbox import QueryResult, Sandbox, Status, check_database, clean_sql
+from text2sql.sandbox import Sandbox, Status, check_database, clean_sql
 
 _EXIT = {
     Status.OK: 0,
@@ -64,10 +63,28 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
         result = sandbox.execute(path, clean_sql(statement), limits)
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
+    count = len(result.rows)
+    complete = result.complete and count == result.row_count
     if as_json:
-        click.echo(json.dumps(_as_object(result), allow_nan=False))
+        found = {
+            "status": result.status.value,
+            "columns": result.columns,
+            "rows": json_rows(result.rows),
+            "row_count": result.row_count,
+            "complete": complete,
+            "warnings": result.warnings,
+            "error": result.error,
+            "seconds": round(result.seconds, 6),
+        }
+        click.echo(json.dumps(found, allow_nan=False))
+    elif result.status is not Status.OK:
+        click.echo(f"error: {result.error or result.status.value}", err=True)
     else:
-        _print_csv(result)
+        # color keeps the escape sequences of cells, which click would drop.
+        click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
+        if not complete:
+            more = "" if result.complete else "more than "
+            click.echo(f"note: the first {count} of {more}{result.row_count} rows.", err=True)
     raise SystemExit(_EXIT[result.status])
 
 
@@ -79,33 +96,3 @@ def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
     text = asyncio.run(tools.call("run_sql", {"sql": statement}))
     status = tools.log[-1].status if tools.log[-1].status in set(Status) else Status.ERROR
     return Status(status), text
-
-
-def _print_csv(result: QueryResult) -> None:
-    """Print the rows, or on standard error why there are none; say so if rows are missing."""
-    if result.status is not Status.OK:
-        click.echo(f"error: {result.error or result.status.value}", err=True)
-        return
-    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
-    if not _is_complete(result):
-        more = "" if result.complete else "more than "
-        click.echo(
-            f"note: the first {len(result.rows)} of {more}{result.row_count} rows.", err=True
-        )
-
-
-def _is_complete(result: QueryResult) -> bool:
-    return result.complete and len(result.rows) == result.row_count
-
-
-def _as_object(result: QueryResult) -> dict[str, Any]:
-    return {
-        "status": result.status.value,
-        "columns": result.columns,
-        "rows": json_rows(result.rows),
-        "row_count": result.row_count,
-        "complete": _is_complete(result),
-        "warnings": result.warnings,
-        "error": result.error,
-        "seconds": round(result.seconds, 6),
-    }

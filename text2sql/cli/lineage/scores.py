@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from text2sql.cli.lineage.chain import Link
+from text2sql.cli.lineage.chain import Link, facts_of
 from text2sql.cli.lineage.runs import commit_of
 from text2sql.common.artifacts import evaluation_folder, evaluations_folder, held_out_folder
 from text2sql.common.json_files import read_if_there
@@ -18,7 +17,7 @@ from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
 from text2sql.evaluation.slices import ALL
 from text2sql.evaluation.stored import NOTE, ROLLOUTS, SCORES
 
-ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
+_ACCURACY = re.compile(r"(\d{1,3}(?:\.\d+)?)%|(\d{1,3}\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Reported:
 
 def percent_of(text: str) -> str | None:
     """Return the number in an accuracy such as ``63.3`` or ``63%``; None if it is not one."""
-    found = ACCURACY.fullmatch(text.strip())
+    found = _ACCURACY.fullmatch(text.strip())
     return (found[1] or found[2]) if found else None
 
 
@@ -49,16 +48,14 @@ def find_reported(root: Path, number: str) -> list[Reported]:
     """
     digits = len(number.partition(".")[2])
     shown = f"{float(number):.{digits}f}"
-    found = [one for one in _reported(root) if f"{100 * one.score.value:.{digits}f}" == shown]
+    found = [
+        Reported(run, folder, score)
+        for folder, run in evaluations(root)
+        if (folder / SCORES).exists()
+        for score in _read_scores(folder / SCORES).scores
+        if score.n and f"{100 * score.value:.{digits}f}" == shown
+    ]
     return [one for one in found if one.score.part == ALL] or found
-
-
-def _reported(root: Path) -> Iterator[Reported]:
-    for folder, run in evaluations(root):
-        file = folder / SCORES
-        for score in read_scores(file).scores if file.exists() else ():
-            if score.n:
-                yield Reported(run, folder, score)
 
 
 def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
@@ -70,7 +67,7 @@ def evaluations(root: Path) -> Iterator[tuple[Path, str]]:
         yield file.parent, str(run or file.parent.name)
 
 
-def read_scores(file: Path) -> Scores:
+def _read_scores(file: Path) -> Scores:
     """Read the scores of an evaluation; raise Text2SqlError if they are missing or invalid."""
     row = read_record(file)
     if not row:
@@ -84,7 +81,7 @@ def read_scores(file: Path) -> Scores:
 def greedy_of(root: Path, run: str) -> str:
     """Return a run's greedy accuracy in percent, empty if it was not evaluated."""
     try:
-        score = read_scores(evaluation_folder(root, run) / SCORES).find(TRAINED, "greedy")
+        score = _read_scores(evaluation_folder(root, run) / SCORES).find(TRAINED, "greedy")
     except Text2SqlError:
         return ""
     return f"{100 * score.value:.1f}" if score else ""
@@ -95,40 +92,21 @@ def scores_link(folder: Path) -> tuple[Link, str]:
     link = Link("evaluation", folder.name)
     scores: Scores | None = None
     with link.noting():
-        scores = read_scores(folder / SCORES)
+        scores = _read_scores(folder / SCORES)
     note = link.record(folder / NOTE)
     for name, version in note.get("files", {}).items():
-        _check_file(link, folder / name, version)
+        with link.noting():
+            if file_version(folder / name) != version:
+                link.problems.append(f"{folder / name} was changed after the evaluation.")
     if scores is None:
         return link, ""
-    link.facts = _facts(scores, note)
+    link.facts = facts_of(scores.provenance, "split")
+    for setting in ("greedy", f"vote@{scores.k}"):
+        base, trained = (scores.find(policy, setting) for policy in (BASE, TRAINED))
+        if base and trained:
+            link.facts[setting] = f"{base} (base), {trained} (trained)"
+    link.facts["policy revision"] = scores.revisions.get(TRAINED)
+    link.facts["base revision"] = scores.revisions.get(BASE)
+    named = ("dataset", "prompt_revision", "sampling", "known_issues", "code_version")
+    link.facts |= facts_of(scores.provenance, *named, "dagster_run") | {"commit": commit_of(note)}
     return link, scores.revisions.get(TRAINED, "")
-
-
-def _check_file(link: Link, file: Path, version: str) -> None:
-    with link.noting():
-        if file_version(file) != version:
-            link.problems.append(f"{file} was changed after the evaluation.")
-
-
-def _facts(scores: Scores, note: Mapping[str, Any]) -> dict[str, Any]:
-    named = scores.provenance
-    return {
-        "split": named.get("split"),
-        "greedy": _pair(scores, "greedy"),
-        f"vote@{scores.k}": _pair(scores, f"vote@{scores.k}"),
-        "policy revision": scores.revisions.get(TRAINED),
-        "base revision": scores.revisions.get(BASE),
-        "dataset": named.get("dataset"),
-        "prompt revision": named.get("prompt_revision"),
-        "sampling": named.get("sampling"),
-        "known issues": named.get("known_issues"),
-        "code version": named.get("code_version"),
-        "commit": commit_of(note),
-        "Dagster run": named.get("dagster_run"),
-    }
-
-
-def _pair(scores: Scores, setting: str) -> str:
-    base, trained = (scores.find(policy, setting) for policy in (BASE, TRAINED))
-    return f"{base} (base), {trained} (trained)" if base and trained else ""

@@ -10,12 +10,12 @@ import click
 from text2sql.cli.options import chosen_policy
 from text2sql.cli.options.types import FILE, IntegerRange
 from text2sql.cli.options.usage import quoted
-from text2sql.cli.output.answer_output import as_json, as_text, rows_as_csv, unanswered
+from text2sql.cli.output.answer_output import as_json, as_text, print_csv, unanswered
 from text2sql.cli.output.live import Steps, Trace, shows_steps
 from text2sql.errors import InfrastructureError
 from text2sql.evaluation.promotion.champion import choose
 from text2sql.questions import Question
-from text2sql.rollouts.ask import AskResult, AskStatus, ask, require_usable
+from text2sql.rollouts.ask import AskStatus, ask, require_usable
 from text2sql.rollouts.draw import Follower
 from text2sql.sandbox import Sandbox
 
@@ -94,7 +94,10 @@ def command(
     if as_object:
         click.echo(as_json(found, asked, policy.info, opening))
     elif as_rows:
-        _print_csv(found)
+        if found.result is None:
+            click.echo(unanswered(found), err=True)
+        else:
+            print_csv(found.result)
     else:
         click.echo(as_text(found, opening))
     if all(one.stop_reason == "no_action" for one in found.rollouts) and spec:
@@ -102,14 +105,3 @@ def command(
             f"note: text2sql doctor --policy {spec} checks whether tool calls work", err=True
         )
     click.get_current_context().exit(_EXIT[found.status])
-
-
-def _print_csv(found: AskResult) -> None:
-    result = found.result
-    if result is None:
-        click.echo(unanswered(found), err=True)
-        return
-    # color keeps the escape sequences of cells, which click would drop.
-    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
-    if len(result.rows) < result.row_count:
-        click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)

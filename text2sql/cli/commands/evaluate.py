@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import get_args
 
@@ -175,17 +175,11 @@ def _issues(path: Path, questions: Path, records: Sequence[Record]) -> dict[str,
     return found
 
 
-@contextmanager
-def _known_results(cache: bool) -> Iterator[KnownResults | None]:
+def _known_results(cache: bool) -> AbstractContextManager[KnownResults | None]:
     """Open the results of earlier runs in the user's cache folder ($XDG_CACHE_HOME)."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
-        known = KnownResults(Path(home) / "text2sql") if cache else None
-    except Text2SqlError as error:
+        return closing(KnownResults(Path(home) / "text2sql")) if cache else nullcontext()
+    except Text2SqlError as error:  # the cache only saves time
         click.echo(f"note: {error}", err=True)
-        known = None
-    try:
-        yield known
-    finally:
-        if known is not None:
-            known.close()
+        return nullcontext()

@@ -55,16 +55,10 @@ from text2sql.sandbox import Sandbox
     "--concurrency", type=IntegerRange(1, 4096), default=16, help="Rollouts at the same time."
 )
 @click.option(
-    "--rollouts",
-    "folder",
-    type=FILE,
-    help="Folder to store the rollouts in; default: rollouts, beside the first FILE.",
+    "--rollouts", "folder", type=FILE, help="Folder for rollouts; default: beside the first FILE."
 )
 @click.option(
-    "--json",
-    "json_path",
-    type=FILE,
-    help="Also write votes and shares as JSON; '-' prints only this.",
+    "--json", "json_path", type=FILE, help="Also write votes as JSON; '-' prints only this."
 )
 def command(
     questions: Path,

@@ -27,10 +27,7 @@ _SETTINGS = {setting.name: setting for setting in fields(VllmOptions)}
 @click.command()
 @click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
-    "--port",
-    type=IntegerRange(0, 65535),
-    default=8000,
-    help="The port on 127.0.0.1; 0 takes a free one.",
+    "--port", type=IntegerRange(0, 65535), default=8000, help="Port on 127.0.0.1; 0 picks one."
 )
 @setting_option(_SETTINGS["python"], FILE)
 @setting_option(_SETTINGS["data_parallel_size"])

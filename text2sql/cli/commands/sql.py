@@ -13,7 +13,7 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools, query_limits
 from text2sql.cli.options.types import FILE
 from text2sql.cli.options.usage import quoted
-from text2sql.cli.output.answer_output import rows_as_csv
+from text2sql.cli.output.answer_output import print_csv
 from text2sql.common.values import json_rows
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
@@ -63,15 +63,13 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
         result = sandbox.execute(path, clean_sql(statement), limits)
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
-    count = len(result.rows)
-    complete = result.complete and count == result.row_count
     if as_json:
         found = {
             "status": result.status.value,
             "columns": result.columns,
             "rows": json_rows(result.rows),
             "row_count": result.row_count,
-            "complete": complete,
+            "complete": result.complete and len(result.rows) == result.row_count,
             "warnings": result.warnings,
             "error": result.error,
             "seconds": round(result.seconds, 6),
@@ -80,11 +78,7 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
     elif result.status is not Status.OK:
         click.echo(f"error: {result.error or result.status.value}", err=True)
     else:
-        # color keeps the escape sequences of cells, which click would drop.
-        click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
-        if not complete:
-            more = "" if result.complete else "more than "
-            click.echo(f"note: the first {count} of {more}{result.row_count} rows.", err=True)
+        print_csv(result)
     raise SystemExit(_EXIT[result.status])
 
 

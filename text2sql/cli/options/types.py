@@ -40,10 +40,7 @@ class NumberRange(click.FloatRange):
 
 
 timeout_option = click.option(
-    "--timeout",
-    type=NumberRange(min=0, min_open=True),
-    default=30.0,
-    help="Seconds that one query may take.",
+    "--timeout", type=NumberRange(min=0, min_open=True), default=30.0, help="Seconds per query."
 )
 
 

@@ -8,12 +8,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import click
+
 from text2sql.common.counting import counted
 from text2sql.common.render import aligned, neutral, render_cell
 from text2sql.common.values import csv_value, json_rows
 from text2sql.policy.base import PolicyInfo
 from text2sql.questions import Question
 from text2sql.rollouts.ask import AskResult, AskStatus, fate
+from text2sql.sandbox import QueryResult
 
 _SHOWN_ROWS = 50
 _CELL_CHARS = 60
@@ -97,10 +100,15 @@ def as_json(found: AskResult, asked: Question, policy: PolicyInfo, opening: floa
     return json.dumps(values, allow_nan=False)
 
 
-def rows_as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Write rows below a header; NULL is empty, a blob is hexadecimal digits."""
+def print_csv(result: QueryResult) -> None:
+    """Print rows below a header; NULL is empty, a blob is hexadecimal digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([csv_value(value) for value in row] for row in rows)
-    return text.getvalue()
+    writer.writerow(result.columns)
+    writer.writerows([csv_value(value) for value in row] for row in result.rows)
+    # color keeps the escape sequences of cells, which click would drop.
+    click.echo(text.getvalue(), nl=False, color=True)
+    more = "" if result.complete else "more than "
+    if more or len(result.rows) < result.row_count:
+        shown = f"the first {len(result.rows)} of {more}{result.row_count} rows"
+        click.echo(f"note: {shown}.", err=True)

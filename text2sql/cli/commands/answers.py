@@ -43,7 +43,7 @@ def command() -> None:
 @command.command("list")
 @_day(help="Only this day's answers.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only answers with this status.")
-@click.option("--most", type=types.IntegerRange(min=1), default=50, help="Most answers to list.")
+@click.option("--most", type=types.IntegerRange(min=1), default=50, help="List at most this many.")
 @types.json_lines_flag
 @with_store
 def list_(

@@ -157,7 +157,7 @@ def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--to", type=int, metavar="NUMBER", help="The number in the history to go back to.")
+@click.option("--to", type=int, metavar="NUMBER", help="Go back to this number of the history.")
 @_reason
 @json_flag
 def rollback(to: int | None, reason: str, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import neutral
 
 if TYPE_CHECKING:
-    from text2sql.cli.lineage.chain import Chain, Link
+    from text2sql.cli.lineage.chain import Chain
     from text2sql.reporting.model.answer import StoredAnswer
     from text2sql.reporting.tables.store import ReportingStore
 
@@ -61,18 +61,17 @@ def _answer(store: ReportingStore, number: int) -> StoredAnswer:
 
 
 def _text(found: Chain) -> str:
-    lines = [line for link in found.links for line in (*_link(link), "")]
+    lines = []
+    for link in found.links:
+        facts = link.to_dict()["facts"]
+        lines.append(f"{link.kind} {neutral(link.name)}".rstrip())
+        lines += [f"  {name:<{_WIDTH}}{_shown(value)}".rstrip() for name, value in facts.items()]
+        lines += ["  no facts: see below"] if link.problems and not facts else []
+        lines.append("")
     if not found.problems:
         return "\n".join(lines[:-1])
     problems = [f"  {neutral(sentence)}" for sentence in found.problems]
     return "\n".join([*lines, "Not as recorded:", *problems])
-
-
-def _link(link: Link) -> list[str]:
-    row = link.to_dict()
-    facts = [f"  {name:<{_WIDTH}}{_shown(value)}".rstrip() for name, value in row["facts"].items()]
-    missing = [] if facts or not link.problems else ["  no facts: see below"]
-    return [f"{link.kind} {neutral(link.name)}".rstrip(), *facts, *missing]
 
 
 def _shown(value: Any) -> str:

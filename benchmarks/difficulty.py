@@ -28,7 +28,7 @@ from text2sql.questions import Question
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
-from text2sql.training.difficulty import Tally, rate, select
+from text2sql.training.difficulty import Bounds, Tally, rate, select
 
 SAMPLES = 8
 SIZES = (100, 1_000, 9_428)
@@ -112,7 +112,7 @@ def filter_all(work: Path, count: int) -> dict[str, Any]:
         questions, golds = material(work, count, box)
     before, started = peak_mb(), perf_counter()
     tally = Tally(RolloutStore(work / STORE).scan())
-    ratings = rate(questions, golds, tally)
+    ratings = rate(questions, golds, tally, Bounds())
     prompts = select(questions, ratings, seed=1)
     return {
         "rollouts": len(tally),

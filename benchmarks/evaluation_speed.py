@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import cpu_seconds, seconds
-from text2sql.evaluation.predictions.score import score_many
+from text2sql.evaluation.predictions.score import score_predictions
 from text2sql.judge.known_results import KnownResults
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
@@ -120,8 +120,10 @@ class Comparison:
         """Score every file with the product; results are kept in the folder ``cache``."""
         known = KnownResults(self.work / cache)
         limits = Limits(seconds=TIMEOUT)
-        files = list(self.predictions.values())
-        scores = score_many(self.questions, files, self.sandbox, limits, known=known)
+        scores = [
+            score_predictions(self.questions, sql, self.sandbox, limits, known=known)
+            for sql in self.predictions.values()
+        ]
         known.close()
         return [item.verdict is Verdict.MATCH for score in scores for item in score.scored]
 

@@ -23,8 +23,7 @@ import dagster as dg
 import yaml
 
 from assets.promotion.champion import read_champion
-from assets.training.config import GrpoConfig
-from assets.training.run_check import read_forms, require_trainable
+from assets.training.config import GrpoConfig, read_forms, require_trainable
 from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
 from pipelines.partitions import add_training_run, today
@@ -33,7 +32,7 @@ from pipelines.runs.launch import CommandRuns
 from pipelines.runs.progress import Stage
 from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
-from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder
+from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder, summary_file
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import write_json
 from text2sql.evaluation.scores import score_rows, text_table
@@ -55,7 +54,7 @@ def main(arguments: list[str]) -> None:
         add_training_run(instance, options.run)
         stages = _run_jobs(instance, root, options)
     summary = _summary(root, options.run, stages, time.monotonic() - started)
-    write_json(root.path / "summary.json", summary)
+    write_json(summary_file(root.path), summary)
     _show(root, options.run, summary)
 
 

@@ -58,8 +58,7 @@ def config_of_step(step: str, form: type[Form]) -> dg.ConfigMapping:
     Checked here, Dagster would report an invalid value as a bug in the mapping.
     """
     return dg.ConfigMapping(
-        config_fn=lambda values: {step: {"config": values}},
-        config_schema=form.to_config_schema(),
+        config_fn=lambda values: {step: {"config": values}}, config_schema=form.to_config_schema()
     )
 
 

@@ -15,13 +15,7 @@ from pydantic import Field
 
 from resources.processes import end_step_with_run
 from text2sql.common.checkout import CHECKOUT
-from text2sql.common.processes import (
-    GuardedProcess,
-    descendants,
-    described,
-    is_alive,
-    last_lines,
-)
+from text2sql.common.processes import GuardedProcess, descendants, described, is_alive, last_lines
 from text2sql.errors import Text2SqlError
 from text2sql.training.backends import Program
 from text2sql.training.metrics import WAITING_FILE, Metrics, MetricsTail

@@ -29,7 +29,7 @@ ROOMS = {
         "errors": set(),
         "questions": set(),
         "common": set(),
-        "sandbox": {"common"},
+        "sandbox": set(),
         "judge": {"sandbox", "common"},
         "policy": {"common"},
         "agent": {"judge", "policy", "sandbox", "common"},

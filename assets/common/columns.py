@@ -22,7 +22,8 @@ def named_columns(*named: tuple[str, str, str]) -> dict[str, Any]:
 def columns_of(record: type, **before: str) -> dict[str, Any]:
     """Return metadata with the fields of a dataclass as columns, after those in ``before``."""
     first = [dg.TableColumn(name, kind) for name, kind in before.items()]
-    rest = [dg.TableColumn(field.name, _word(field.type)) for field in fields(record)]
+    # Types are text as the source writes them: modules with records postpone annotations.
+    rest = [dg.TableColumn(field.name, str(field.type)) for field in fields(record)]
     return _metadata([*first, *rest])
 
 
@@ -36,11 +37,6 @@ def columns_of_table(table: sa.Table) -> dict[str, Any]:
         )
         for column in table.columns
     )
-
-
-def _word(annotation: Any) -> str:
-    """Name a field's type as the source does."""
-    return annotation if isinstance(annotation, str) else annotation.__name__
 
 
 def _metadata(found: Iterable[dg.TableColumn]) -> dict[str, Any]:

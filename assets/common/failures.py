@@ -24,21 +24,15 @@ def fails_in_a_sentence(stage: Stage) -> Stage:
 
     Other exceptions are bugs in the code and pass through unchanged.
     """
-    if inspect.isgeneratorfunction(stage):
-
-        @wraps(stage)
-        def generate(*arguments: Any, **named: Any) -> Iterator[Any]:
-            with _one_sentence():
-                yield from stage(*arguments, **named)
-
-        return generate  # type: ignore[return-value]
+    if not inspect.isgeneratorfunction(stage):
+        return _one_sentence()(stage)
 
     @wraps(stage)
-    def run(*arguments: Any, **named: Any) -> Any:
+    def generate(*arguments: Any, **named: Any) -> Iterator[Any]:
         with _one_sentence():
-            return stage(*arguments, **named)
+            yield from stage(*arguments, **named)
 
-    return run  # type: ignore[return-value]
+    return generate  # type: ignore[return-value]
 
 
 @contextmanager

@@ -19,17 +19,13 @@ from text2sql.evaluation.stored import PREVIOUS, read_scores
 class InfrastructureBound(Form):
     """How many rollouts infrastructure failures may invalidate."""
 
-    most: float = Field(
-        default=0.01, ge=0, le=1, description="The share of a policy's rollouts that may be lost."
-    )
+    most: float = Field(default=0.01, ge=0, le=1, description="Share of a policy's rollouts.")
 
 
 class WriteBound(Form):
     """How often a policy may attempt a write."""
 
-    most: float = Field(
-        default=0.01, ge=0, le=1, description="The share of the trained policy's rollouts."
-    )
+    most: float = Field(default=0.01, ge=0, le=1, description="Share of the policy's rollouts.")
 
 
 @dg.asset_check(asset=dev_scores)

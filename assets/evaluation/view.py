@@ -14,7 +14,6 @@ from text2sql.evaluation.report.words import difference, interval
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Score, Scores, score_rows
 from text2sql.evaluation.slices import ALL, CORRECTED, DATABASE, GOLD, RULE, SUBSET
 
-DRAWN = (ALL, CORRECTED, GOLD, SUBSET)
 MOST_DATABASES = 12
 """The most databases in a picture: those with the most questions."""
 SHOWN = 60
@@ -27,44 +26,41 @@ def describe_scores(folder: Path, scores: Scores) -> dict[str, Any]:
     """Return the metadata of an evaluation whose files lie in ``folder``."""
     greedy, base = (scores.find(policy, "greedy") for policy in (TRAINED, BASE))
     once, partial = scores.find(TRAINED, SINGLE_TURN), partial_settings(scores)
-    return {
-        "what happened": _summary(scores),
-        **({"trained greedy": greedy.value} if greedy and greedy.n else {}),
-        **({"base greedy": base.value} if base and base.n else {}),
-        "what the numbers are": scores.metric,
-        **({f"trained {SINGLE_TURN}": str(once)} if once else {}),
-        **_corrected(scores),
-        "scores": records(score_rows(scores)[:SHOWN]),
-        **_rules(scores),
-        **_pictures(folder, scores),
-        "missing": scores.missing[TRAINED],
-        **({"partial": partial} if partial else {}),
-        "path": dg.MetadataValue.path(folder / "scores.json"),
-        "report": dg.MetadataValue.url((folder / PAGE).resolve().as_uri()),
-    }
-
-
-def _summary(scores: Scores) -> str:
-    """Return the trained policy's accuracy, its interval, and the comparison with the base."""
-    greedy = scores.find(TRAINED, "greedy")
-    found = [f"Greedy: {interval(greedy)}." if greedy and greedy.n else "Greedy: no valid result."]
-    found += [
+    words = [f"Greedy: {interval(greedy)}." if greedy and greedy.n else "Greedy: no valid result."]
+    words += [
         difference(one, "the base")
         for one in scores.comparisons
         if (one.setting, one.part) == ("greedy", ALL)
     ]
-    return " ".join([*found, *scores.notes])
-
-
-def _corrected(scores: Scores) -> dict[str, Any]:
-    """Return official and corrected accuracy, if there are known issues."""
-    corrected = scores.find(TRAINED, "greedy", CORRECTED, CORRECTED)
-    if corrected is None:
-        return {}
-    return {
-        "trained greedy, official": str(scores.find(TRAINED, "greedy")),
-        "trained greedy, corrected": str(corrected),
-        "known issues": scores.issues,
+    found: dict[str, Any] = {"what happened": " ".join([*words, *scores.notes])}
+    if greedy and greedy.n:
+        found["trained greedy"] = greedy.value
+    if base and base.n:
+        found["base greedy"] = base.value
+    found["what the numbers are"] = scores.metric
+    if once:
+        found[f"trained {SINGLE_TURN}"] = str(once)
+    if corrected := scores.find(TRAINED, "greedy", CORRECTED, CORRECTED):
+        found["trained greedy, official"] = str(greedy)
+        found["trained greedy, corrected"] = str(corrected)
+        found["known issues"] = scores.issues
+    found["scores"] = records(score_rows(scores)[:SHOWN])
+    rules = [
+        {"rule": name}
+        | {
+            policy: str(scores.find(policy, "greedy", RULE, name) or "")
+            for policy in (BASE, TRAINED)
+        }
+        for name in dict.fromkeys(score.name for score in scores.scores if score.part == RULE)
+    ]
+    if rules:
+        found["greedy by other rules"] = records(rules)
+    found |= _pictures(folder, scores) | {"missing": scores.missing[TRAINED]}
+    if partial:
+        found["partial"] = partial
+    return found | {
+        "path": dg.MetadataValue.path(folder / "scores.json"),
+        "report": dg.MetadataValue.url((folder / PAGE).resolve().as_uri()),
     }
 
 
@@ -75,45 +71,26 @@ def partial_settings(scores: Scores) -> dict[str, str]:
     return {setting: words for setting, words in found.items() if words}
 
 
-def _rules(scores: Scores) -> dict[str, Any]:
-    names = dict.fromkeys(score.name for score in scores.scores if score.part == RULE)
-    rows = [
-        {"rule": name}
-        | {p: str(scores.find(p, "greedy", RULE, name) or "") for p in (BASE, TRAINED)}
-        for name in names
-    ]
-    return {"greedy by other rules": records(rows)} if rows else {}
-
-
 def _pictures(folder: Path, scores: Scores) -> dict[str, Any]:
-    parts = _greedy(scores, DRAWN)
-    databases = sorted(_greedy(scores, (DATABASE,)), key=lambda score: -score.n)[:MOST_DATABASES]
-    found = {
-        "greedy accuracy": plot(folder / "scores.png", _parts(scores, parts), limit=PICTURE),
-        "greedy by database": plot(
-            folder / "databases.png", _parts(scores, databases), limit=PICTURE
-        ),
+    """Draw both policies' greedy accuracy, overall and by database, and the voting curves."""
+
+    def chart(shown: Sequence[Score]) -> Chart:
+        base, trained = (
+            [scores.find(policy, "greedy", score.part, score.name) for score in shown]
+            for policy in (BASE, TRAINED)
+        )
+        return score_chart([score.name or "all" for score in shown], base, trained)
+
+    about = (TRAINED, "greedy")
+    greedy = [one for one in scores.scores if (one.policy, one.setting) == about and one.n]
+    parts = [one for one in greedy if one.part in (ALL, CORRECTED, GOLD, SUBSET)]
+    largest = sorted((one for one in greedy if one.part == DATABASE), key=lambda one: -one.n)
+    charts = {
+        "greedy accuracy": ("scores.png", chart(parts)),
+        "greedy by database": ("databases.png", chart(largest[:MOST_DATABASES])),
     }
-    curves = [one for one in scores.curves if one.part == ALL and one.points]
-    if curves:
-        picture = plot(folder / "curves.png", curve_chart(curves), limit=PICTURE)
-        found["voting at every k"] = picture
-    return found
-
-
-def _greedy(scores: Scores, parts: Sequence[str]) -> list[Score]:
-    """Return the trained policy's greedy scores on some parts."""
-    return [
-        score
-        for score in scores.scores
-        if (score.policy, score.setting) == (TRAINED, "greedy") and score.part in parts and score.n
-    ]
-
-
-def _parts(scores: Scores, shown: Sequence[Score]) -> Chart:
-    """Draw both policies' greedy accuracy on the parts of some scores."""
-    base, trained = (
-        [scores.find(policy, "greedy", score.part, score.name) for score in shown]
-        for policy in (BASE, TRAINED)
-    )
-    return score_chart([score.name or "all" for score in shown], base, trained)
+    if curves := [one for one in scores.curves if one.part == ALL and one.points]:
+        charts["voting at every k"] = ("curves.png", curve_chart(curves))
+    return {
+        name: plot(folder / file, drawn, limit=PICTURE) for name, (file, drawn) in charts.items()
+    }

@@ -14,7 +14,7 @@ from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.evaluation.dev_scores import dev_scores
-from assets.promotion.back_test import BackTester
+from assets.promotion.back_test import run_back_test
 from resources.forms import Form
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -38,7 +38,6 @@ from text2sql.evaluation.promotion.changes import (
 from text2sql.evaluation.promotion.gate import (
     BACK_TEST,
     Finding,
-    GateRules,
     Ruling,
     decide,
     objections,
@@ -50,7 +49,7 @@ from text2sql.policy.places import is_served
 from text2sql.training.runs import read_training
 
 SHOWN = 20
-"""Former champions that metadata shows at most."""
+"""Champions that metadata shows at most, the present one among them."""
 
 
 @dg.asset(
@@ -128,27 +127,17 @@ def champion_policy(
         record = roll_back(root.path, config.reason, config.to or None, context.run_id)
         return _result(root, f"{record['training_run']} is champion again: {record['reason']}")
     run = config.training_run or training_run_of(context) or last_evaluated(root.path)
+    rules = gate.rules()
     if config.action == "promote_by_hand":
-        record = promote_by_hand(root.path, run, config.reason, gate.rules(), context.run_id)
+        record = promote_by_hand(root.path, run, config.reason, rules, context.run_id)
         findings = [Finding(**finding) for finding in record["findings"]]
         return _result(root, f"{run} was promoted by hand, {objections(findings)}.", findings)
-    tester = BackTester(root, reporting, policy, sandbox)
-    return _decide(context, root, run, tester, gate.rules())
-
-
-def _decide(
-    context: dg.AssetExecutionContext,
-    root: ArtifactRoot,
-    run: str,
-    tester: BackTester,
-    rules: GateRules,
-) -> dg.MaterializeResult:
-    """Run the gate once more, because the champion may have changed since, and decide."""
+    # The gate runs once more, because the champion may have changed since.
     seen, candidate = read_incumbent(root.path), read_candidate(root.path, run)
     rival = rival_of(root.path, seen.record, candidate)
     findings = run_checks(candidate, rival, rules)
     if all(finding.passed for finding in findings):
-        test = tester.verdict(run, context.run_id)
+        test = run_back_test(root.path, run, context.run_id, reporting, policy, sandbox)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
     why = decision.sentence
@@ -175,6 +164,11 @@ def champion_facts(
     """Return the metadata of ``champion_policy``: the decision, the champion, the history."""
     champion, past = read_champion(root), history(root.path)
     policy = str(champion["policy"])
+    names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
+    rows = []
+    for record in reversed(past[-SHOWN:]):
+        row = record | {"training_run": run_of(record) or record.get("policy", "")}
+        rows.append({name.replace("_", " "): str(row.get(name, ""))[:300] for name in names})
     checks = [
         {"check": one.check, "passed": str(one.passed), "what it says": one.sentence}
         for one in findings
@@ -187,14 +181,8 @@ def champion_facts(
         "greedy": champion.get("greedy", ""),
         "champions before": len(past) - 1,
         **({"checks": records(checks)} if checks else {}),
-        "history": records([_history_row(one) for one in past[: -SHOWN - 1 : -1]]),
+        "history": records(rows),
     }
-
-
-def _history_row(record: dict[str, Any]) -> dict[str, Any]:
-    names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
-    row = record | {"training_run": run_of(record) or record.get("policy", "")}
-    return {name.replace("_", " "): str(row.get(name, ""))[:300] for name in names}
 
 
 def read_champion(root: ArtifactRoot) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
 from text2sql.common.provenance import fingerprint
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
-from text2sql.datasets.pocket.corpus import generate_business_databases
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.reporting.tables.importing import ShippedQuestions, refresh_questions
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.schema import questions as questions_table

@@ -1,16 +1,29 @@
-"""The launchpad's forms of the difficulty filter and of a training run."""
+"""The launchpad's forms of filter and training, and the check of a whole run config.
+
+Dagster checks names and types when a run is launched, but the bounds of a stage only when that
+stage starts, which for the evaluation is after the training. So a run config is checked as a whole
+before its first rollout.
+"""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from assets.evaluation.config import DevRolloutsConfig, ScoresConfig
 from assets.rollouts.sampling import SamplingConfig
-from resources.forms import Form
-from text2sql.training.difficulty import Bounds
+from resources.forms import Form, InvalidValue
+from resources.step_pods import EXECUTOR_VARIABLE
+from text2sql.common.counting import counted
+from text2sql.errors import Text2SqlError
+from text2sql.training.difficulty import Bounds, require_prompts
+from text2sql.training.prime_rl.preflight import require_installed
 from text2sql.training.prime_rl.settings import SingleNode, SlurmNodes, TwoGpusLora
-from text2sql.training.runs import FROM_BASE
+from text2sql.training.runs import FROM_BASE, training_record
 from text2sql.training.trl.config import TrlSettings
 
 _FRESH = Field(
@@ -33,22 +46,9 @@ class BaseRolloutsConfig(SamplingConfig):
     )
 
 
-class TrainingPromptsConfig(Form):
+class TrainingPromptsConfig(Form, Bounds):
     """Which questions are kept for training."""
 
-    least_solved: int = Field(
-        default=1, ge=1, le=128, description="Keep questions that are solved at least so often."
-    )
-    most_solved: int = Field(
-        default=0,
-        ge=0,
-        le=128,
-        description="Keep questions that are solved at most so often; 0 for no limit. A question "
-        "that is always solved is never kept.",
-    )
-    minimum_valid: int = Field(
-        default=6, ge=2, le=128, description="A question with fewer valid rollouts is unknown."
-    )
     minimum_prompts: int = Field(
         default=16, ge=1, description="The check fails if fewer questions are kept."
     )
@@ -60,10 +60,6 @@ class TrainingPromptsConfig(Form):
         "0 keeps all. With a minimum, questions without a score are dropped.",
     )
     seed: int = Field(default=1, ge=0, description="Seed of the order of the prompts.")
-
-    def bounds(self) -> Bounds:
-        """Return the bounds of the filter."""
-        return Bounds(self.least_solved, self.most_solved or None, self.minimum_valid)
 
 
 class TrlConfig(Form, TrlSettings):
@@ -124,3 +120,91 @@ class GrpoConfig(Form):
     def stall_limit(self) -> float:
         """Return after how many seconds without progress the training is ended."""
         return self.stall_seconds or (900.0 if self.trainer.backend == "trl" else 3600.0)
+
+
+FORMS: dict[str, type[Form]] = {
+    "base_rollouts": BaseRolloutsConfig,
+    "training_prompts": TrainingPromptsConfig,
+    "grpo_policy": GrpoConfig,
+    "dev_rollouts": DevRolloutsConfig,
+    "dev_scores": ScoresConfig,
+}
+"""The forms of the assets from the filter on, by the assets' names."""
+
+
+def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> dict[str, Form]:
+    """Return the forms of those ``assets`` that a run makes, filled in from its config.
+
+    Raises Text2SqlError for a value out of bounds, and for two that contradict each other.
+    """
+    forms: dict[str, Form] = {}
+    for name in filter(assets.__contains__, FORMS):
+        try:
+            forms[name] = FORMS[name](**resolved(_part(config, "ops", name, "config")))
+        except InvalidValue as error:
+            raise Text2SqlError(f"{name}: {error}") from error
+    drawn, kept = forms.get("base_rollouts"), forms.get("training_prompts")
+    if isinstance(drawn, BaseRolloutsConfig):
+        if isinstance(kept, TrainingPromptsConfig):
+            kept.check_samples(drawn.samples)
+        if drawn.max_questions:
+            asked = counted(drawn.max_questions, "question")
+            reason = f"base_rollouts samples only {asked} (max_questions)"
+            _require_enough(forms, drawn.max_questions, reason)
+    return forms
+
+
+def require_questions(forms: Mapping[str, Form], count: int) -> None:
+    """Raise Text2SqlError if the training needs more prompts than there are questions to filter.
+
+    ``forms`` are those of the assets that the run makes.
+    """
+    there_are = counted(count, "usable training question exists", "usable training questions exist")
+    _require_enough(forms, count, f"only {there_are}")
+
+
+def _require_enough(forms: Mapping[str, Form], count: int, reason: str) -> None:
+    kept, grpo = forms.get("training_prompts"), forms.get("grpo_policy")
+    if not isinstance(grpo, GrpoConfig):
+        return
+    if isinstance(kept, TrainingPromptsConfig):
+        needed = kept.minimum_prompts
+        require_prompts("training_prompts", "minimum_prompts", needed, count, reason)
+    trainer = grpo.trainer
+    setting = "groups_per_step" if isinstance(trainer, TrlConfig) else "prompts_per_step"
+    require_prompts("grpo_policy", setting, getattr(trainer, setting), count, reason)
+
+
+def _part(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a part of a config, empty if it is no mapping: Dagster rejects that itself."""
+    part: Any = config
+    for name in names:
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return {str(n): value for n, value in part.items()} if isinstance(part, Mapping) else {}
+
+
+def resolved(value: Any) -> Any:
+    """Return a value with its environment variables, ``{env: NAME}``, replaced as Dagster does."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"env"} or not isinstance(name := value["env"], str):
+        return {key: resolved(part) for key, part in value.items()}
+    if name not in os.environ:
+        raise Text2SqlError(
+            f"The run config uses the environment variable {name}, which is not set."
+        )
+    return os.environ[name]
+
+
+def require_trainable(
+    root: Path, run: str, config: Mapping[str, Any], trainer: TrainerConfig
+) -> None:
+    """Raise Text2SqlError if this machine lacks what training with prime-rl needs.
+
+    Called before the filter, which may sample for hours. Checks nothing for a run that was trained
+    before, nor if training starts in a pod of the cluster.
+    """
+    where = _part(config, "resources", "trainer", "config").get("where")
+    in_pod = "kubernetes" in (where, os.environ.get(EXECUTOR_VARIABLE))
+    if not (isinstance(trainer, TrlConfig) or in_pod or training_record(root, run)):
+        require_installed(trainer)

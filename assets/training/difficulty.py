@@ -1,35 +1,37 @@
 """The difficulty filter: a policy learns from questions that it solves sometimes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import merge
-from assets.checks.page import report_checks
+from assets.checks.expectations import SuiteResult, expect, merge, no_null, validate
+from assets.checks.view import report_checks
 from assets.common.columns import MODEL_TEAM, columns_of
 from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import assets_of, require_training_run, training_run_of
+from assets.common.plots import plot, records
 from assets.common.sources import version_for
 from assets.data.own_dataset import own_current
 from assets.data.strength import reward_strength
-from assets.rollouts.sampling import (
-    describe_rollouts,
-    plan_shards,
-    require_valid,
-    sample_shard,
-)
+from assets.rollouts.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
 from assets.rollouts.sets import estimate_cost, rollout_set, tally_rollouts
-from assets.training.config import BaseRolloutsConfig, GrpoConfig, TrainingPromptsConfig
-from assets.training.prompt_checks import check_prompts, check_ratings
-from assets.training.run_check import read_forms, require_questions, require_trainable
-from assets.training.view import describe_prompts
-from resources.forms import Form, config_of_step
+from assets.training.config import (
+    BaseRolloutsConfig,
+    GrpoConfig,
+    TrainingPromptsConfig,
+    read_forms,
+    require_questions,
+    require_trainable,
+)
+from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import base_rollouts_file, dataset_folder, prompts_folder
+from text2sql.common.counting import counted
 from text2sql.common.json_files import read_rows, write_json
 from text2sql.common.provenance import code_state
 from text2sql.datasets.stored import load_golds, load_questions
@@ -42,12 +44,12 @@ from text2sql.training.prompts import (
     GOLDS,
     PROMPTS,
     RATINGS,
-    describe_selection,
     read_about,
     sampled_set,
     write_prompts,
 )
 from text2sql.training.runs import find_start
+from text2sql.training.view import filter_summary, kept_chart, kinds_table, solved_chart
 
 
 @dg.op(
@@ -63,7 +65,12 @@ def plan_base_rollouts(
 ) -> Iterator[dg.Output[dict[str, Any]] | dg.DynamicOutput[dict[str, Any]]]:
     """Find out which rollouts are missing, estimate their cost, and divide them into shards."""
     require_training_run(context)
-    forms = _check_run(context, root)
+    config_of_run = context.run.run_config
+    forms = read_forms(config_of_run, {key.to_user_string() for key in assets_of(context)})
+    # The later stages are checked as well, before anything is sampled.
+    if isinstance(grpo := forms.get("grpo_policy"), GrpoConfig):
+        run = training_run_of(context) or ""
+        require_trainable(root.path, run, config_of_run, grpo.trainer)
     golds = load_golds(root.path, "train")
     questions = [q for q in load_questions(root.path, "train") if usable(q, golds)]
     questions = questions[: config.max_questions or None]
@@ -85,15 +92,6 @@ def plan_base_rollouts(
     context.log_event(dg.AssetObservation("base_rollouts", metadata=cost.to_dict()))
     yield dg.Output({"set": rollouts.to_dict(), "estimate": str(cost)}, output_name="plan")
     yield from plan_shards(root.path, [rollouts], config, policy)
-
-
-def _check_run(context: dg.OpExecutionContext, root: ArtifactRoot) -> dict[str, Form]:
-    """Check the config of the later stages before anything is sampled; return their forms."""
-    config = context.run.run_config
-    forms = read_forms(config, {key.to_user_string() for key in assets_of(context)})
-    if isinstance(grpo := forms.get("grpo_policy"), GrpoConfig):
-        require_trainable(root.path, training_run_of(context) or "", config, grpo.trainer)
-    return forms
 
 
 @dg.op
@@ -143,23 +141,34 @@ def training_prompts(
     ``prompts.jsonl`` is what every trainer reads: the questions in the order of the seed.
     """
     sampled = sampled_set(root.path)
-    golds = load_golds(root.path, "train")
-    questions = load_questions(root.path, "train")
+    golds, questions = load_golds(root.path, "train"), load_questions(root.path, "train")
     keys = set(sampled.keys)
     asked = [question for question in questions if question.key in keys]
-    ratings = rate(asked, golds, tally_rollouts(root.path, sampled), config.bounds())
+    ratings = rate(asked, golds, tally_rollouts(root.path, sampled), config)
     if config.minimum_strength:
         strength = require_strength(root.path, "train")
         ratings = mark_weak(ratings, strength, config.minimum_strength)
     prompts = select(asked, ratings, config.seed)
     folder = root.make(prompts_folder(root.path))
-    about = config.model_dump() | describe_selection(sampled, prompts, golds)
-    about |= {"asked": len(asked), "dagster_run": context.run_id, "code": code_state()}
-    write_prompts(folder, prompts, golds, ratings, about)
+    settings = config.model_dump() | {"asked": len(asked)}
+    settings |= {"dagster_run": context.run_id, "code": code_state()}
+    about = write_prompts(folder, sampled, prompts, golds, ratings, settings)
     unusable = sum(not usable(question, golds) for question in questions)
+    by_database = kept_chart(asked, ratings, lambda question: question.db_id)
+    by_difficulty = kept_chart(asked, ratings, lambda question: question.difficulty or "none")
+    metadata = {
+        "what happened": filter_summary(ratings, about),
+        "prompts": about["kept"],
+        "kinds": records(kinds_table(ratings, len(questions), unusable)),
+        "solved": plot(folder / "solved.png", solved_chart(ratings, about)),
+        "kept by database": plot(folder / "kept_by_database.png", by_database),
+        "kept by difficulty": plot(folder / "kept_by_difficulty.png", by_difficulty),
+        "fingerprint": about["fingerprint"],
+        "policy revision": about["policy_revision"],
+        "path": dg.MetadataValue.path(folder),
+    }
     return dg.MaterializeResult(
-        metadata=describe_prompts(folder, questions, ratings, about, unusable),
-        data_version=dg.DataVersion(about["fingerprint"]),
+        metadata=metadata, data_version=dg.DataVersion(about["fingerprint"])
     )
 
 
@@ -172,22 +181,56 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     """
     folder = prompts_folder(root.path)
     about = read_about(folder)
-    ratings = _table(folder / RATINGS, ["key", "solved", "valid", "kind"])
-    prompts = _table(folder / PROMPTS, ["key", "db_id", "database", "question"])
-    golds = _table(folder / GOLDS, ["key", "status", "row_count"])
+    ratings = pd.DataFrame(read_rows(folder / RATINGS), columns=["key", "solved", "valid", "kind"])
+    prompts = pd.DataFrame(
+        read_rows(folder / PROMPTS), columns=["key", "db_id", "database", "question"]
+    )
+    golds = pd.DataFrame(read_rows(folder / GOLDS), columns=["key", "status", "row_count"])
     prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
     frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
     most = about["most_solved"] or about["samples"]
-    outcome = merge(
-        [
-            check_prompts(frame, about["minimum_prompts"], about["least_solved"], most),
-            check_ratings(ratings),
-        ]
-    )
+    checked = check_prompts(frame, about["minimum_prompts"], about["least_solved"], most)
+    outcome = merge([checked, check_ratings(ratings)])
     dataset = dataset_folder(root.path, about["dataset"])
     (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
     return result
 
 
-def _table(path: Path, columns: list[str]) -> pd.DataFrame:
-    return pd.DataFrame(read_rows(path), columns=columns)
+def check_prompts(frame: pd.DataFrame, minimum: int, least: int = 1, most: int = 7) -> SuiteResult:
+    """Check the prompts: one row each, with rating, gold result and ``database_found``."""
+    enough = f"at least {minimum:,} questions are solved sometimes but not always"
+    solved = f"each is solved {least} to {most} times"
+    database = "every prompt has its database"
+    gold = "every prompt has a gold result with rows"
+    between = "ColumnValuesToBeBetween"
+    expectations = [
+        expect("TableRowCountToBeBetween", enough, min_value=minimum),
+        expect("ColumnValuesToBeUnique", "no prompt occurs twice", column="key"),
+        no_null("key", "every prompt has a key"),
+        no_null("solved", solved),
+        expect(between, solved, column="solved", min_value=least, max_value=most),
+        expect(
+            "ColumnPairValuesAToBeGreaterThanB",
+            "none is always solved",
+            column_A="valid",
+            column_B="solved",
+        ),
+        expect("ColumnValuesToBeInSet", database, column="database_found", value_set=[True]),
+        no_null("database_found", database),
+        no_null("row_count", gold),
+        expect(between, gold, column="row_count", min_value=1),
+    ]
+    shown = ("key", "db_id", "question", "solved", "valid", "row_count", "database")
+    return replace(validate(frame, expectations, shown), what=counted(len(frame), "kept prompt"))
+
+
+def check_ratings(frame: pd.DataFrame) -> SuiteResult:
+    """Warn about questions that could not be rated: too many of their rollouts are invalid."""
+    sentence, unknown = "every question that was asked has enough valid rollouts", ["unknown"]
+    expectations = [
+        expect("ColumnValuesToNotBeInSet", sentence, "warning", column="kind", value_set=unknown),
+        no_null("kind", sentence, "warning"),
+    ]
+    what = counted(len(frame), "question that was asked", "questions that were asked")
+    outcome = validate(frame, expectations, ("key", "solved", "valid", "kind"))
+    return replace(outcome, what=what)

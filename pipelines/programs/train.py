@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from assets.common.partitions import require_run_name
-from assets.training.run_check import require_trainable
+from assets.training.config import require_trainable
 from pipelines.home import check_variables, open_instance
 from pipelines.partitions import add_training_run
 from pipelines.programs.screen import Screen

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assets.training.config import BACKENDS, TrainerConfig, TrlConfig
-from assets.training.run_check import read_forms, resolved
+from assets.training.config import BACKENDS, TrainerConfig, TrlConfig, read_forms, resolved
 from pipelines.config_errors import check_run_config
 from resources.forms import InvalidValue
 from resources.run_config import part_of, read_run_config

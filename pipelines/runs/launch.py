@@ -40,7 +40,15 @@ CANCEL_SECONDS = 150.0
 """What a run is given to end by itself: a trainer may take two minutes to save its state."""
 
 _NO_QUEUE = {"module": "dagster.core.run_coordinator", "class": "DefaultRunCoordinator"}
-_DAGSTER_GRAPHQL = "from dagster_graphql.cli import main; main()"
+_DAGSTER_GRAPHQL = """
+import os, sys, time
+from dagster_graphql.cli import main
+while not os.path.exists(sys.argv[1]):  # imported while the code server loads
+    time.sleep(0.05)
+del sys.argv[1]
+main()
+"""
+_OUR_ERROR = f"{Text2SqlError.__module__}.{Text2SqlError.__name__}: "
 _LAUNCH = """
 mutation($run: ExecutionParams!) { launchRun(executionParams: $run) {
   ... on LaunchRunSuccess { run { runId } }
@@ -107,11 +115,6 @@ class CommandRuns:
             raise Text2SqlError(self._about(progress.reason()))
         return progress
 
-    def _await_server(self) -> None:
-        while not self._socket.is_socket():
-            if self._server.wait(0.1) is not None:
-                raise Text2SqlError(self._not_begun())
-
     def launch(
         self,
         job: str,
@@ -120,11 +123,10 @@ class CommandRuns:
         assets: Sequence[dg.AssetKey] = (),
     ) -> str:
         """Launch a run through Dagster's own GraphQL, as its web interface does; return its id."""
-        from pipelines.definitions import defs  # meanwhile the server loads them, too
+        from pipelines.definitions import defs
 
         own = {} if assets else defs.resolve_job_def(job).run_tags
         tags = dict(own) | ({PARTITION_TAG: partition} if partition else {})
-        self._await_server()
         selector: dict[str, Any] = {"repositoryLocationName": MODULE, "repositoryName": REPOSITORY}
         selector |= {"pipelineName": job}
         if assets:
@@ -136,14 +138,18 @@ class CommandRuns:
         answer.unlink(missing_ok=True)
         options = ["-w", self._workspace(), "-t", _LAUNCH, "-v", variables, "-o", str(answer)]
         home = {"DAGSTER_HOME": str(command_home(Path(os.environ["DAGSTER_HOME"])))}
-        command = [sys.executable, "-c", _DAGSTER_GRAPHQL, *options]
+        command = [sys.executable, "-c", _DAGSTER_GRAPHQL, str(self._socket), *options]
         stopped, status = None, None
         with GuardedProcess(command, self._log, os.environ | home) as launching:
-            while status is None:
+            while status is None and not (stopped and not self._socket.exists()):
                 try:
-                    status = launching.wait(POLL_SECONDS)
+                    status = launching.wait(0.1)
+                    if self._server.wait(0) is not None:
+                        break
                 except KeyboardInterrupt as signal:  # the run may have begun: learn its id first
                     stopped = signal
+        if stopped and not answer.is_file():
+            raise stopped
         run_id = self._launched(answer)
         mark_command(self._instance, run_id)
         if stopped:
@@ -199,8 +205,11 @@ class CommandRuns:
         )
 
     def _not_begun(self) -> str:
-        last = last_lines(self._log, 300).rpartition("\n")[2] or "it printed nothing"
-        return self._about(f"Dagster could not begin the run: {last}")
+        """Return why there is no run: the project's own error, else the log's last line."""
+        lines = last_lines(self._log, 20_000).splitlines() or ["it printed nothing"]
+        ours = [line.partition("Error: ")[2] for line in lines if _OUR_ERROR in line]
+        last = (ours or lines)[-1].strip().rstrip(".")
+        return self._about(f"Dagster could not begin the run: {last}.")
 
 
 def command_home(home: Path) -> Path:

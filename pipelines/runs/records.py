@@ -51,10 +51,10 @@ def _words(error: BaseException) -> str:
 
 
 def disk_full(reason: str, place: Path) -> str:
-    """Return a sentence about the disk of ``place`` if ``reason`` says that it is full."""
-    if not _DISK_FULL.search(reason):
-        return ""
+    """Return a sentence about the disk of ``place`` if it is full, or ``reason`` says so."""
     free = shutil.disk_usage(place.parent).free / 1e6
+    if free > 1 and not _DISK_FULL.search(reason):
+        return ""
     return (
         f"The disk that holds {place.parent} has {free:,.0f} MB left: make room and run it again."
     )
@@ -106,6 +106,8 @@ def is_lost(run: dg.DagsterRun, local: bool = True) -> bool:
     mark = json.loads(run.tags.get(COMMAND_TAG) or "{}")
     if mark.get("run") == run.run_id:
         return mark["host"] == socket.gethostname() and not _lives(mark["pid"], mark["began"])
+    if run.status is dg.DagsterRunStatus.STARTING:  # a re-execution may still have the old server's
+        return False
     server = json.loads(run.tags.get(SERVER_TAG) or "{}")
     return local and "socket" in server and not _listens(server["socket"])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.promotion.back_test import BackTester, BackTestVerdict
+from assets.promotion.back_test import BackTestVerdict, run_back_test
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
 from pipelines.sensors import reason_of
@@ -24,8 +24,7 @@ from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, Step, fails, submits
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
-from text2sql.datasets.pocket.corpus import generate_business_databases
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
 from text2sql.reporting.answering.backtest import verified_questions
@@ -95,12 +94,9 @@ class Place:
         with ReportingStore(f"sqlite:///{self.root.path / 'reporting.sqlite'}") as store:
             save(store, *questions)
 
-    @property
-    def tester(self) -> BackTester:
-        return BackTester(self.root, ReportingDatabase(), PolicyResource(), SandboxResource())
-
     def test(self) -> BackTestVerdict:
-        return self.tester.verdict(RUN, "d1")
+        resources = (ReportingDatabase(), PolicyResource(), SandboxResource())
+        return run_back_test(self.root.path, RUN, "d1", *resources)
 
     def promote(self, right: int = 30) -> dg.ExecuteInProcessResult:
         """Run card, gates and promotion as the lifecycle does; Dagster decides what stops."""

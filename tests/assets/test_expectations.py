@@ -20,8 +20,8 @@ from assets.checks.suites import (
 )
 from assets.checks.view import check_result, describe
 from assets.reporting.checks import check_agreement, check_published
-from assets.training.prompt_checks import check_prompts as prompts_of
-from assets.training.prompt_checks import check_ratings
+from assets.training.difficulty import check_prompts as prompts_of
+from assets.training.difficulty import check_ratings
 
 QUESTION = {
     "key": "dev/1",

@@ -150,7 +150,7 @@ def test_a_rollout_that_tried_to_write_has_no_vote(shop):
     [
         (
             [says("There are some."), says("Many.")],
-            "no query was submitted (the reply held neither a tool call nor SQL: 'Many.')",
+            "no query was submitted (the reply contained neither a tool call nor SQL: 'Many.')",
         ),
         ([submits("SELECT nope FROM city")], "the submitted query failed: no such column: nope"),
         ([submits("DROP TABLE city")], "the submitted query failed"),

@@ -20,7 +20,7 @@ from tests.support.full_disk import no_room
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.candidate import read_candidate
-from text2sql.evaluation.promotion.champion import choose, find_champion, read_incumbent
+from text2sql.evaluation.promotion.champion import champion_record, choose, read_incumbent
 from text2sql.evaluation.promotion.changes import PROMOTION, history, promote, roll_back
 from text2sql.evaluation.promotion.gate import Finding
 
@@ -180,7 +180,6 @@ def test_an_invalid_record_is_reported_and_never_overwritten(root, edited, named
     file.write_text(edited)
     candidate(root, "next", 35)
     for act in (
-        lambda: find_champion(root),
         lambda: choose(None),
         lambda: called("show"),
         lambda: called("promote", "next", "--reason", "x"),
@@ -315,7 +314,7 @@ def test_killing_a_promotion_at_any_moment_loses_no_champion(root):
         promoted = 1 + one.stdout.read().count("promoted")
         one.wait()
         past = history(root)
-        assert find_champion(root).training_run == past[-1]["training_run"]
+        assert champion_record(root)["training_run"] == past[-1]["training_run"]
         assert [record["number"] for record in past] == list(range(1, len(past) + 1))
         assert before + promoted <= len(past) <= before + promoted + 1
         before = len(past)

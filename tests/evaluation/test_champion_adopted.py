@@ -15,7 +15,7 @@ from text2sql.cli.doctor.policy import check_policy
 from text2sql.cli.main import cli
 from text2sql.common.artifacts import ROOT_VARIABLE
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.evaluation.promotion.champion import champion_record, find_champion
+from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.promotion.changes import history
 from text2sql.policy.open import open_policy
 
@@ -77,4 +77,4 @@ def test_a_policy_that_cannot_answer_is_not_adopted(root: Path) -> None:
         run("adopt", server.url, "--reason", "gone")
     with pytest.raises(Text2SqlError, match="There is no policy"):
         run("adopt", str(root / "nowhere"), "--reason", "typo")
-    assert find_champion(root) is None
+    assert champion_record(root) == {}

@@ -19,15 +19,16 @@ from text2sql.evaluation.known_issues import (
     Correction,
     issues_of,
     judge_again,
+    list_version,
+    load_corrections,
     read_issues,
     run_corrections,
 )
 from text2sql.evaluation.model_card import render_card
-from text2sql.evaluation.predictions.score import score_many, score_predictions
+from text2sql.evaluation.predictions.score import score_predictions
 from text2sql.evaluation.rollout_scores import PolicyRollouts, score_policies
 from text2sql.evaluation.scores import BASE, TRAINED, Scores, score_rows
 from text2sql.evaluation.slices import Strengths
-from text2sql.evaluation.stored_issues import list_version, load_corrections
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
@@ -104,7 +105,7 @@ def test_a_list_is_read(dataset, tmp_path, name, form):
     file = write(tmp_path / name, digest_of(dataset), ISSUES, name="heroes")
     file.write_text(file.read_text(encoding="utf-8"), form)
     (found,) = read_issues(file)
-    assert (found.name, len(found.questions_sha256)) == ("heroes", 64)
+    assert len(found.questions_sha256) == 64
     assert [issue.kind for issue in found.issues] == ["corrected", "second gold", "flagged"]
     assert [issue.golds for issue in found.issues] == [(TALLEST,), (ANN,), ()]
 
@@ -198,8 +199,7 @@ def test_official_and_corrected_accuracy_with_their_denominators(
 
 
 def test_without_a_list_there_is_no_corrected_accuracy(questions, sandbox):
-    files = [sql for sql, *_ in PREDICTIONS.values()]
-    scored = score_many(questions, files, sandbox)
+    scored = [score_predictions(questions, sql, sandbox) for sql, *_ in PREDICTIONS.values()]
     assert [scores.corrected for scores in scored] == [None] * 3
     assert all("corrected" not in scores.to_dict() for scores in scored)
 
@@ -212,7 +212,7 @@ def test_order_counts_under_the_ordered_rule(questions, corrections, sandbox):
 
 def rollouts_of(questions, sql, sandbox, samples: int = 1) -> list[Rollout]:
     """Make rollouts that submitted these predictions, judged officially."""
-    (scores,) = score_many(questions, [sql], sandbox)
+    scores = score_predictions(questions, sql, sandbox)
     texts = [(question.database, sql[question.key]) for question in questions]
     results = sandbox.execute_many(texts)
     return [

@@ -215,5 +215,5 @@ def test_runs_that_cannot_be_candidates_are_refused(tmp_path):
     with pytest.raises(Text2SqlError, match=r"scores\.json cannot be read"):
         read_candidate(tmp_path, "june")
     (tmp_path / "training" / "june" / "training.json").unlink()
-    with pytest.raises(Text2SqlError, match=r"There is no .*training\.json"):
+    with pytest.raises(Text2SqlError, match=r"training\.json cannot be read: No such"):
         read_candidate(tmp_path, "june")

@@ -20,7 +20,6 @@ from text2sql.datasets.strength import load_strength, require_strength
 from text2sql.errors import Text2SqlError
 from text2sql.judge.strength.keys import read_keys
 from text2sql.judge.strength.measure import (
-    JudgedNearMiss,
     NearMiss,
     NearMissOutcome,
     Strength,
@@ -69,7 +68,7 @@ def measure(database: Path, sandbox: Sandbox, *queries: str) -> list[Strength]:
 
 def changes(keys, sql: str, kind: str) -> dict[str, str]:
     """Return the near-misses of one kind: the change, and why it is neutral."""
-    return {miss.change: miss.neutral for miss in near_misses(sql, keys).found if miss.kind == kind}
+    return {miss.change: miss.detail for miss in near_misses(sql, keys)[1] if miss.kind == kind}
 
 
 def test_keys_are_what_sqlite_enforces(keys):
@@ -181,11 +180,9 @@ def test_first_row_of_a_scalar_subquery(keys):
 
 def test_joining_equalities_are_left_alone(keys):
     sql = "SELECT h.name FROM hero h, side s WHERE h.side_id = s.id AND s.rank > 1"
-    found = near_misses(sql, keys)
-    assert found.unchanged.endswith(
-        "FROM hero AS h, side AS s WHERE h.side_id = s.id AND s.rank > 1"
-    )
-    assert all("h.side_id = s.id" in miss.sql for miss in found.found)
+    unchanged, found = near_misses(sql, keys)
+    assert unchanged.endswith("FROM hero AS h, side AS s WHERE h.side_id = s.id AND s.rank > 1")
+    assert all("h.side_id = s.id" in miss.sql for miss in found)
 
 
 def test_text_in_double_quotes_is_not_a_column(keys):
@@ -194,9 +191,10 @@ def test_text_in_double_quotes_is_not_a_column(keys):
 
 
 def test_near_misses_are_distinct_and_differ(keys):
-    found = near_misses("SELECT name FROM hero WHERE id = 1 AND id = 1 LIMIT 2", keys)
-    texts = [miss.sql for miss in found.found]
-    assert len(set(texts)) == len(texts) and found.unchanged not in texts
+    sql = "SELECT name FROM hero WHERE id = 1 AND id = 1 LIMIT 2"
+    unchanged, found = near_misses(sql, keys)
+    texts = [miss.sql for miss in found]
+    assert len(set(texts)) == len(texts) and unchanged not in texts
 
 
 @pytest.mark.parametrize(
@@ -312,19 +310,19 @@ def queries(draw):
 )
 @given(sql=queries())
 def test_neutral_near_misses_return_the_same_set_and_all_are_sql(database, sandbox, keys, sql):
-    found = near_misses(sql, keys)
-    texts = [sql, found.unchanged, *(miss.sql for miss in found.found)]
+    rewritten, found = near_misses(sql, keys)
+    texts = [sql, rewritten, *(miss.sql for miss in found)]
     gold, unchanged, *results = sandbox.execute_many([(database, text) for text in texts])
     assert gold.status is Status.OK
     assert unchanged.digest == gold.digest
-    for miss, result in zip(found.found, results, strict=True):
+    for miss, result in zip(found, results, strict=True):
         assert result.status is Status.OK, (miss, result.error)
-        assert not miss.neutral or result.digest == gold.digest, miss
+        assert not miss.outcome or result.digest == gold.digest, miss
 
 
 def all_near_misses(questions: list[Question], sandbox: Sandbox) -> list[tuple[Question, NearMiss]]:
     known = {database: read_keys(database, sandbox) for database in {q.database for q in questions}}
-    return [(q, miss) for q in questions for miss in near_misses(q.sql, known[q.database]).found]
+    return [(q, miss) for q in questions for miss in near_misses(q.sql, known[q.database])[1]]
 
 
 def real_questions(shared_data: Path) -> list[Question]:
@@ -340,7 +338,7 @@ def test_neutral_near_misses_of_real_queries_return_golds_result(shared_data, sa
     neutral = [
         (question, miss)
         for question, miss in all_near_misses(real_questions(shared_data), sandbox)
-        if miss.neutral
+        if miss.outcome
     ]
     golds = sandbox.execute_many([(q.database, q.sql) for q, _ in neutral], strict_text=True)
     results = sandbox.execute_many([(q.database, m.sql) for q, m in neutral], strict_text=True)
@@ -354,9 +352,7 @@ def test_sqlglot_reads_every_real_gold_query(shared_data):
     schemas = shared_data / "bird" / "schema_only"
     with Sandbox(1) as box:
         known = {file.stem: read_keys(file, box) for file in schemas.glob("*.sqlite")}
-    counts = [
-        len(near_misses(r["SQL"], known[r["db_id"]]).found) for r in rows if r["db_id"] in known
-    ]
+    counts = [len(near_misses(r["SQL"], known[r["db_id"]])[1]) for r in rows if r["db_id"] in known]
     assert len(counts) > 400 and min(counts) > 0  # fmt: skip
 
 
@@ -449,7 +445,7 @@ def test_score_counts_what_ran():
         NearMissOutcome.FAILED,
         NearMissOutcome.NEUTRAL,
     ]
-    tried = tuple(JudgedNearMiss("limit", "", "", outcome) for outcome in outcomes)
+    tried = tuple(NearMiss("limit", "", "", outcome) for outcome in outcomes)
     assert Strength("dev/0", tried).score == 0.5
     assert Strength("dev/0", tried[2:]).reason == "no near-miss ran"
     assert Strength("dev/0").reason == "the query has no near-miss"

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pipelines.home import CONFIG_VARIABLE, open_instance
+from pipelines.runs.launch import ASSETS, CommandRuns
 from pipelines.runs.records import records_error
 from tests.support.reporting_databases import postgresql_server
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -77,6 +78,18 @@ def test_a_run_its_events_its_pools_and_schedules_are_in_postgresql(database, tm
     limits = dict(rows(database, 'SELECT concurrency_key, "limit" FROM concurrency_limits'))
     assert limits == {"gpu": 1, "sampling": os.cpu_count()}
     assert rows(database, "SELECT count(*) FROM jobs") == [(0,)]
+    assert not list((tmp_path / "root").rglob("*.db"))
+
+
+def test_a_run_of_a_command_is_in_postgresql_with_its_origin(database, tmp_path):
+    with open_instance() as instance, CommandRuns(instance, tmp_path / "log") as runs:
+        progress = runs.run(ASSETS, "", {}, [dg.AssetKey("report_questions")])
+    ((status, tags),) = rows(
+        database,
+        "SELECT status, (SELECT string_agg(value, ' ') FROM run_tags t WHERE t.run_id = r.run_id"
+        f" AND key = 'dagster/code_location') FROM runs r WHERE run_id = '{progress.run_id}'",
+    )
+    assert (status, tags) == ("SUCCESS", "pipelines.definitions")
     assert not list((tmp_path / "root").rglob("*.db"))
 
 

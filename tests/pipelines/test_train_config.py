@@ -8,8 +8,13 @@ import pytest
 import yaml
 
 from assets.rollouts.sampling import plan_shards
-from assets.training.config import BaseRolloutsConfig, GrpoConfig
-from assets.training.run_check import read_forms, require_questions, require_trainable
+from assets.training.config import (
+    BaseRolloutsConfig,
+    GrpoConfig,
+    read_forms,
+    require_questions,
+    require_trainable,
+)
 from pipelines.programs.train_config import Request, describe, trainer_of, training_config
 from resources.policy import PolicyResource
 from tests.support.prime_rl_place import Place

@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.training.view import observer
+from assets.training.grpo import observer
 from resources.trainer import TrainerResource, TrainingMonitor
 from tests.support.waiting import alive, wait_until
 from text2sql.common.processes import last_lines

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from assets.training.prompt_checks import check_prompts, check_ratings
+from assets.training.config import TrainingPromptsConfig
+from assets.training.difficulty import check_prompts, check_ratings
 from pipelines.definitions import defs
 from tests.pipelines.test_lifecycle import metadata_of, run_assets
 from tests.support.lifecycle_tools import CORPUS, answering
@@ -74,10 +75,10 @@ def gold(number: int, rows: int = 1) -> GoldResult:
         (8, 8, Bounds(), Kind.TOO_EASY),
         (6, 6, Bounds(), Kind.TOO_EASY),
         (3, 5, Bounds(), Kind.UNKNOWN),
-        (1, 8, Bounds(least=2), Kind.TOO_HARD),
-        (5, 8, Bounds(most=4), Kind.TOO_EASY),
-        (4, 8, Bounds(least=2, most=4), Kind.TRAINABLE),
-        (8, 8, Bounds(most=100), Kind.TOO_EASY),
+        (1, 8, Bounds(least_solved=2), Kind.TOO_HARD),
+        (5, 8, Bounds(most_solved=4), Kind.TOO_EASY),
+        (4, 8, Bounds(least_solved=2, most_solved=4), Kind.TRAINABLE),
+        (8, 8, Bounds(most_solved=100), Kind.TOO_EASY),
         (15, 16, Bounds(), Kind.TRAINABLE),
     ],
 )
@@ -85,10 +86,12 @@ def test_bounds(solved: int, valid: int, bounds: Bounds, kind: Kind) -> None:
     assert bounds.kind(solved, valid) is kind
 
 
-@pytest.mark.parametrize("bad", [{"least": 0}, {"least": 4, "most": 3}, {"minimum_valid": 1}])
+@pytest.mark.parametrize(
+    "bad", [{"least_solved": 0}, {"least_solved": 4, "most_solved": 3}, {"minimum_valid": 1}]
+)
 def test_bounds_that_keep_nothing_are_refused(bad: dict) -> None:
     with pytest.raises(Text2SqlError):
-        Bounds(**bad)
+        TrainingPromptsConfig(**bad)
 
 
 def test_of_each_sample_the_first_valid_rollout_counts() -> None:
@@ -122,7 +125,7 @@ def test_unusable_gold_is_never_trained_on() -> None:
         rollout(n, sample, "match" if sample else "wrong") for n in (1, 2, 3) for sample in range(8)
     ]
     golds = {"train/1": gold(1), "train/2": gold(2, rows=0)}
-    ratings = rate(map(question, (1, 2, 3)), golds, Tally(rollouts))
+    ratings = rate(map(question, (1, 2, 3)), golds, Tally(rollouts), Bounds())
     assert [rating.kind for rating in ratings] == [Kind.TRAINABLE, Kind.UNUSABLE, Kind.UNUSABLE]
 
 

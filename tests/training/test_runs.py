@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from text2sql.common.artifacts import prompts_folder, training_record_file, training_version_folder
+from text2sql.common.artifacts import prompts_folder, training_folder, training_record_file
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import sealed
 from text2sql.errors import Text2SqlError
@@ -61,7 +61,7 @@ def test_any_setting_or_version_makes_another_run_with_trl(root):
 
 def test_a_run_keeps_its_own_prompts_and_fails_if_they_change_meanwhile(root):
     planned = plan_run(root, "trl", TrlSettings(), StartPolicy(), VERSIONS)
-    folder = training_version_folder(root, "july", planned["version"])
+    folder = training_folder(root, "july", planned["version"])
     keep_prompts(root, folder, planned)
     kept = (folder / PROMPTS_FOLDER / PROMPTS).read_text()
     assert kept == (prompts_folder(root) / PROMPTS).read_text()

@@ -50,34 +50,29 @@ def known_results_folder(root: Path, version: str) -> Path:
     return root / "known_results" / version
 
 
-def datasets_folder(root: Path) -> Path:
-    """Return the folder of the ingested datasets."""
-    return root / "bird"
+def dataset_folder(root: Path, fingerprint: str = "") -> Path:
+    """Return the folder of what is made from one dataset, or from all of them."""
+    return root / "bird" / fingerprint
 
 
 def latest_dataset_file(root: Path) -> Path:
     """Return the record of the dataset that was ingested last, whether or not its checks passed."""
-    return datasets_folder(root) / "archive.json"
+    return dataset_folder(root) / "archive.json"
 
 
 def current_dataset_file(root: Path) -> Path:
     """Return the record of the dataset that passed its checks last."""
-    return datasets_folder(root) / "current.json"
+    return dataset_folder(root) / "current.json"
 
 
 def file_digests(root: Path) -> Path:
     """Return the cache of the datasets' file digests: unchanged files are not read again."""
-    return datasets_folder(root) / "digests.json"
+    return dataset_folder(root) / "digests.json"
 
 
 def database_reports_folder(root: Path) -> Path:
     """Return the folder of the reports on databases, one a content."""
-    return datasets_folder(root) / "reports"
-
-
-def dataset_folder(root: Path, fingerprint: str) -> Path:
-    """Return the folder of what is made from one dataset."""
-    return datasets_folder(root) / fingerprint
+    return dataset_folder(root) / "reports"
 
 
 def dataset_file(root: Path, fingerprint: str) -> Path:
@@ -111,9 +106,12 @@ def prompts_folder(root: Path) -> Path:
     return root / "prompts"
 
 
-def training_folder(root: Path, run: str = "") -> Path:
-    """Return the folder of a training run, or of all of them."""
-    return root / "training" / run
+def training_folder(root: Path, run: str = "", version: str = "") -> Path:
+    """Return the folder of a training run, or of all of them.
+
+    A run with certain settings and data writes into the subfolder of that version.
+    """
+    return root / "training" / run / version
 
 
 def training_record_file(root: Path, run: str) -> Path:
@@ -126,22 +124,12 @@ def training_plan_file(root: Path, run: str) -> Path:
     return training_folder(root, run) / "plan.json"
 
 
-def training_version_folder(root: Path, run: str, version: str) -> Path:
-    """Return the folder that a training run with these settings and data writes into."""
-    return training_folder(root, run) / version
-
-
 # Evaluation
 
 
-def evaluations_folder(root: Path) -> Path:
-    """Return the folder with an evaluation on dev of each training run."""
-    return root / "evaluation"
-
-
-def evaluation_folder(root: Path, run: str) -> Path:
-    """Return the folder of a training run's evaluation on dev."""
-    return evaluations_folder(root) / run
+def evaluation_folder(root: Path, run: str = "") -> Path:
+    """Return the folder of a training run's evaluation on dev, or of all of them."""
+    return root / "evaluation" / run
 
 
 def held_out_folder(root: Path, name: str = "") -> Path:
@@ -221,3 +209,8 @@ def logs_folder(root: Path) -> Path:
 def dagster_home(root: Path) -> Path:
     """Return the folder of Dagster's instance."""
     return root / "dagster_home"
+
+
+def summary_file(root: Path) -> Path:
+    """Return the numbers of the last lifecycle, for programs."""
+    return root / "summary.json"

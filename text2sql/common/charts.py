@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 FIRST, SECOND = "#b45f06", "#0072b2"
 """Colours of the base and the trained policy; the second one where there is nothing to compare."""
 _INK, _GRID, _MUTED = "#1f2329", "#d0d7df", "#8c959f"
-_VARIABLES = {
-    FIRST: "--first",
-    SECOND: "--second",
-    _INK: "--ink",
-    _GRID: "--grid",
-    _MUTED: "--dim",
-}
+_VARIABLES = {FIRST: "--first", SECOND: "--second", _INK: "--ink", _GRID: "--grid", _MUTED: "--dim"}
 """matplotlib's colours and the variables of ``base.html`` that they become in a page."""
 
 _FONT = 12
@@ -186,10 +180,10 @@ def intervals(names: Sequence[str], groups: Sequence[Intervals]) -> Chart:
         axes.set_xlim(0, 100)
         axes.grid(axis="x")
         if len(groups) > 1:
-            _legend(axes, {group.label: group.colour for group in groups})
+            _legend(axes, groups)
 
     rows = [
-        f"{name}: " + ", ".join(f"{group.label} {_said(group.values[row])}" for group in groups)
+        f"{name}: " + ", ".join(f"{group.label} {_in_words(group.values[row])}" for group in groups)
         for row, name in enumerate(names)
     ]
     return Chart(430, max(1, len(names)) * 42, draw, "; ".join(rows))
@@ -208,24 +202,18 @@ def _write(axes: Axes, text: str, place: tuple[float, float], **more: Any) -> No
     )  # fmt: skip
 
 
-def _legend(axes: Axes, colours: Mapping[str, str]) -> None:
-    from matplotlib.lines import Line2D
-
-    marks = [
-        Line2D([], [], color=colour, marker=_MARKERS.get(colour, "D"), linestyle="", label=label)
-        for label, colour in colours.items()
-    ]
+def _legend(axes: Axes, groups: Sequence[Intervals]) -> None:
+    for group in groups:  # lines without points, which only the legend shows
+        mark = _MARKERS.get(group.colour, "D")
+        axes.plot([], [], mark, color=group.colour, label=group.label)
     axes.legend(
-        handles=marks, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(marks), frameon=False,
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=len(groups), frameon=False,
         handlelength=1, handletextpad=0.2, columnspacing=1.2, borderaxespad=0.2,
     )  # fmt: skip
 
 
-def _said(found: tuple[float, float, float] | None) -> str:
-    if found is None:
-        return "nothing"
-    value, low, high = (100 * share for share in found)
-    return f"{value:.1f} ({low:.1f} to {high:.1f})"
+def _in_words(found: tuple[float, float, float] | None) -> str:
+    return "{:.1f} ({:.1f} to {:.1f})".format(*(100 * one for one in found)) if found else "nothing"
 
 
 @dataclass(frozen=True)

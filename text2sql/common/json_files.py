@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
@@ -22,20 +22,18 @@ def read_object(file: Path, advice: str = "") -> dict[str, Any]:
 
 def read_if_there(file: Path, advice: str = "") -> dict[str, Any]:
     """Return the JSON object in a file, an empty one without a file; raises as ``read_object``."""
-    content = _content(file, advice, optional=True)
-    return parse_object(content, str(file), advice) if content is not None else {}
+    try:
+        return read_object(file, advice)
+    except Text2SqlError as error:
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            return {}
+        raise
 
 
-@overload
-def _content(file: Path, advice: str = "") -> bytes: ...
-@overload
-def _content(file: Path, advice: str, *, optional: bool) -> bytes | None: ...
-def _content(file: Path, advice: str = "", *, optional: bool = False) -> bytes | None:
+def _content(file: Path, advice: str = "") -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        if optional and isinstance(error, FileNotFoundError | NotADirectoryError):
-            return None
         reason = error.strerror or error
         raise Text2SqlError(f"{file} cannot be read: {reason}. {advice}".rstrip()) from error
 

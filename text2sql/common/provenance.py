@@ -11,7 +11,7 @@ import io
 import json
 import subprocess
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -50,11 +50,7 @@ def code_version(*paths: str) -> str:
     Every byte counts, comments and templates too: it is cheap enough to compute whenever Dagster
     loads.
     """
-    digest = hashlib.sha256()
-    for file in _sources(paths, templates=True):
-        digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:LENGTH]
+    return _version_of_sources(paths, ("*.py", "templates/*.*"), Path.read_bytes)
 
 
 def behaviour_version(*paths: str) -> str:
@@ -62,28 +58,27 @@ def behaviour_version(*paths: str) -> str:
 
     For work that is too expensive to repeat because of a word in a comment.
     """
+    return _version_of_sources(paths, ("*.py",), _without_words)
+
+
+def _version_of_sources(
+    paths: Iterable[str], patterns: Iterable[str], content: Callable[[Path], bytes]
+) -> str:
     digest = hashlib.sha256()
-    for file in _sources(paths, templates=False):
-        digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
-        digest.update(_without_words(file.read_text(encoding="utf-8")).encode())
+    for place in (CHECKOUT / path for path in paths):
+        found = [file for pattern in patterns for file in sorted(place.rglob(pattern))]
+        for file in found if place.is_dir() else [place]:
+            digest.update(f"{file.relative_to(CHECKOUT)}\0".encode())
+            digest.update(content(file))
     return digest.hexdigest()[:LENGTH]
 
 
-def _sources(paths: tuple[str, ...], templates: bool) -> Iterator[Path]:
-    for path in paths:
-        place = CHECKOUT / path
-        if place.is_dir():
-            yield from sorted(place.rglob("*.py"))
-            yield from sorted(place.rglob("templates/*.*")) if templates else ()
-        else:
-            yield place
-
-
-def _without_words(source: str) -> str:
+def _without_words(file: Path) -> bytes:
     """Return the lines of a program without comments, docstrings and blank lines.
 
     The content of other strings is kept, including blank lines.
     """
+    source = file.read_text(encoding="utf-8")
     lines = source.splitlines()
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     before, touched = tokenize.NEWLINE, set()
@@ -98,7 +93,7 @@ def _without_words(source: str) -> str:
         for row, line in enumerate(lines)
         if line.strip() or row not in touched
     ]
-    return "\n".join(kept)
+    return "\n".join(kept).encode()
 
 
 def _blank(lines: list[str], token: tokenize.TokenInfo) -> set[int]:
@@ -157,13 +152,8 @@ def code_state() -> dict[str, Any]:
 
 def _git(folder: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=_GIT_SECONDS,
-            check=False,
-        )
+        command = ["git", "-C", str(folder), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -52,16 +52,16 @@ class Stopped(KeyboardInterrupt):
 
 def stop_on_signals() -> None:
     """Raise Stopped at the first of these signals; later ones do not disturb the cleanup."""
-    _handle(_stop)
+
+    def stop(number: int, _frame: FrameType | None) -> NoReturn:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        raise Stopped(number)
+
+    _handle(stop)
 
 
 def _handle(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP on purpose
             signal.signal(number, handler)
-
-
-def _stop(number: int, _frame: FrameType | None) -> NoReturn:
-    for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    raise Stopped(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,6 @@ class Difference:
     lost: Sequence[str]
     only_one: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the difference as plain JSON values."""
-        return asdict(self)
-
 
 def read_side(name: str, root: Path) -> Side:
     """Read a JSON file that ``text2sql evaluate --json`` wrote, or a training run below ``root``.
@@ -74,25 +70,23 @@ def read_side(name: str, root: Path) -> Side:
     if path.suffix == ".json":
         raise Text2SqlError(f"There is no file {path}.")
     folder = run_folder(root, name)
-    scores, outcomes = (_read_scored(folder / file) for file in (SCORES, OUTCOMES))
+    advice = "Materialize dev_scores for it again."
+    scores, outcomes = (read_object(folder / file, advice) for file in (SCORES, OUTCOMES))
     try:
         about = scores["provenance"]
         dataset, prompts = str(about["dataset"]), str(about.get("prompt_revision", ""))
-        settings = {setting: _numbers(one) for setting, one in outcomes.items()}
+        settings = {
+            setting: {key: float(share) for key, share in found.items()}
+            for setting, found in outcomes.items()
+            if not setting.startswith("mean")  # an average of rollouts is neither won nor lost
+        }
+        if not all(0 <= share <= 1 for one in settings.values() for share in one.values()):
+            raise ValueError("a share is not between 0 and 1")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Text2SqlError(
             f"The evaluation in {folder} is invalid ({error!r}): materialize dev_scores again."
         ) from error
-    kept = {setting: one for setting, one in settings.items() if not setting.startswith("mean")}
-    return Side(name, "training run", dataset, "official", kept, prompts)
-
-
-def _numbers(outcomes: Mapping[str, Any]) -> Outcomes:
-    """Return outcomes as shares; raises ValueError for anything else."""
-    found = {key: float(share) for key, share in outcomes.items()}
-    if wrong := [key for key, share in found.items() if not 0 <= share <= 1]:
-        raise ValueError(f"{wrong[0]} has no share between 0 and 1")
-    return found
+    return Side(name, "training run", dataset, "official", settings, prompts)
 
 
 def _from_file(path: Path) -> Side:
@@ -124,12 +118,6 @@ def _from_file(path: Path) -> Side:
     return Side(str(path), "predictions", digest, rule, settings, "", known, conditions)
 
 
-def _read_scored(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        raise Text2SqlError(f"There is no {file}: materialize dev_scores for {file.parent.name}.")
-    return read_object(file)
-
-
 def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
     """Compare two evaluations in every setting that both have.
 
@@ -147,7 +135,13 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
             f"{first.name} was judged by the rule '{first.rule}', {second.name} by "
             f"'{second.rule}'; evaluate both by the same rule."
         )
-    _require_databases(first, second)
+    both = first.databases.keys() & second.databases.keys()
+    if other := sorted(name for name in both if first.databases[name] != second.databases[name]):
+        raise Text2SqlError(
+            f"{first.name} and {second.name} were scored on different contents of "
+            f"{len(other)} of {counted(len(both), 'database')}, for example {other[0]} "
+            "(databases_sha256); evaluate both on the same databases."
+        )
     common = [name for name in first.settings if name in second.settings]
     if not common:
         raise Text2SqlError(f"{first.name} and {second.name} have no setting in common.")
@@ -157,18 +151,6 @@ def compare_sides(first: Side, second: Side) -> dict[str, Difference]:
             f"{first.name} and {second.name} have no question with a valid result in common."
         )
     return found
-
-
-def _require_databases(first: Side, second: Side) -> None:
-    """Raise where a database had different content for the two."""
-    both = first.databases.keys() & second.databases.keys()
-    other = sorted(name for name in both if first.databases[name] != second.databases[name])
-    if other:
-        raise Text2SqlError(
-            f"{first.name} and {second.name} were scored on different contents of "
-            f"{len(other)} of {counted(len(both), 'database')}, for example {other[0]} "
-            "(databases_sha256); evaluate both on the same databases."
-        )
 
 
 def _difference(setting: str, before: Outcomes, after: Outcomes) -> Difference:

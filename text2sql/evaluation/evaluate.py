@@ -8,38 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import (
-    evaluation_folder,
-    held_out_folder,
-    training_record_file,
-)
+from text2sql.common.artifacts import evaluation_folder, held_out_folder, training_record_file
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, fingerprint, sealed
+from text2sql.datasets.stored import load_current, load_golds, load_questions, load_rows
+from text2sql.datasets.strength import load_strength
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.known_issues import Correction
+from text2sql.evaluation.known_issues import list_version, load_corrections
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.report.details import Evaluated, PreviousChampion, details_of
 from text2sql.evaluation.report.files import Grounds, write_report
 from text2sql.evaluation.report.words import champion_name
-from text2sql.evaluation.rollout_scores import (
-    SAMPLED,
-    PolicyRollouts,
-    outcomes_of,
-    score_policies,
-)
+from text2sql.evaluation.rollout_scores import SAMPLED, PolicyRollouts, outcomes_of, score_policies
 from text2sql.evaluation.rule_scores import measure_rules
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Outcomes, Scores, compare
 from text2sql.evaluation.slices import RULE, Strengths, slices_of
-from text2sql.evaluation.stored import (
-    NOTE,
-    OUTCOMES,
-    RIVALS,
-    ROLLOUTS,
-    SCORES,
-    file_versions,
-)
+from text2sql.evaluation.stored import NOTE, OUTCOMES, RIVALS, ROLLOUTS, SCORES, file_versions
 from text2sql.judge.rules import EFFICIENCY_DEFINITIONS
 from text2sql.questions import Question
 from text2sql.rollouts.located import LocatedRollouts, read_located
@@ -67,24 +53,6 @@ class Evaluation:
     code_version: str
 
 
-@dataclass(frozen=True)
-class SplitData:
-    """A split's questions, and what is known of them.
-
-    ``rows`` are the questions of every row of the file, usable or not. ``empty`` and ``failing``
-    are the keys of questions whose gold returns no row or does not run. ``issues_version`` names
-    the list of known issues, empty without one.
-    """
-
-    questions: Sequence[Question]
-    rows: Sequence[Question]
-    strengths: Strengths | None
-    corrections: Mapping[str, Correction]
-    issues_version: str
-    empty: set[str]
-    failing: set[str]
-
-
 def first_of_subsets(questions: Sequence[Question], each: int) -> list[Question]:
     """Return the first ``each`` questions of every subset, in order; all if it is 0."""
     seen: Counter[str] = Counter()
@@ -110,10 +78,11 @@ def champion_set(
     """
     champion, trained = champion_record(root), sets[f"{TRAINED} greedy"]
     asked = (champion.get("dataset"), champion.get("prompt_revision"))
-    others = {one.policy_revision for one in sets.values()}
-    if not champion or champion["revision"] in others:
-        return {}
-    if asked == (trained.dataset, trained.prompt_revision):
+    if (
+        not champion
+        or champion["revision"] in {one.policy_revision for one in sets.values()}
+        or asked == (trained.dataset, trained.prompt_revision)
+    ):
         return {}
     spec = champion["policy"]
     try:
@@ -152,53 +121,42 @@ def read_sets(root: Path, folder: Path, dataset: str) -> dict[str, RolloutSet]:
 
 
 def evaluate(
-    root: Path,
-    what: Evaluation,
-    sets: Mapping[str, RolloutSet],
-    data: SplitData,
-    sandbox: Sandbox | None,
-    timed_runs: int = 0,
+    root: Path, what: Evaluation, strong: float, sandbox: Sandbox | None, timed_runs: int = 0
 ) -> Scores:
-    """Score the rollouts of the ``sets``, and write everything into the evaluation's folder.
+    """Score the stored rollouts on a split, and write everything into the evaluation's folder.
 
-    With a ``sandbox`` the greedy queries are also judged by the other rules, timed ``timed_runs``
-    times each. Raises Text2SqlError where rollouts are of another policy revision.
+    ``strong`` is the reward strength from which a question is strong. With a ``sandbox`` the greedy
+    queries are also judged by the other rules, timed ``timed_runs`` times each. Raises
+    Text2SqlError where rollouts are of another policy revision or dataset.
     """
+    sets = read_sets(root, what.folder, load_current(root).fingerprint)
+    questions, corrections = load_questions(root, what.split), load_corrections(root, what.split)
+    strength, golds = load_strength(root, what.split), load_golds(root, what.split)
+    strengths = Strengths(strength, strong) if strength else None
+    empty = {key for key, gold in golds.items() if gold.empty}
+    failing = {key for key, gold in golds.items() if gold.failing}
     located = [_locate(root, sets, name) for name in (BASE, TRAINED)]
     base, trained = policies = [_policy_rollouts(sets, found) for found in located]
-    k = sets[f"{TRAINED} sampled"].samples
-    scores = score_policies(
-        data.questions,
-        base,
-        trained,
-        k,
-        _provenance(root, what, sets, data.issues_version),
-        strengths=data.strengths,
-        corrections=data.corrections,
-        empty=data.empty,
-        failing=data.failing,
-    )
+    k, provenance = sets[f"{TRAINED} sampled"].samples, _provenance(root, what, sets)
+    about = (provenance, strengths, corrections, empty, failing)
+    scores = score_policies(questions, base, trained, k, *about)
     rules = None
     if sandbox is not None:
         greedy = {policy.name: policy.greedy for policy in policies}
-        rules = measure_rules(data.questions, greedy, sandbox, timed_runs)
+        rules = measure_rules(questions, greedy, sandbox, timed_runs)
         scores = replace(scores, scores=[*scores.scores, *rules.scores()])
-    write_json(what.folder / SCORES, scores.to_dict())
-    outcomes = outcomes_of(trained, k)
-    write_json(what.folder / OUTCOMES, outcomes)
-    others = [base]
-    if f"{CHAMPION} greedy" in sets:
-        others.append(_policy_rollouts(sets, _locate(root, sets, CHAMPION)))
-    rivals = _write_rivals(what.folder, sets, others)
+    outcomes, rivals = outcomes_of(trained, k), _rivals(root, sets, base)
+    for name, value in ((SCORES, scores.to_dict()), (OUTCOMES, outcomes), (RIVALS, rivals)):
+        write_json(what.folder / name, value)
     before = _compare_with_champion(root, scores, outcomes["greedy"], rivals)
-    details = details_of(what.run, data.questions, scores, located, root, before, rules)
-    slices = slices_of(data.questions, data.strengths, data.empty, data.failing)
-    grounds = Grounds(slices, data.corrections, rules)
-    write_report(what.folder, details, located, data.questions, root, grounds)
+    details = details_of(what.run, questions, scores, located, root, before, rules)
+    grounds = Grounds(slices_of(questions, strengths, empty, failing), corrections, rules)
+    write_report(what.folder, details, located, questions, root, grounds)
     note = {"training_run": what.run, "dagster_run": what.dagster_run, "code": code_state()}
     write_json(what.folder / NOTE, sealed(note | {"files": file_versions(what.folder)}))
     files = [what.folder / f"predict_{what.split}{end}" for end in (".json", ".sql")]
-    write_submissions(files, data.rows, submitted_sql(one.rollout for one in located[1].greedy))
+    rows = [Question.from_dict(row["question"]) for row in load_rows(root, what.split)]
+    write_submissions(files, rows, submitted_sql(one.rollout for one in located[1].greedy))
     return scores
 
 
@@ -225,11 +183,8 @@ def previous_greedy(root: Path, run: str) -> dict[str, Any]:
 
 def scores_version(scores: Scores) -> str:
     """Return a version of the scores that ignores who measured them, and times."""
-    kept = [
-        one
-        for one in scores.scores
-        if not (one.part == RULE and one.name in EFFICIENCY_DEFINITIONS)
-    ]
+    timed = EFFICIENCY_DEFINITIONS
+    kept = [one for one in scores.scores if not (one.part == RULE and one.name in timed)]
     return fingerprint(scores=replace(scores, scores=kept, provenance={}).to_dict())
 
 
@@ -252,9 +207,7 @@ def _policy_rollouts(sets: Mapping[str, RolloutSet], found: Evaluated) -> Policy
     return PolicyRollouts(found.name, revision, greedy, sampled, dataset, once, asked)
 
 
-def _provenance(
-    root: Path, what: Evaluation, sets: Mapping[str, RolloutSet], issues_version: str
-) -> dict[str, str]:
+def _provenance(root: Path, what: Evaluation, sets: Mapping[str, RolloutSet]) -> dict[str, str]:
     drawn = sets[f"{TRAINED} sampled"]
     sampling = f"temperature {drawn.sampling.temperature:g}, top_p {drawn.sampling.top_p:g}"
     found = {
@@ -266,8 +219,8 @@ def _provenance(
         "sampling": f"{counted(drawn.samples, 'rollout')}, {sampling}",
         "dagster_run": what.dagster_run,
     }
-    if issues_version:
-        found["known_issues"] = issues_version
+    if issues := list_version(root):
+        found["known_issues"] = issues
     # A base that the run was not trained from, or that got other prompts, is no fair comparison.
     base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
     record = read_if_there(training_record_file(root, what.run))
@@ -279,31 +232,36 @@ def _provenance(
     return found
 
 
-def _write_rivals(
-    folder: Path, sets: Mapping[str, RolloutSet], policies: Sequence[PolicyRollouts]
-) -> dict[str, Outcomes]:
-    """Store for the gate what other policies answered greedily; return it by their revisions."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in policies:
+def _rivals(
+    root: Path, sets: Mapping[str, RolloutSet], base: PolicyRollouts
+) -> dict[str, dict[str, Any]]:
+    """Return for the gate what base and champion answered greedily, by their revisions."""
+    others = [base]
+    if f"{CHAMPION} greedy" in sets:
+        others.append(_policy_rollouts(sets, _locate(root, sets, CHAMPION)))
+    found = {}
+    for one in others:
         require_policy(one.name, one.revision, one.greedy)
         about = sets[f"{one.name} greedy"]
         outcomes = outcomes_of(one, about.samples)["greedy"]
         found[one.revision] = {"prompt_revision": about.prompt_revision, "greedy": outcomes}
-    write_json(folder / RIVALS, found)
-    return {revision: row["greedy"] for revision, row in found.items()}
+    return found
 
 
 def _compare_with_champion(
-    root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Outcomes]
+    root: Path, scores: Scores, greedy: Outcomes, rivals: Mapping[str, Mapping[str, Any]]
 ) -> PreviousChampion | None:
     """Compare with the present champion, if it is another policy that was asked the same."""
     champion = champion_record(root)
     if not champion or champion["revision"] == scores.revisions[TRAINED]:
         return None
-    asked = ("dataset", "prompt_revision")
-    same = all(champion.get(name) == scores.provenance[name] for name in asked)
-    old = champion.get("outcomes", {}) if same else rivals.get(champion["revision"])
-    if old is None:
+    if all(
+        champion.get(name) == scores.provenance[name] for name in ("dataset", "prompt_revision")
+    ):
+        old = champion.get("outcomes", {})
+    elif champion["revision"] in rivals:
+        old = rivals[champion["revision"]]["greedy"]
+    else:
         return None
     both = [key for key in greedy if key in old]
     return PreviousChampion(

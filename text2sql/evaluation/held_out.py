@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from text2sql.common.artifacts import held_out_log
 from text2sql.common.counting import counted
+from text2sql.common.json_files import read_rows
 from text2sql.common.locking import take_lock
 from text2sql.errors import Text2SqlError
 
@@ -52,17 +53,13 @@ def note_use(root: Path, use: Use) -> list[Use]:
     known = uses_of(root, use.split, use.dataset)
     if any((one.run, one.revision) == (use.run, use.revision) for one in known):
         return known
-    noted = Use(**(asdict(use) | {"at": datetime.now(UTC).isoformat(timespec="seconds")}))
-    _append(held_out_log(root), json.dumps(asdict(noted)) + "\n")
-    return [*known, noted]
-
-
-def _append(file: Path, line: str) -> None:
+    noted = replace(use, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    file = held_out_log(root)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8") as log:
             take_lock(log, file)
-            log.write(line)
+            log.write(json.dumps(asdict(noted)) + "\n")
             log.flush()
             os.fsync(log.fileno())
     except OSError as error:
@@ -70,6 +67,7 @@ def _append(file: Path, line: str) -> None:
             f"The use of a held-out split cannot be logged in {file} ({error.strerror}), so the "
             "split is not evaluated."
         ) from error
+    return [*known, noted]
 
 
 def uses_of(root: Path, split: str, dataset: str) -> list[Use]:
@@ -77,26 +75,15 @@ def uses_of(root: Path, split: str, dataset: str) -> list[Use]:
 
     Raises Text2SqlError where the log is damaged.
     """
-    return [
-        use for use in _read(held_out_log(root)) if (use.split, use.dataset) == (split, dataset)
-    ]
-
-
-def _read(file: Path) -> list[Use]:
-    if not file.exists():
-        return []
-    names = {field.name for field in fields(Use)}
-    found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            row = json.loads(line)
-            found.append(Use(**{name: str(row[name]) for name in names}))
-        except (ValueError, KeyError, TypeError) as error:
-            raise Text2SqlError(
-                f"{file}, line {number} is not a use of a held-out split ({error}); restore the "
-                "file: without it the worth of a held-out figure is unknown."
-            ) from error
-    return found
+    file = held_out_log(root)
+    try:
+        uses = [Use(**row) for row in read_rows(file)] if file.exists() else []
+    except TypeError as error:
+        raise Text2SqlError(
+            f"{file} has a line that is not a use of a held-out split ({error}); restore the file: "
+            "without it the worth of a held-out figure is unknown."
+        ) from error
+    return [use for use in uses if (use.split, use.dataset) == (split, dataset)]
 
 
 def metric(uses: Sequence[Use], revision: str) -> str:

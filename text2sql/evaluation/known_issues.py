@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, read_text
+from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.provenance import fingerprint
+from text2sql.datasets.stored import (
+    Dataset,
+    dataset_folder,
+    load_current,
+    load_questions,
+    load_rows,
+)
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.equality import same
 from text2sql.judge.known_results import KnownResults, execute_known
@@ -26,9 +35,8 @@ from text2sql.sandbox import Limits, Sandbox
 if TYPE_CHECKING:
     from text2sql.rollouts.store import Rollout
 
-_DATASET = ("questions_sha256", "name", "issues")
+_DATASET = ("questions_sha256", "name", "issues")  # the name is for people
 _ISSUE = ("id", "reason", "source", "corrected", "also")
-_SHA256 = re.compile(r"[0-9a-f]{12,64}\Z")
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,6 @@ class DatasetIssues:
     """The issues of one questions file, identified by the sha256 of its bytes."""
 
     questions_sha256: str
-    name: str
     issues: tuple[Issue, ...]
 
 
@@ -81,7 +88,7 @@ class Correction:
         """Return the correction as plain JSON values."""
         return {
             "key": self.key,
-            "issue": asdict(self.issue) | {"also": list(self.issue.also)},
+            "issue": asdict(self.issue),
             "golds": [gold.to_dict() for gold in self.golds],
         }
 
@@ -105,29 +112,26 @@ def read_issues(file: Path) -> list[DatasetIssues]:
 
 def _load(file: Path) -> Any:
     text = read_text(file, "the known issues")
-    form = "JSON" if file.suffix.lower() == ".json" else "YAML"
+    parse: Callable[[str], Any] = json.loads
+    errors: tuple[type[Exception], ...] = (ValueError, RecursionError)
+    form = "JSON"
+    if file.suffix.lower() != ".json":
+        try:
+            import yaml
+        except ImportError as error:
+            reason = "PyYAML is not installed: install text2sql-lifecycle[reporting], or use JSON"
+            raise Text2SqlError(f"{file} cannot be read: {reason}.") from error
+        form, parse, errors = "YAML", yaml.safe_load, (*errors, yaml.YAMLError)
     try:
-        return json.loads(text) if form == "JSON" else _yaml(file, text)
-    except (ValueError, RecursionError) as error:
+        return parse(text)
+    except errors as error:
         raise Text2SqlError(f"{file} is not {form}: {' '.join(str(error).split())}.") from error
-
-
-def _yaml(file: Path, text: str) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        reason = "PyYAML is not installed: install text2sql-lifecycle[reporting], or use JSON"
-        raise Text2SqlError(f"{file} cannot be read: {reason}.") from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
 
 
 def _dataset(row: Any, where: str) -> DatasetIssues:
     _require_fields(row, _DATASET, ("questions_sha256", "issues"), where)
     digest = str(row["questions_sha256"]).lower()
-    if not _SHA256.match(digest):
+    if not re.fullmatch("[0-9a-f]{12,64}", digest):
         raise Text2SqlError(
             f"{where}: questions_sha256 must be the questions file's sha256 (12 digits or more)."
         )
@@ -137,7 +141,7 @@ def _dataset(row: Any, where: str) -> DatasetIssues:
     ids = [issue.id for issue in issues]
     if twice := [one for one in ids if ids.count(one) > 1]:
         raise Text2SqlError(f"{where}: the id {twice[0]} occurs twice; make it one entry.")
-    return DatasetIssues(digest, str(row.get("name") or ""), issues)
+    return DatasetIssues(digest, issues)
 
 
 def _issue(row: Any, where: str) -> Issue:
@@ -153,9 +157,7 @@ def _issue(row: Any, where: str) -> Issue:
     return Issue(str(row["id"]), texts[0], texts[1], texts[2].strip(), tuple(also))
 
 
-def _require_fields(
-    row: Any, allowed: Collection[str], required: Iterable[str], where: str
-) -> None:
+def _require_fields(row: Any, allowed: Sequence[str], required: Sequence[str], where: str) -> None:
     if not isinstance(row, dict):
         raise Text2SqlError(f"{where} must be a mapping with {', '.join(required)}.")
     if unknown := [str(name) for name in row if name not in allowed]:
@@ -205,19 +207,17 @@ def run_corrections(
     for question, issue in asked:
         golds = tuple(gold_result(question.key, sql, next(results)) for sql in issue.golds)
         for sql, gold in zip(issue.golds, golds, strict=True):
-            _require_ran(issue, sql, gold)
+            if gold.lost:
+                raise InfrastructureError(
+                    f"The gold query of issue {issue.id} failed: {gold.error}."
+                )
+            if gold.failing:
+                raise Text2SqlError(
+                    f"A gold query of the known issue {issue.id} does not run "
+                    f"({gold.error or gold.status}): {' '.join(sql.split())[:200]}"
+                )
         found[question.key] = Correction(question.key, issue, golds)
     return found
-
-
-def _require_ran(issue: Issue, sql: str, gold: GoldResult) -> None:
-    if gold.lost:
-        raise InfrastructureError(f"The gold query of issue {issue.id} failed: {gold.error}.")
-    if gold.failing:
-        raise Text2SqlError(
-            f"A gold query of the known issue {issue.id} does not run "
-            f"({gold.error or gold.status}): {' '.join(sql.split())[:200]}"
-        )
 
 
 def judge_again(
@@ -228,12 +228,68 @@ def judge_again(
         correction = corrections.get(rollout.key)
         if correction is None:
             yield rollout
+        elif any(same(rollout.digest, gold) for gold in correction.golds):
+            yield replace(rollout, verdict=Verdict.MATCH)
+        elif correction.issue.kind == "corrected" and rollout.verdict == Verdict.MATCH:
+            yield replace(rollout, verdict=Verdict.WRONG)
         elif correction.issue.kind != "flagged":
-            yield replace(rollout, verdict=_corrected_verdict(rollout, correction))
+            yield rollout
 
 
-def _corrected_verdict(rollout: Rollout, correction: Correction) -> str:
-    if any(same(rollout.digest, gold) for gold in correction.golds):
-        return Verdict.MATCH
-    replaced = correction.issue.kind == "corrected"
-    return Verdict.WRONG if replaced and rollout.verdict == Verdict.MATCH else rollout.verdict
+@dataclass(frozen=True)
+class Corrections:
+    """The corrections of a dataset by question key, and a fingerprint of their content.
+
+    ``unused`` counts the issues of questions that are not in use.
+    """
+
+    found: dict[str, Correction]
+    unused: int
+    fingerprint: str
+
+
+def renew_corrections(
+    root: Path, dataset: Dataset, file: str, sandbox: Sandbox, limits: Limits
+) -> Corrections:
+    """Run the gold queries of a list of known issues and store their results.
+
+    Without a ``file`` there are no corrections. Raises Text2SqlError for a list about other data.
+    """
+    issues: dict[str, dict[str, Issue] | None] = {}
+    if file and (listed := read_issues(Path(file).expanduser())):
+        for split, layout in dataset.splits.items():
+            keys = [row["question"]["key"] for row in load_rows(root, split)]
+            issues[split] = issues_of(listed, layout.questions, keys)
+        if all(one is None for one in issues.values()):
+            files = ", ".join(str(layout.questions) for layout in dataset.splits.values())
+            raise Text2SqlError(
+                "The list of known issues is about other data: it has no entry with the sha256 of "
+                f"{files} (sha256sum prints it); correct questions_sha256, or do without the list."
+            )
+    found: dict[str, Correction] = {}
+    for split, named in issues.items():
+        found |= run_corrections(named or {}, load_questions(root, split), sandbox, limits)
+    rows = [correction.to_dict() for correction in found.values()]
+    # Without the time that the queries took, which differs from run to run.
+    content = fingerprint(
+        rows=[[row["key"], row["issue"], [gold["digest"] for gold in row["golds"]]] for row in rows]
+    )
+    about = {"file": file, "fingerprint": content, "corrections": rows}
+    write_json(dataset_folder(root, dataset) / "known_issues.json", about)
+    return Corrections(found, sum(len(one or {}) for one in issues.values()) - len(found), content)
+
+
+def load_corrections(root: Path, split: str) -> dict[str, Correction]:
+    """Return the corrections of a split by question key; empty without a list."""
+    corrections = map(Correction.from_dict, _stored(root).get("corrections", []))
+    return {one.key: one for one in corrections if one.key.startswith(f"{split}/")}
+
+
+def list_version(root: Path) -> str:
+    """Return the name and content of the current list of known issues; empty without one."""
+    about = _stored(root)
+    return f"{Path(about['file']).name} {about['fingerprint']}" if about.get("file") else ""
+
+
+def _stored(root: Path) -> dict[str, Any]:
+    return read_if_there(dataset_folder(root, load_current(root)) / "known_issues.json")

@@ -40,8 +40,8 @@ def render_card(name: str, scores: Scores, training: Mapping[str, Any]) -> str:
     def metric_name(score: Score) -> str:
         interval = f"95 % interval {100 * score.low:.1f} to {100 * score.high:.1f}"
         partial = scores.partial(TRAINED, score.setting)
-        shown = f"{interval}, {partial}" if partial else interval
-        return f"Execution accuracy in percent, {score.setting} ({shown})"
+        shown = f"{score.setting} ({interval}{', ' if partial else ''}{partial})"
+        return f"Execution accuracy in percent, {shown}"
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("text2sql.evaluation"),

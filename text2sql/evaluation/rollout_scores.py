@@ -24,7 +24,7 @@ from text2sql.evaluation.slices import (
     slices_of,
 )
 from text2sql.evaluation.statistics import mean_interval, wilson
-from text2sql.evaluation.vote_curve import Ballots, Curve, ballots, curve
+from text2sql.evaluation.vote_curve import Curve, ballots, curve
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.draw import vote_of
@@ -54,10 +54,6 @@ class PolicyRollouts:
     dataset: str = ""
     single_turn: Sequence[Rollout] = ()
     asked: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-    def rollouts(self) -> Iterator[Rollout]:
-        """Yield all rollouts of all settings; the agent's first, then the single-turn ones."""
-        return chain(self.agentic(), self.single_turn)
 
     def agentic(self) -> Iterator[Rollout]:
         """Yield the greedy and the sampled rollouts: those of the agent with its tools."""
@@ -122,8 +118,17 @@ def score_policies(
     slices = slices_of(questions, strengths, empty, failing)
     scores, comparisons = _score_slices(policies, slices, k)
     if corrections:
-        corrected = [_judged_again(policy, corrections) for policy in policies]
-        unflagged = [q.key for q in questions if not _is_flagged(corrections.get(q.key))]
+        corrected = [
+            replace(
+                policy,
+                greedy=list(judge_again(policy.greedy, corrections)),
+                sampled=list(judge_again(policy.sampled, corrections)),
+                single_turn=list(judge_again(policy.single_turn, corrections)),
+            )
+            for policy in policies
+        ]
+        flagged = {key for key, one in corrections.items() if one.issue.kind == "flagged"}
+        unflagged = [question.key for question in questions if question.key not in flagged]
         more = _score_slices(corrected, [Slice(CORRECTED, CORRECTED, unflagged)], k)
         scores, comparisons = scores + more[0], comparisons + more[1]
     kinds = Counter(correction.issue.kind for correction in (corrections or {}).values())
@@ -133,10 +138,19 @@ def score_policies(
         revisions={policy.name: policy.revision for policy in policies},
         scores=scores,
         comparisons=comparisons,
-        verdicts={policy.name: _verdicts(policy.greedy) for policy in policies},
-        write_rate={policy.name: _write_rate(policy) for policy in policies},
+        verdicts={
+            policy.name: dict(Counter(str(one.verdict) for one in policy.greedy).most_common())
+            for policy in policies
+        },
+        write_rate={
+            policy.name: _share(bool(one.write_attempts) for one in policy.agentic() if one.valid)
+            for policy in policies
+        },
         missing={policy.name: _missing(policy, questions, k) for policy in policies},
-        infrastructure={policy.name: _invalid_share(policy) for policy in policies},
+        infrastructure={
+            policy.name: _share(not one.valid for one in (*policy.agentic(), *policy.single_turn))
+            for policy in policies
+        },
         provenance=dict(provenance or {}),
         strong=strengths.bound if strengths else None,
         issues=dict(kinds),
@@ -174,7 +188,13 @@ def _score(policy: str, setting: str, one: Slice, values: Sequence[float]) -> Sc
 
 def _curves(policy: PolicyRollouts, slices: Sequence[Slice], k: int) -> list[Curve]:
     """Return a policy's curves over the questions with ``k`` valid sampled rollouts."""
-    counted = {key: _ballots(group) for key, group in _complete(policy.sampled, k)}
+    counted = {
+        # A rollout without a vote stands with an empty digest.
+        key: ballots(
+            [(r.digest if r.submission.has_vote else "", _is_right(r) == 1.0) for r in group]
+        )
+        for key, group in _complete(policy.sampled, k)
+    }
     if not counted:
         return []
     return [
@@ -182,37 +202,6 @@ def _curves(policy: PolicyRollouts, slices: Sequence[Slice], k: int) -> list[Cur
         for one in slices
         if one.kind in _CURVES
     ]
-
-
-def _ballots(group: Sequence[Rollout]) -> Ballots:
-    """Count a question's votes; a rollout without a vote stands with an empty digest."""
-    return ballots([(r.digest if r.submission.has_vote else "", bool(_is_right(r))) for r in group])
-
-
-def _judged_again(policy: PolicyRollouts, corrections: Mapping[str, Correction]) -> PolicyRollouts:
-    def judged(rollouts: Sequence[Rollout]) -> list[Rollout]:
-        return list(judge_again(rollouts, corrections))
-
-    return replace(
-        policy,
-        greedy=judged(policy.greedy),
-        sampled=judged(policy.sampled),
-        single_turn=judged(policy.single_turn),
-    )
-
-
-def _is_flagged(correction: Correction | None) -> bool:
-    return correction is not None and correction.issue.kind == "flagged"
-
-
-def _verdicts(rollouts: Iterable[Rollout]) -> dict[str, int]:
-    return dict(Counter(str(rollout.verdict) for rollout in rollouts).most_common())
-
-
-def _write_rate(policy: PolicyRollouts) -> float:
-    valid = (rollout for rollout in policy.agentic() if rollout.valid)
-    tried = Counter(bool(rollout.write_attempts) for rollout in valid)
-    return tried[True] / max(1, tried.total())
 
 
 def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> int:
@@ -227,7 +216,6 @@ def _missing(policy: PolicyRollouts, questions: Sequence[Question], k: int) -> i
     return sum(question.key not in greedy or question.key in lacking for question in questions)
 
 
-def _invalid_share(policy: PolicyRollouts) -> float:
-    """Return the share of a policy's rollouts that infrastructure failures invalidated."""
-    counts = Counter(rollout.valid for rollout in policy.rollouts())
-    return counts[False] / max(1, counts.total())
+def _share(found: Iterable[bool]) -> float:
+    counts = Counter(found)
+    return counts[True] / max(1, counts.total())

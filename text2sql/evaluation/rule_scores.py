@@ -50,18 +50,17 @@ def score_rules(values: Values) -> dict[str, RuleScore]:
     the normal one.
     """
     found: dict[str, list[float]] = {}
-    for row in values.values():
-        for rule, value in row.items():
+    for its in values.values():
+        for rule, value in its.items():
             found.setdefault(rule, []).append(value)
-    return {rule: _rule_score(rule, found[rule]) for rule in DEFINITIONS if rule in found}
-
-
-def _rule_score(rule: str, values: Sequence[float]) -> RuleScore:
-    most = HIGHEST.get(rule, max(1.0, *values))
-    low, high = (
-        wilson(sum(values), len(values)) if rule in get_args(Rule) else mean_interval(values, most)
-    )
-    return RuleScore(fmean(values), low, high, len(values))
+    scores = {}
+    for rule in DEFINITIONS:
+        if rule in found:
+            row, n = found[rule], len(found[rule])
+            most = HIGHEST.get(rule, max(1.0, *row))
+            ends = wilson(sum(row), n) if rule in get_args(Rule) else mean_interval(row, most)
+            scores[rule] = RuleScore(fmean(row), *ends, n)
+    return scores
 
 
 @dataclass(frozen=True)

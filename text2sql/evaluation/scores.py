@@ -147,12 +147,7 @@ class Scores:
 
 
 def compare(
-    setting: str,
-    part: str,
-    name: str,
-    before: Outcomes,
-    after: Outcomes,
-    keys: Iterable[str],
+    setting: str, part: str, name: str, before: Outcomes, after: Outcomes, keys: Iterable[str]
 ) -> Comparison:
     """Count the questions that ``after`` wins and loses against ``before``."""
     pairs = [(before[key], after[key]) for key in keys if key in before and key in after]
@@ -192,20 +187,17 @@ def score_rows(scores: Scores, parts: Sequence[str] = SLICES) -> list[Row]:
 
 def text_table(rows: Sequence[Row]) -> str:
     """Return rows as aligned columns."""
-    return "\n".join(
-        aligned([list(rows[0]), *(list(row.values()) for row in rows)]) if rows else []
-    )
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)] if rows else []
+    return "\n".join(aligned(lines))
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
     """Return rows as a Markdown table."""
     if not rows:
         return ""
-    cells = ([_cell(value) for value in row.values()] for row in rows)
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *cells]
+    lines = [list(rows[0]), ["---"] * len(rows[0])]
+    for row in rows:
+        # Escape what Markdown would read as the end of a cell or as HTML.
+        cells = (escape(" ".join(text.split()), quote=False) for text in row.values())
+        lines.append([cell.replace("|", "\\|") for cell in cells])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """Escape what Markdown would read as the end of a cell or as HTML."""
-    return escape(" ".join(text.split()), quote=False).replace("|", "\\|")

@@ -7,16 +7,8 @@ from dataclasses import dataclass
 
 from text2sql.questions import Question
 
-ALL, CORRECTED, GOLD, SUBSET, DIFFICULTY, STRENGTH, DATABASE, RULE = (
-    "all",
-    "corrected",
-    "gold",
-    "subset",
-    "difficulty",
-    "strength",
-    "database",
-    "rule",
-)
+ALL, CORRECTED, GOLD, SUBSET = "all", "corrected", "gold", "subset"
+DIFFICULTY, STRENGTH, DATABASE, RULE = "difficulty", "strength", "database", "rule"
 SLICES = (ALL, CORRECTED, GOLD, SUBSET, DIFFICULTY, STRENGTH)
 """The kinds of slices in the order in which tables show them.
 
@@ -57,19 +49,19 @@ def slices_of(
     ``empty`` are the keys of questions whose gold returns no row, ``failing`` of those whose gold
     does not run; if there are any, they and the others are slices of their own.
     """
-    by_gold = _by(
-        GOLD,
-        questions,
-        lambda question: gold_slice(question.key, empty, failing),
-        (WITH_ROWS, EMPTY, FAILING),
-    )
+    kinds = (WITH_ROWS, EMPTY, FAILING)
+    by_gold = _by(GOLD, questions, lambda one: gold_slice(one.key, empty, failing), kinds)
     if [found.name for found in by_gold] == [WITH_ROWS]:
         by_gold = []  # the same as the whole split
     slices = [Slice(ALL, "", [question.key for question in questions]), *by_gold]
     slices += _by(SUBSET, questions, lambda question: question.subset)
     slices += _by(DIFFICULTY, questions, lambda question: question.difficulty)
     if strengths:
-        slices += _by_strength(questions, strengths)
+        known = {key: score for key, score in strengths.scores.items() if score is not None}
+        measured = [question.key for question in questions if question.key in known]
+        strong = [key for key in measured if known[key] >= strengths.bound]
+        weak = [key for key in measured if known[key] < strengths.bound]
+        slices += [Slice(STRENGTH, "strong", strong), Slice(STRENGTH, "weak", weak)]
     databases = _by(DATABASE, questions, lambda question: question.db_id)
     return slices + sorted(databases, key=lambda found: found.name)
 
@@ -93,13 +85,3 @@ def _by(
     for question in questions:
         keys.setdefault(name_of(question), []).append(question.key)
     return [Slice(kind, name, found) for name, found in keys.items() if name and found]
-
-
-def _by_strength(questions: Sequence[Question], strengths: Strengths) -> list[Slice]:
-    """Return the strong and the weak questions, both also where there are none."""
-    keys: dict[str, list[str]] = {"strong": [], "weak": []}
-    for question in questions:
-        score = strengths.scores.get(question.key)
-        if score is not None:
-            keys["strong" if score >= strengths.bound else "weak"].append(question.key)
-    return [Slice(STRENGTH, name, found) for name, found in keys.items()]

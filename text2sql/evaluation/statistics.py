@@ -9,9 +9,13 @@ from math import comb, sqrt
 from operator import mul
 from statistics import NormalDist, fmean, stdev
 
+_Z = NormalDist().inv_cdf(0.975)
+_RESAMPLES = 1000
+_SEED = 20_240_601
 
-def wilson(successes: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval for a share of ``n`` independent questions.
+
+def wilson(successes: float, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % score interval for a share of ``n`` independent questions.
 
     Without questions nothing is known: (0.0, 1.0). Source: E. B. Wilson, "Probable inference,
     the law of succession, and statistical inference", JASA 22 (1927).
@@ -19,7 +23,7 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> tuple[float, f
     _check_counts(successes, n)
     if n == 0:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = _Z
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -58,8 +62,8 @@ def p_equals(p: float) -> str:
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def paired_difference(won: int, lost: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the second accuracy minus the first, over ``n`` common questions.
+def paired_difference(won: int, lost: int, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of the second accuracy minus the first, over ``n`` common questions.
 
     ``won`` questions only the second answers, ``lost`` only the first. Wald's interval with half
     a question added to each of the four cells, within -1 and 1; without questions nothing is
@@ -70,9 +74,8 @@ def paired_difference(won: int, lost: int, n: int, confidence: float = 0.95) -> 
         raise ValueError(f"{won} won and {lost} lost of {n} questions is impossible")
     if n == 0:
         return -1.0, 1.0
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
     total, net = n + 2, won - lost
-    half = z * sqrt(won + lost + 1 - net * net / total) / total
+    half = _Z * sqrt(won + lost + 1 - net * net / total) / total
     return max(-1.0, net / total - half), min(1.0, net / total + half)
 
 
@@ -100,17 +103,11 @@ def mean_interval(values: Sequence[float], most: float = 1.0) -> tuple[float, fl
     if min(values) == max(values):
         low, high = wilson(len(values) * min(1.0, values[0] / most), len(values))
         return most * low, most * high
-    half = NormalDist().inv_cdf(0.975) * stdev(values) / sqrt(len(values))
+    half = _Z * stdev(values) / sqrt(len(values))
     return max(0.0, fmean(values) - half), min(most, fmean(values) + half)
 
 
-RESAMPLES = 1000
-_SEED = 20_240_601
-
-
-def bootstrap(
-    columns: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = _SEED
-) -> list[tuple[float, float]]:
+def bootstrap(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     """Return the 95 % interval of each column's mean; a place in the columns is a question.
 
     Percentiles of the means of resampled questions (B. Efron, "Bootstrap methods", Annals of
@@ -121,16 +118,14 @@ def bootstrap(
     n = len(columns[0]) if columns else 0
     shares = [set(column) <= {0.0, 1.0} for column in columns]
     unsure = [column for column, share in zip(columns, shares, strict=True) if not share]
-    means = iter(_resampled_means(unsure, n, resamples, seed))
+    means = iter(_resampled_means(unsure, n))
     return [
         wilson(int(sum(column)), n) if share else _percentiles(next(means))
         for column, share in zip(columns, shares, strict=True)
     ]
 
 
-def _resampled_means(
-    columns: Sequence[Sequence[float]], n: int, resamples: int, seed: int
-) -> list[list[float]]:
+def _resampled_means(columns: Sequence[Sequence[float]], n: int) -> list[list[float]]:
     """Return each column's means; equal questions are drawn as one kind, which is faster."""
     if n < 2 or not columns:
         return [[] for _ in columns]
@@ -138,9 +133,9 @@ def _resampled_means(
     kinds = {row: number for number, row in enumerate(dict.fromkeys(rows))}
     numbers = [kinds[row] for row in rows]
     values = list(zip(*kinds, strict=True))
-    chance = random.Random(seed)
+    chance = random.Random(_SEED)
     means: list[list[float]] = [[] for _ in columns]
-    for _ in range(resamples):
+    for _ in range(_RESAMPLES):
         counts = Counter(chance.choices(numbers, k=n))
         weights = [counts[kind] for kind in range(len(kinds))]
         for column, found in zip(values, means, strict=True):

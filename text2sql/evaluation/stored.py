@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from text2sql.common.artifacts import evaluation_folder, evaluations_folder, held_out_folder
+from text2sql.common.artifacts import evaluation_folder, held_out_folder
 from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import file_version
 from text2sql.errors import Text2SqlError
@@ -23,7 +23,7 @@ NOTE = "lineage.json"
 
 def run_folder(root: Path, run: str) -> Path:
     """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
-    known = _evaluated(evaluations_folder(root))
+    known = _evaluated(evaluation_folder(root))
     if run not in known:
         others = f", or choose one of {', '.join(known)}" if known else ""
         raise Text2SqlError(
@@ -39,7 +39,7 @@ def find_evaluation(root: Path, name: str) -> Path:
     Raises Text2SqlError, naming all evaluations, for any other name.
     """
     held_out = _evaluated(held_out_folder(root))
-    if name in held_out and name not in _evaluated(evaluations_folder(root)):
+    if name in held_out and name not in _evaluated(evaluation_folder(root)):
         return held_out_folder(root, name)
     try:
         return run_folder(root, name)
@@ -59,7 +59,7 @@ def read_scores(root: Path, run: str) -> Scores:
 
 def last_evaluated(root: Path) -> str:
     """Return the training run with the newest scores; raise Text2SqlError without any."""
-    files = evaluations_folder(root).glob(f"*/{SCORES}")
+    files = evaluation_folder(root).glob(f"*/{SCORES}")
     newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
     if newest is None:
         raise Text2SqlError("No training run has been evaluated: materialize dev_scores first.")

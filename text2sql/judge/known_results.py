@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import time_ns
@@ -37,6 +38,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS results (key TEXT UNIQUE, result TEXT);
 CREATE TABLE IF NOT EXISTS databases (stamp TEXT PRIMARY KEY, fingerprint TEXT);
 """
+_VIEWS = "SELECT sql FROM sqlite_master WHERE type = 'view'"
 
 
 class KnownResults:
@@ -67,15 +69,20 @@ class KnownResults:
                     "SELECT result FROM results WHERE key = ?", (key,)
                 ).fetchone()
                 if row is not None:
-                    found[key] = _from_json(row[0])
+                    status, count, *digests, error = json.loads(row[0])
+                    result = QueryResult(Status(status), (), (), count, True, *digests)
+                    found[key] = replace(result, error=error)
         except (ValueError, TypeError, sqlite3.Error) as error:
             raise self._failed(error) from error
         return found
 
     def add(self, results: Mapping[str, QueryResult]) -> None:
         """Store those results that are the same on any machine."""
-        kept = {k: r for k, r in results.items() if r.status in _KEPT and r.complete}
-        rows = [(key, _to_json(result)) for key, result in kept.items()]
+        rows = []
+        for key, one in results.items():
+            if one.status in _KEPT and one.complete:
+                digests = one.digest, one.multiset_digest, one.ordered_digest
+                rows.append((key, json.dumps([one.status, one.row_count, *digests, one.error])))
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -96,7 +103,10 @@ class KnownResults:
             row = self._connection.execute(query, (stamp,)).fetchone()
             if row is not None:
                 return str(row[0])
-            fingerprint = _fingerprint(database, sandbox)
+            views = sandbox.execute(database, _VIEWS, Limits(keep_rows=10_000, max_rows=10_000))
+            listed = views.status is Status.OK
+            steady = listed and all(is_repeatable(str(view)) for (view,) in views.rows)
+            fingerprint = file_digest(database) if steady else ""
             if _state_of(database) != stamp:
                 return ""
             self._connection.execute(
@@ -174,16 +184,6 @@ def _state_of(database: Path) -> str:
         return ""
 
 
-_VIEWS = "SELECT sql FROM sqlite_master WHERE type = 'view'"
-
-
-def _fingerprint(database: Path, sandbox: Sandbox) -> str:
-    views = sandbox.execute(database, _VIEWS, Limits(keep_rows=10_000, max_rows=10_000))
-    if views.status is not Status.OK or not all(is_repeatable(str(v)) for (v,) in views.rows):
-        return ""
-    return file_digest(database)
-
-
 def database_digests(
     questions: Iterable[Question], sandbox: Sandbox, known: KnownResults | None = None
 ) -> dict[str, str]:
@@ -206,15 +206,3 @@ def _content(database: Path) -> str:
     if not log.is_file() or not log.stat().st_size:
         return file_digest(database)
     return f"{file_digest(database)}+{file_digest(log)}"
-
-
-def _to_json(result: QueryResult) -> str:
-    digests = result.digest, result.multiset_digest, result.ordered_digest
-    return json.dumps([result.status, result.row_count, *digests, result.error])
-
-
-def _from_json(text: str) -> QueryResult:
-    status, row_count, digest, multiset, ordered, error = json.loads(text)
-    return QueryResult(
-        Status(status), (), (), row_count, True, digest, multiset, ordered, error=error
-    )

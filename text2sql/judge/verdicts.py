@@ -44,15 +44,6 @@ REWARD: dict[Verdict, float | None] = {
 }
 """The reward of each verdict; None marks a rollout that must not be trained on."""
 
-_VERDICTS = {
-    Status.ERROR: Verdict.ERROR,
-    Status.WRITE: Verdict.WRITE,
-    Status.NO_STATEMENT: Verdict.NO_SUBMISSION,
-    Status.TIMEOUT: Verdict.TIMEOUT,
-    Status.TOO_LARGE: Verdict.TOO_LARGE,
-    Status.INFRASTRUCTURE: Verdict.INFRASTRUCTURE,
-}
-
 
 @dataclass(frozen=True)
 class GoldResult:
@@ -156,8 +147,10 @@ def verdict_of(result: QueryResult, gold: GoldResult, rule: Rule = "official") -
     Nothing matches a failing gold query, as in the official evaluator; a lost one says nothing
     about the submission.
     """
+    if result.status is Status.NO_STATEMENT:
+        return Verdict.NO_SUBMISSION
     if result.status is not Status.OK:
-        return _VERDICTS[result.status]
+        return Verdict(result.status.value)  # every other status has a verdict of its name
     if gold.lost:
         return Verdict.INFRASTRUCTURE
     if gold.failing:

@@ -74,20 +74,16 @@ class Channel:
         self._socket.close()
 
     def _read_up_to(self, size: int, deadline: float | None) -> None:
-        while len(self._unread) < size:
-            self._unread += self._read(max(_CHUNK, size - len(self._unread)), deadline)
-
-    def _read(self, size: int, deadline: float | None) -> bytes:
-        self._wait_until(deadline)
-        data = self._socket.recv(min(size, 1 << 20))
-        if not data:
-            raise EOFError
-        return data
+        while (missing := size - len(self._unread)) > 0:
+            self._wait_until(deadline)
+            data = self._socket.recv(min(max(_CHUNK, missing), 1 << 20))
+            if not data:
+                raise EOFError
+            self._unread += data
 
     def _wait_until(self, deadline: float | None) -> None:
         # Never zero: what has arrived is read, however late this process gets to run.
-        seconds = None if deadline is None else max(deadline - monotonic(), 0.001)
-        self._socket.settimeout(seconds)
+        self._socket.settimeout(None if deadline is None else max(deadline - monotonic(), 0.001))
 
 
 class WorkerState:

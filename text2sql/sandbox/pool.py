@@ -25,13 +25,6 @@ _log = logging.getLogger(__name__)
 _MOST_WORKERS = 1_000
 
 
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _end_all(workers: set[WorkerProcess], owner: int) -> None:
     if os.getpid() == owner:
         while workers:
@@ -46,7 +39,9 @@ class Sandbox:
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or min(_cores(), _MOST_WORKERS)
+        limited = hasattr(os, "sched_getaffinity")  # to some cores; only Linux says to which
+        cores = len(os.sched_getaffinity(0)) if limited else os.cpu_count() or 1
+        self.workers = workers or min(cores, _MOST_WORKERS)
         if not 0 < self.workers <= _MOST_WORKERS:
             raise Text2SqlError(f"A sandbox has 1 to {_MOST_WORKERS:,} workers, not {workers:,}.")
         self._idle: queue.LifoQueue[WorkerProcess | None] = queue.LifoQueue()
@@ -142,6 +137,7 @@ class Sandbox:
     ) -> QueryResult:
         """Do what ``execute`` does without blocking the event loop; cancelling stops the query."""
         import asyncio
+        from concurrent.futures import ThreadPoolExecutor
 
         work = self._work([(database, sql)])
 
@@ -150,7 +146,13 @@ class Sandbox:
 
         try:
             with threads_start():
-                return await asyncio.get_running_loop().run_in_executor(self._executor(), run)
+                self._refuse_if_closed()  # a forked child would wait for the lock forever
+                with self._lock:
+                    self._refuse_if_closed()
+                    if self._threads is None:
+                        self._threads = ThreadPoolExecutor(self.workers, "text2sql-sandbox")
+                    threads = self._threads
+                return await asyncio.get_running_loop().run_in_executor(threads, run)
         except asyncio.CancelledError:
             work.stop()
             raise
@@ -165,16 +167,6 @@ class Sandbox:
             threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(wait=False)  # calls that wait then fail: the sandbox is closed
-
-    def _executor(self) -> ThreadPoolExecutor:
-        from concurrent.futures import ThreadPoolExecutor
-
-        self._refuse_if_closed()  # a forked child would wait for the lock forever
-        with self._lock:
-            self._refuse_if_closed()
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.workers, "text2sql-sandbox")
-            return self._threads
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -199,7 +191,10 @@ class Sandbox:
         self._refuse_if_closed()
         worker, healthy = self._idle.get(), False
         try:
-            worker = self._living(worker)
+            if worker is not None and worker.process.poll() is not None:  # it died while idle
+                self._dismiss(worker)
+                worker = None
+            worker = worker or self._start()
             with work.running_on(worker):
                 outcome = worker.run([work.texts[n] for n in batch], settings, limits)
             healthy = not (outcome.late or outcome.died)
@@ -212,15 +207,6 @@ class Sandbox:
         if outcome.died:
             self._refuse_if_closed()
         return outcome
-
-    def _living(self, worker: WorkerProcess | None) -> WorkerProcess:
-        """Return the idle worker, or a new one where there is none or it died meanwhile."""
-        if worker is None:
-            return self._start()
-        if worker.process.poll() is None:
-            return worker
-        self._dismiss(worker)
-        return self._start()
 
     def _dismiss(self, worker: WorkerProcess) -> None:
         _log.debug("ending sandbox worker %d", worker.process.pid)

@@ -68,8 +68,15 @@ class ResultDigest:
         self._ordered = blake2b(digest_size=_SIZE)
 
     def add(self, row: Sequence[Any]) -> int:
-        """Add one row; return the length of its text form, a measure of its size."""
-        text = row_text(row)
+        """Add one row; return the length of its text form, a measure of its size.
+
+        Two rows have the same text exactly when Python calls the tuples equal.
+        """
+        # ascii() tells None, numbers, text and blobs apart and does not depend on Python's Unicode
+        # tables; the one merge it lacks, 1 == 1.0 == True, is made first.
+        if not _MERGED.isdisjoint(map(type, row)):
+            row = [int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row]
+        text = ascii(list(row))
         key = blake2b(text.encode("ascii"), digest_size=_SIZE).digest()
         self._counts[key] = self._counts.get(key, 0) + 1
         self._ordered.update(key)
@@ -84,17 +91,6 @@ class ResultDigest:
             counted.update(key)
             counted.update(self._counts[key].to_bytes(8, "little"))
         return rows.hexdigest(), counted.hexdigest(), self._ordered.hexdigest()
-
-
-def row_text(row: Sequence[Any]) -> str:
-    """Write a row so that two texts are equal exactly when Python calls the tuples equal.
-
-    ``ascii`` tells None, numbers, text and blobs apart and does not depend on Python's
-    Unicode tables; the one merge it lacks, 1 == 1.0 == True, is made first.
-    """
-    if _MERGED.isdisjoint(map(type, row)):
-        return ascii(list(row))
-    return ascii([int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row])
 
 
 _MERGED = frozenset((float, bool))

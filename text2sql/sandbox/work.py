@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox.channel import OPENING, UNUSABLE, WRITING
@@ -35,7 +34,13 @@ class Work:
         self._lock = threading.Lock()
         self._stopped = False
         self._busy: set[WorkerProcess] = set()
-        fit = [number for number in range(len(texts)) if self._fits(number)]
+        error = f"the text is longer than {MAX_SQL_CHARS:,} characters and was not read"
+        fit = []
+        for number, (_, sql) in enumerate(texts):
+            if len(sql) <= MAX_SQL_CHARS:
+                fit.append(number)
+            else:
+                self._results[number] = QueryResult(Status.ERROR, error=error)
         self._left = deque(sorted(fit, key=lambda number: _turn(*texts[number])))
 
     @property
@@ -72,14 +77,21 @@ class Work:
     def settle(self, batch: list[int], outcome: BatchOutcome, seconds: float) -> None:
         """Store a batch's results; what its worker did not get to runs again."""
         for number, reply in zip(batch, outcome.replies, strict=False):
-            self._results[number] = _result(reply)
+            unusable = reply[0] == UNUSABLE
+            self._results[number] = (
+                Text2SqlError(reply[1]) if unusable else QueryResult(Status(reply[0]), *reply[1:])
+            )
         again = batch[len(outcome.replies) :]
         if outcome.late:
             late = batch[outcome.at]
             self._results[late] = self._late(late, outcome.stage, seconds)
             again.remove(late)
         if outcome.died:
-            self._bury(batch[outcome.at], again, outcome)
+            dead = batch[outcome.at]
+            self._deaths[dead] = self._deaths.get(dead, 0) + 1
+            if self._deaths[dead] >= _ATTEMPTS:
+                self._results[dead] = self._dead(dead, outcome)
+                again.remove(dead)
         with self._lock:
             self._left.extendleft(reversed(again))
 
@@ -95,13 +107,6 @@ class Work:
             assert result is not None
             found.append(result)
         return found
-
-    def _fits(self, number: int) -> bool:
-        if len(self.texts[number][1]) <= MAX_SQL_CHARS:
-            return True
-        error = f"the text is longer than {MAX_SQL_CHARS:,} characters and was not read"
-        self._results[number] = QueryResult(Status.ERROR, error=error)
-        return False
 
     def _size(self) -> int:
         left = len(self._left)
@@ -121,19 +126,14 @@ class Work:
         """Refuse a text whose write takes too long, or crashes SQLite, while it is compiled."""
         return refused(next(s.verb for s in classify(self.texts[number][1]) if s.writes))
 
-    def _bury(self, number: int, again: list[int], outcome: BatchOutcome) -> None:
-        self._deaths[number] = self._deaths.get(number, 0) + 1
-        if self._deaths[number] < _ATTEMPTS:
-            return
-        again.remove(number)
+    def _dead(self, number: int, outcome: BatchOutcome) -> QueryResult:
         if outcome.crashed and outcome.stage == WRITING:
-            self._results[number] = self._refused(number)
-        elif outcome.crashed and outcome.stage != OPENING:
-            self._results[number] = QueryResult(Status.ERROR, error="the query crashes SQLite")
-        else:
-            what = "opening it crashes SQLite" if outcome.crashed else "the worker process died"
-            error = f"{self.texts[number][0]}: {what}, twice for one query"
-            self._results[number] = QueryResult(Status.INFRASTRUCTURE, error=error)
+            return self._refused(number)
+        if outcome.crashed and outcome.stage != OPENING:
+            return QueryResult(Status.ERROR, error="the query crashes SQLite")
+        what = "opening it crashes SQLite" if outcome.crashed else "the worker process died"
+        error = f"{self.texts[number][0]}: {what}, twice for one query"
+        return QueryResult(Status.INFRASTRUCTURE, error=error)
 
 
 _MANY_JOINS = 3
@@ -154,9 +154,3 @@ def _turn(path: str, sql: str) -> tuple[bool, int, bool, str]:
     if _is_nested(sql):
         return False, -joins, False, path
     return True, 0, joins < _MANY_JOINS, path
-
-
-def _result(reply: tuple[Any, ...]) -> QueryResult | Text2SqlError:
-    if reply[0] == UNUSABLE:
-        return Text2SqlError(reply[1])
-    return QueryResult(Status(reply[0]), *reply[1:])

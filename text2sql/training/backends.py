@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,9 @@ from typing import Any
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.checkout import CHECKOUT
 from text2sql.common.json_files import write_json, write_rows
+from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.errors import Text2SqlError
-from text2sql.judge.verdicts import GoldResult
 from text2sql.policy.weights import is_adapter
-from text2sql.questions import Question
 from text2sql.training.difficulty import usable
 from text2sql.training.prime_rl.checkout import package
 from text2sql.training.prime_rl.plan import LaunchPlan
@@ -124,14 +123,16 @@ def prime_rl_program(
     weights: Path,
     folder: Path,
     agent: AgentSettings,
-    evaluation: tuple[Path, Path],
+    root: Path,
     fresh: bool,
 ) -> Program:
     """Write the plan of a run with prime-rl into ``folder``; return its program.
 
-    ``evaluation`` are the files of ``write_evaluation``.
+    Evaluations during the training ask the usable development questions below the artifact root.
     """
-    prompts = folder / PROMPTS_FOLDER
+    prompts, golds = folder / PROMPTS_FOLDER, load_golds(root, "dev")
+    asked = [question for question in load_questions(root, "dev") if usable(question, golds)]
+    results = (golds[question.key].to_dict() for question in asked)
     plan = LaunchPlan(
         backend=backend,
         settings=settings.model_dump(exclude=_OF_FORMS),
@@ -143,8 +144,10 @@ def prime_rl_program(
         package=CHECKOUT,
         code=package()["code"],
         fresh=fresh,
-        evaluation_prompts=evaluation[0],
-        evaluation_golds=evaluation[1],
+        evaluation_prompts=write_rows(
+            folder / "dev_prompts.jsonl", (question.to_dict() for question in asked)
+        ),
+        evaluation_golds=write_rows(folder / "dev_golds.jsonl", results),
     )
     file = write_json(
         folder / "config.json", plan.model_dump(mode="json", exclude={"prime_rl_dir"})
@@ -158,13 +161,3 @@ def prime_rl_program(
         reads=(weights, prompts),
         submits=isinstance(settings, SlurmNodes),
     )
-
-
-def write_evaluation(
-    folder: Path, questions: Iterable[Question], golds: Mapping[str, GoldResult]
-) -> tuple[Path, Path]:
-    """Write the usable development questions and gold results, for evaluation during training."""
-    asked = [question for question in questions if usable(question, golds)]
-    prompts = write_rows(folder / "dev_prompts.jsonl", (each.to_dict() for each in asked))
-    results = (golds[question.key].to_dict() for question in asked)
-    return prompts, write_rows(folder / "dev_golds.jsonl", results)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from random import Random
-from typing import Any
+from typing import Any, Self
+
+from pydantic import Field, model_validator
 
 from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult, Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
+from text2sql.training.settings import Settings
 
 
 class Kind(StrEnum):
@@ -46,35 +48,39 @@ class Difficulty:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """How often a question must be solved to be kept.
+class Bounds(Settings):
+    """How often a question must be solved to be kept."""
 
-    ``least`` to ``most`` times but not every time; ``most`` None sets no other upper bound. With
-    fewer than ``minimum_valid`` valid rollouts a question is unknown.
-    """
+    least_solved: int = Field(
+        default=1, ge=1, le=128, description="Keep questions that are solved at least so often."
+    )
+    most_solved: int = Field(
+        default=0,
+        ge=0,
+        le=128,
+        description="Keep questions that are solved at most so often; 0 for no limit. A question "
+        "that is always solved is never kept.",
+    )
+    minimum_valid: int = Field(
+        default=6, ge=2, le=128, description="A question with fewer valid rollouts is unknown."
+    )
 
-    least: int = 1
-    most: int | None = None
-    minimum_valid: int = 6
-
-    def __post_init__(self) -> None:
-        """Raise Text2SqlError for bounds that keep nothing, or groups with equal rewards."""
-        if self.least < 1 or self.minimum_valid < 2:
-            raise Text2SqlError("least_solved must be at least 1 and minimum_valid at least 2.")
-        if self.most is not None and self.most < self.least:
-            raise Text2SqlError(
-                f"most_solved ({self.most}) is below least_solved ({self.least}): no question can "
-                "be kept; set most_solved higher."
+    @model_validator(mode="after")
+    def _keep_something(self) -> Self:
+        if 0 < self.most_solved < self.least_solved:
+            raise ValueError(
+                f"most_solved ({self.most_solved}) is below least_solved ({self.least_solved}): no "
+                "question can be kept; set most_solved higher"
             )
+        return self
 
     def kind(self, solved: int, valid: int) -> Kind:
         """Classify a question with a usable gold result."""
         if valid < self.minimum_valid:
             return Kind.UNKNOWN
-        if solved < self.least:
+        if solved < self.least_solved:
             return Kind.TOO_HARD
-        if solved == valid or (self.most is not None and solved > self.most):
+        if solved == valid or 0 < self.most_solved < solved:
             return Kind.TOO_EASY
         return Kind.TRAINABLE
 
@@ -86,20 +92,16 @@ class Bounds:
                 f"question (minimum_valid), but base_rollouts draws {samples} (samples): every "
                 "question would be unknown; set minimum_valid lower or samples higher."
             )
-        if self.least >= samples:
+        if self.least_solved >= samples:
             raise Text2SqlError(
-                f"training_prompts keeps questions solved at least {counted(self.least, 'time')} "
+                "training_prompts keeps questions solved at least "
+                f"{counted(self.least_solved, 'time')} "
                 f"(least_solved) but not every time, and base_rollouts draws {samples} (samples): "
                 "no question can be kept; set least_solved lower or samples higher."
             )
 
 
 _INVALID, _WRONG, _RIGHT = 1, 2, 3
-
-
-def _hash(rollout: Rollout) -> int:
-    content = (rollout.key, rollout.sample, rollout.verdict, rollout.digest, rollout.sql)
-    return int.from_bytes(hashlib.sha256(repr(content).encode()).digest()[:8])
 
 
 class Tally:
@@ -125,7 +127,9 @@ class Tally:
             return
         if rollout.valid:
             marks[rollout.sample] = _RIGHT if rollout.verdict == Verdict.MATCH else _WRONG
-            self._content ^= _hash(rollout)
+            content = (rollout.key, rollout.sample, rollout.verdict, rollout.digest, rollout.sql)
+            digest = hashlib.sha256(repr(content).encode()).digest()
+            self._content ^= int.from_bytes(digest[:8])  # XOR, so that the order does not matter
         else:
             marks[rollout.sample] = _INVALID
             self.error = self.error or rollout.error
@@ -165,10 +169,7 @@ def usable(question: Question, golds: Mapping[str, GoldResult]) -> bool:
 
 
 def rate(
-    questions: Iterable[Question],
-    golds: Mapping[str, GoldResult],
-    tally: Tally,
-    bounds: Bounds = Bounds(),
+    questions: Iterable[Question], golds: Mapping[str, GoldResult], tally: Tally, bounds: Bounds
 ) -> list[Difficulty]:
     """Classify every question by how many of its valid rollouts match."""
     found = []
@@ -211,35 +212,3 @@ def require_prompts(asset: str, setting: str, needed: int, available: int, reaso
             f"{asset} needs {counted(needed, 'prompt')} ({setting}), but {reason}: set {setting} "
             "lower, or sample more questions."
         )
-
-
-def filter_summary(ratings: Sequence[Difficulty], about: Mapping[str, Any], most: int) -> str:
-    """Say how many questions were kept and why; ``most`` is the most often one was solved."""
-    kinds = Counter(rating.kind for rating in ratings)
-    asked = counted(len(ratings), "question")
-    return (
-        f"Kept {about['kept']:,} of {asked}: those solved {about['least_solved']} to {most} times "
-        f"in {about['samples']}. "
-        f"Too hard: {kinds[Kind.TOO_HARD]:,}; too easy: {kinds[Kind.TOO_EASY]:,}."
-    )
-
-
-def count_kinds(ratings: Sequence[Difficulty], questions: int, unusable: int) -> dict[str, int]:
-    """Return how many of all ``questions`` are of each kind, or were not sampled at all."""
-    kinds = Counter(rating.kind for rating in ratings)
-    kinds[Kind.UNUSABLE] = unusable
-    counts = {str(kind): kinds[kind] for kind in Kind}
-    not_asked = questions - kinds.total()
-    return counts | ({"not asked": not_asked} if not_asked else {})
-
-
-def kept_by(
-    questions: Sequence[Question],
-    ratings: Sequence[Difficulty],
-    group: Callable[[Question], str],
-) -> dict[str, tuple[int, int]]:
-    """Return for each group how many questions were kept and rated, the largest group first."""
-    groups = {question.key: group(question) for question in questions}
-    rated = Counter(groups[rating.key] for rating in ratings)
-    kept = Counter(groups[rating.key] for rating in ratings if rating.kind is Kind.TRAINABLE)
-    return {name: (kept[name], count) for name, count in rated.most_common()}

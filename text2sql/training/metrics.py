@@ -32,7 +32,7 @@ class MetricsFile:
     def append(self, *lines: Mapping[str, Any]) -> None:
         """Write the lines; a number that is not finite becomes null."""
         for line in lines:
-            finite = {name: _finite(value) for name, value in line.items()}
+            finite = {name: finite_or_none(value) for name, value in line.items()}
             self._file.write(json.dumps(finite).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -98,5 +98,11 @@ def read_metrics(path: Path) -> list[Metrics]:
     return [steps[step] for step in sorted(steps)]
 
 
-def _finite(value: Any) -> Any:
+def is_finite(value: object) -> bool:
+    """Say whether a value is a finite number."""
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def finite_or_none(value: Any) -> Any:
+    """Return None for a float that is not finite, which JSON has no word for, else the value."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

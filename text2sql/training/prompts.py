@@ -37,14 +37,24 @@ def sampled_set(root: Path) -> RolloutSet:
     return RolloutSet.from_dict(record)
 
 
-def describe_selection(
-    rollouts: RolloutSet, prompts: Sequence[Question], golds: Mapping[str, GoldResult]
+def write_prompts(
+    folder: Path,
+    rollouts: RolloutSet,
+    prompts: Sequence[Question],
+    golds: Mapping[str, GoldResult],
+    ratings: Iterable[Difficulty],
+    settings: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what the prompts depend on, and a fingerprint of their content."""
+    """Write what the filter kept; return what it depends on, and a fingerprint of its content."""
+    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
+    kept = sorted(question.key for question in prompts)
+    write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
+    write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
     content = [
         [q.key, q.db_id, q.question, q.evidence, q.sql, golds[q.key].digest] for q in prompts
     ]
-    return {
+    about = {
+        **settings,
         "fingerprint": fingerprint(dataset=rollouts.dataset, prompts=content),
         "dataset": rollouts.dataset,
         "rollouts": rollouts.folder,
@@ -55,21 +65,8 @@ def describe_selection(
         "temperature": rollouts.sampling.temperature,
         "kept": len(prompts),
     }
-
-
-def write_prompts(
-    folder: Path,
-    prompts: Sequence[Question],
-    golds: Mapping[str, GoldResult],
-    ratings: Iterable[Difficulty],
-    about: Mapping[str, Any],
-) -> None:
-    """Write what the filter kept; ``about`` is what it depends on."""
-    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
-    kept = sorted(question.key for question in prompts)
-    write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
-    write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))
     write_json(folder / ABOUT, sealed(about))
+    return about
 
 
 def prompt_files(folder: Path) -> tuple[Path, Path]:

@@ -13,7 +13,6 @@ from text2sql.common.artifacts import (
     training_plan_file,
     training_record_file,
 )
-from text2sql.common.counting import counted
 from text2sql.common.files import write_whole
 from text2sql.common.provenance import code_state, file_version, fingerprint, read_record
 from text2sql.errors import Text2SqlError
@@ -198,15 +197,3 @@ def is_reusable(record: Record, planned: Record, revision_of: Callable[[Path], s
             f"{record['policy_revision']}): move the folder away and materialize grpo_policy again."
         )
     return True
-
-
-def training_summary(record: Record, metrics: list[dict[str, Any]]) -> str:
-    """Say how long the training took, on what, and how its reward changed."""
-    steps, prompts = len(metrics), record["prompts"]
-    changed = ", ".join(f"{name} {value}" for name, value in record["changed_settings"].items())
-    rewards = [line["reward"] for line in metrics if isinstance(line.get("reward"), int | float)]
-    reward = f" The reward went from {rewards[0]:.2f} to {rewards[-1]:.2f}." if rewards else ""
-    return (
-        f"{counted(steps, 'step')} on {counted(prompts, 'prompt')} in {record['seconds']:,.0f} s"
-        f"{f', with {changed}' if changed else ''}.{reward}"
-    )

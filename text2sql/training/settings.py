@@ -18,11 +18,7 @@ PromptsPerStep = Annotated[int, Field(ge=1, le=4096, description="Prompts per st
 GroupSize = Annotated[int, Field(ge=2, le=128, description="Rollouts per prompt.")]
 LearningRate = Annotated[
     float,
-    Field(
-        gt=0,
-        le=1e-2,
-        description="Learning rate. In YAML write 0.0001: 1e-4 is a text there.",
-    ),
+    Field(gt=0, le=1e-2, description="Learning rate. In YAML write 0.0001: 1e-4 is a text there."),
 ]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1, description="Seed of the order of the prompts.")]
 SaveEvery = Annotated[int, Field(ge=1, le=10_000, description="Steps between checkpoints.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 
@@ -49,7 +50,7 @@ def command(first: str, second: str, as_json: bool) -> None:
         if of_a != of_b:
             click.echo(f"note: A was scored with {name} {of_a}, B with {of_b}.", err=True)
     if as_json:
-        rows = {setting: its.to_dict() for setting, its in found.items()}
+        rows = {setting: asdict(its) for setting, its in found.items()}
         about = {"a": first, "b": second, "fingerprint": one.fingerprint}
         click.echo(json.dumps(about | {"settings": rows}))
         return

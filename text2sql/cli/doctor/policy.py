@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.agent.prompts import AGENT_INSTRUCTIONS
-from text2sql.agent.tools import TOOL_NAMES, TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_NAMES, TOOL_SCHEMAS
 from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose

@@ -12,7 +12,6 @@ from text2sql.cli.lineage.runs import commit_of, run_links
 from text2sql.common.artifacts import (
     answering_run_note,
     evaluation_folder,
-    evaluations_folder,
     held_out_folder,
     training_folder,
 )
@@ -77,7 +76,7 @@ def _meaning(root: Path, asked: str) -> tuple[str, str]:
 def _known_runs(root: Path) -> list[str]:
     """Return the training runs that have a record or an evaluation below an artifact root."""
     trained = {path.name for path in training_folder(root).glob("*") if path.is_dir()}
-    scored = {path.parent.name for path in evaluations_folder(root).glob("*/scores.json")}
+    scored = {path.parent.name for path in evaluation_folder(root).glob("*/scores.json")}
     return sorted(trained | scored)
 
 
@@ -210,7 +209,7 @@ def _find_reported(root: Path, number: str) -> list[_Reported]:
 
 def _evaluations(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield the folder of each evaluation that was started, and its training run."""
-    for file in sorted(evaluations_folder(root).glob(f"*/{ROLLOUTS}")):
+    for file in sorted(evaluation_folder(root).glob(f"*/{ROLLOUTS}")):
         yield file.parent, file.parent.name
     for file in sorted(held_out_folder(root).glob(f"*/{ROLLOUTS}")):
         run = read_if_there(file.parent / NOTE).get("training_run")

@@ -31,21 +31,15 @@ def transcript(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Lay messages out as (who, text); calls are written as they were made, long texts are cut."""
     found = []
     for message in messages:
-        if text := _text(message.get("content")):
+        content = message.get("content") or ""
+        if isinstance(content, list):  # OpenAI's form with several pieces
+            pieces = [one.get("text", "") if isinstance(one, Mapping) else one for one in content]
+            content = "\n".join(map(str, pieces))
+        if text := str(content).strip():
             found.append({"who": str(message["role"]), "text": _cut(text)})
         for call in message.get("tool_calls") or ():
             found.append({"who": "call", "text": _cut(_call(call))})
     return found
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(_part(part) for part in content)
-    return str(content or "").strip()
-
-
-def _part(part: Any) -> str:
-    return str(part.get("text", "")) if isinstance(part, Mapping) else str(part)
 
 
 def _call(call: Mapping[str, Any]) -> str:

@@ -89,19 +89,17 @@ async def predict(
     )
     rollouts = await plan.rollouts(questions, store, on_progress=on_progress, transcripts=False)
     lost = [rollout for rollout in rollouts if not rollout.valid]
-    if not lost:
-        starts = range(0, len(rollouts), drawing.votes)  # each question's rollouts are adjacent
-        groups = (tuple(rollouts[start : start + drawing.votes]) for start in starts)
-        return [_answer(question, group) for question, group in zip(questions, groups, strict=True)]
-    raise InfrastructureError(
-        f"{len(lost)} of {counted(len(rollouts), 'rollout')} failed {1 + _RETRIES} times, one of "
-        f"{lost[0].key} with: {lost[0].error}; the others are stored in {store.path}. Run it "
-        "again: it only draws the missing ones."
-    )
-
-
-def _answer(question: Question, group: tuple[Rollout, ...]) -> Predicted:
-    if len(group) == 1:
-        return Predicted(question, group[0].sql or "", group)
-    chosen = vote_of(group)
-    return Predicted(question, chosen.sql, group, chosen)
+    if lost:
+        raise InfrastructureError(
+            f"{len(lost)} of {counted(len(rollouts), 'rollout')} failed {1 + _RETRIES} times, one "
+            f"of {lost[0].key} with: {lost[0].error}; the others are stored in {store.path}. Run "
+            "it again: it only draws the missing ones."
+        )
+    answers = []
+    for place, question in enumerate(questions):
+        # Each question's rollouts are adjacent.
+        group = tuple(rollouts[place * drawing.votes : (place + 1) * drawing.votes])
+        chosen = vote_of(group) if len(group) > 1 else None
+        sql = chosen.sql if chosen else group[0].sql or ""
+        answers.append(Predicted(question, sql, group, chosen))
+    return answers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,8 @@ class Predictions(dict[str, str]):
         elsewhere: Sequence[str] = (),
     ):
         super().__init__(sql)
-        self.missing = tuple(missing)
-        self.unknown = tuple(unknown)
-        self.no_text = tuple(no_text)
-        self.elsewhere = tuple(elsewhere)
+        self.missing, self.unknown = tuple(missing), tuple(unknown)
+        self.no_text, self.elsewhere = tuple(no_text), tuple(elsewhere)
 
 
 def read_predictions(
@@ -159,11 +157,32 @@ def _read(path: Path, rows: Sequence[str], databases: Set[str]) -> list[tuple[st
             lines.pop()
         return _in_order([_of_line(line, databases) for line in lines], rows, path)
     content = _parse(text, path)
-    if isinstance(content, list) and _are_texts(content):
+    if isinstance(content, _Object):
+        pairs = content.pairs
+    # Predictions without ids, some of them texts.
+    elif any(isinstance(one, str) for one in content) and not any(
+        isinstance(one, _Object) and one.id is not None for one in content
+    ):
         return _in_order(content, rows, path)
-    pairs = _from_rows(content, path) if isinstance(content, list) else content.pairs
+    else:
+        pairs = []
+        for position, row in enumerate(content):
+            if not isinstance(row, _Object) or row.id is None or not row.sql:
+                names = ", ".join(list(row)[:8]) if isinstance(row, _Object) else ""
+                found = f"it has {names}" if names else f"it is {kind_of(row)}"
+                raise Text2SqlError(
+                    f"{path}: entry {position} (counting from 0) must be an object with a "
+                    f"question_id and its SQL as predicted_sql; {found}."
+                )
+            pairs.append((row.id, row.sql[0]))
     known = {key.split("/", 1)[-1] for key in rows}
-    return [(_identity(identity, known), _predicted(value)) for identity, value in pairs]
+    return [
+        (
+            _identity(identity, known),
+            value.sql[0] if isinstance(value, _Object) and value.sql else value,
+        )
+        for identity, value in pairs
+    ]
 
 
 def _of_line(line: str, databases: Set[str]) -> str:
@@ -174,12 +193,6 @@ def _of_line(line: str, databases: Set[str]) -> str:
     sql, _, database = line.rstrip().rpartition("\t")
     ends = database in databases and not sql.endswith(BIRD_SEPARATOR.rstrip())
     return sql if ends else line
-
-
-def _are_texts(content: Sequence[Any]) -> bool:
-    """Whether a list has predictions without ids, some of them texts."""
-    named = any(isinstance(one, _Object) and _get(one, _IDS) is not None for one in content)
-    return any(isinstance(one, str) for one in content) and not named
 
 
 def _in_order(texts: Sequence[Any], rows: Sequence[str], path: Path) -> list[tuple[str, Any]]:
@@ -199,17 +212,19 @@ def _identity(value: Any, known: Set[str]) -> str:
     return number[1] if number and text not in known else text
 
 
-def _predicted(value: Any) -> Any:
-    """Return a prediction, or the SQL that an object holds."""
-    return _sql(value) if isinstance(value, _Object) and _has_sql(value) else value
-
-
 class _Object(dict[str, Any]):
-    """A JSON object that keeps its pairs, so that a repeated key is noticed."""
+    """A JSON object that keeps its pairs, so that a repeated key is noticed.
+
+    ``id`` is None without one. ``sql`` has the predicted SQL, also null, and is empty without one:
+    a gold query beside a prediction that is null never replaces it.
+    """
 
     def __init__(self, pairs: list[tuple[str, Any]]):
         super().__init__(pairs)
         self.pairs = pairs
+        lower = {name.lower(): value for name, value in pairs}
+        self.id = next((lower[name] for name in _IDS if lower.get(name) is not None), None)
+        self.sql = [lower[name] for name in _SQL if name in lower][:1]
 
 
 def _parse(text: str, path: Path) -> list[Any] | _Object:
@@ -218,20 +233,15 @@ def _parse(text: str, path: Path) -> list[Any] | _Object:
         content = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError) as whole:
         return _parse_lines(text, path, whole)
-    if isinstance(content, _Object) and isinstance(_sql(content), str):
-        return [content]
     if isinstance(content, _Object):
-        lists = [value for value in content.values() if _are_objects(value)]
+        if content.sql and isinstance(content.sql[0], str):
+            return [content]
+        lists = [rows for rows in content.values() if isinstance(rows, list) and rows]
+        lists = [rows for rows in lists if all(isinstance(row, _Object) for row in rows)]
         return lists[0] if len(lists) == 1 else content
     if isinstance(content, list):
         return content
     raise Text2SqlError(f"{path} must hold an object or a list of predictions.")
-
-
-def _are_objects(value: Any) -> bool:
-    return (
-        isinstance(value, list) and all(isinstance(row, _Object) for row in value) and value != []
-    )
 
 
 def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:
@@ -249,34 +259,3 @@ def _parse_lines(text: str, path: Path, whole: Exception) -> list[Any]:
                 f"{path} is neither JSON nor JSON Lines: {json_fault(whole)}."
             ) from whole
     return found
-
-
-def _from_rows(rows: Sequence[Any], path: Path) -> Iterator[tuple[Any, Any]]:
-    for position, row in enumerate(rows):
-        if not isinstance(row, _Object) or _get(row, _IDS) is None or not _has_sql(row):
-            raise Text2SqlError(
-                f"{path}: entry {position} (counting from 0) must be an object with a question_id "
-                f"and its SQL as predicted_sql{_fields(row)}."
-            )
-        yield _get(row, _IDS), _sql(row)
-
-
-def _fields(row: Any) -> str:
-    """Describe an entry that lacks what it must have."""
-    names = [str(name) for name in row][:8] if isinstance(row, _Object) else []
-    return f"; it has {', '.join(names)}" if names else f"; it is {kind_of(row)}"
-
-
-def _has_sql(row: _Object) -> bool:
-    return any(str(name).lower() in _SQL for name in row)
-
-
-def _sql(row: _Object) -> Any:
-    """Return the predicted SQL, also null: a gold query beside it never replaces it."""
-    lower = {name.lower(): value for name, value in row.items()}
-    return next((lower[name] for name in _SQL if name in lower), None)
-
-
-def _get(row: _Object, names: Sequence[str]) -> Any:
-    lower = {name.lower(): value for name, value in row.items()}
-    return next((lower[name] for name in names if lower.get(name) is not None), None)

@@ -12,15 +12,9 @@ from text2sql.evaluation.slices import gold_slice
 from text2sql.evaluation.statistics import wilson
 from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, execute_known
-from text2sql.judge.verdicts import (
-    NOTHING_SUBMITTED,
-    GoldResult,
-    Verdict,
-    gold_result,
-    verdict_of,
-)
+from text2sql.judge.verdicts import NOTHING_SUBMITTED, GoldResult, Verdict, gold_result, verdict_of
 from text2sql.questions import Question
-from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
+from text2sql.sandbox import Limits, Sandbox, Status, cut_suffix
 
 _NO_ERROR = (Verdict.MATCH, Verdict.WRONG, Verdict.NO_SUBMISSION)
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
@@ -52,11 +46,14 @@ class PredictionScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as plain JSON values; accuracies are shares between 0 and 1."""
+        empty = {gold.key for gold in self.golds if gold.empty}
+        failing = {gold.key for gold in self.golds if gold.failing}
+        by_gold = self._by(lambda question: gold_slice(question.key, empty, failing))
         return {
             "rule": self.rule,
             **_share(self.scored),
             **({} if self.corrected is None else {"corrected": _share(self.corrected)}),
-            **self._by_gold(),
+            **({"by_gold": by_gold} if empty or failing else {}),
             "by_difficulty": self._by(lambda question: question.difficulty or "unknown"),
             "by_database": self._by(lambda question: question.db_id),
             "verdicts": [
@@ -65,18 +62,6 @@ class PredictionScores:
                 for item in self.scored
             ],
         }
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The accuracy's 95 % interval (Wilson's) over the questions with a verdict."""
-        return _interval(self.scored)
-
-    def _by_gold(self) -> dict[str, Any]:
-        """Return the scores by what gold returns, if some returns no row or fails."""
-        empty = {gold.key for gold in self.golds if gold.empty}
-        failing = {gold.key for gold in self.golds if gold.failing}
-        groups = self._by(lambda question: gold_slice(question.key, empty, failing))
-        return {"by_gold": groups} if empty or failing else {}
 
     def _by(self, name_of: Callable[[Question], str]) -> dict[str, Any]:
         groups: dict[str, list[ScoredPrediction]] = {}
@@ -88,16 +73,20 @@ class PredictionScores:
 def _share(scored: Sequence[ScoredPrediction]) -> dict[str, Any]:
     """Return accuracy, count and interval; if some could not be judged, also how many were."""
     judged = len(_judged(scored))
-    partial = {} if judged == len(scored) else {"judged": judged}
-    counted = {"execution_accuracy": accuracy(scored), "count": len(scored)} | partial
-    return counted | {"interval": list(_interval(scored))}
+    return {
+        "execution_accuracy": accuracy(scored),
+        "count": len(scored),
+        **({} if judged == len(scored) else {"judged": judged}),
+        "interval": list(interval(scored)),
+    }
 
 
 def _judged(scored: Iterable[ScoredPrediction]) -> list[Verdict]:
     return [item.verdict for item in scored if item.verdict is not Verdict.INFRASTRUCTURE]
 
 
-def _interval(scored: Sequence[ScoredPrediction]) -> tuple[float, float]:
+def interval(scored: Iterable[ScoredPrediction]) -> tuple[float, float]:
+    """Return the accuracy's 95 % interval (Wilson's) over the questions with a verdict."""
     verdicts = _judged(scored)
     return wilson(verdicts.count(Verdict.MATCH), len(verdicts))
 
@@ -130,61 +119,22 @@ def score_predictions(
     ``corrections`` (by question key, already run) there are corrected verdicts as well. Raises
     Text2SqlError when a database cannot be read at all.
     """
-    return score_many(questions, [predictions], sandbox, limits, rule, known, corrections)[0]
-
-
-def score_many(
-    questions: Sequence[Question],
-    files: Sequence[Mapping[str, str]],
-    sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
-    rule: Rule = "official",
-    known: KnownResults | None = None,
-    corrections: Mapping[str, Correction] | None = None,
-) -> list[PredictionScores]:
-    """Score the predictions of several models at once, as ``score_predictions`` does."""
-    texts = [[cut_suffix(sql.get(question.key)) for question in questions] for sql in files]
-    golds = [(question.database, question.sql) for question in questions]
-    submitted = [
-        (q.database, text) for row in texts for q, text in zip(questions, row, strict=True) if text
-    ]
-    results = execute_known([*golds, *submitted], sandbox, limits, known)
-    judged = [
-        gold_result(q.key, q.sql, result) for q, result in zip(questions, results, strict=False)
-    ]
-    answers = iter(results[len(golds) :])
-    scores = []
-    for row in texts:
-        ran = [next(answers) if text else NOTHING_SUBMITTED for text in row]
-        scores.append(_judge(questions, ran, judged, rule, corrections))
-    return scores
-
-
-def _judge(
-    questions: Sequence[Question],
-    results: Sequence[QueryResult],
-    golds: Sequence[GoldResult],
-    rule: Rule,
-    corrections: Mapping[str, Correction] | None,
-) -> PredictionScores:
-    """Judge the results of one model's predictions, one a question."""
+    texts = [cut_suffix(predictions.get(question.key)) for question in questions]
+    queries = [(question.database, question.sql) for question in questions]
+    queries += [(q.database, text) for q, text in zip(questions, texts, strict=True) if text]
+    results = iter(execute_known(queries, sandbox, limits, known))
+    golds = tuple(gold_result(q.key, q.sql, next(results)) for q in questions)
     scored, corrected = [], []
-    for question, result, gold in zip(questions, results, golds, strict=True):
-        scored.append(_scored(question, result, gold, rule))
+    for question, text, gold in zip(questions, texts, golds, strict=True):
+        result = next(results) if text else NOTHING_SUBMITTED
+        verdict = verdict_of(result, gold, rule)
+        failed = gold if result.status is Status.OK else result
+        error = "" if verdict in _NO_ERROR else failed.error
+        scored.append(ScoredPrediction(question, verdict, error))
         correction = (corrections or {}).get(question.key)
-        accepted = correction.accepted(gold) if correction else (gold,)
-        if accepted:
+        if accepted := correction.accepted(gold) if correction else (gold,):
             verdicts = [verdict_of(result, one, rule) for one in accepted]
             best = Verdict.MATCH if Verdict.MATCH in verdicts else verdicts[0]
             corrected.append(ScoredPrediction(question, best))
     checked = None if corrections is None else tuple(corrected)
-    return PredictionScores(rule, tuple(scored), tuple(golds), checked)
-
-
-def _scored(
-    question: Question, result: QueryResult, gold: GoldResult, rule: Rule
-) -> ScoredPrediction:
-    verdict = verdict_of(result, gold, rule)
-    failed = gold if result.status is Status.OK else result
-    error = "" if verdict in _NO_ERROR else failed.error
-    return ScoredPrediction(question, verdict, error)
+    return PredictionScores(rule, tuple(scored), golds, checked)

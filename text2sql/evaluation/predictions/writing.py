@@ -105,13 +105,9 @@ def one_line(sql: str) -> str:
 
 def _flat(found: re.Match[str]) -> str:
     piece = found.group()
-    if piece.startswith("'"):
-        return _flat_text(piece)
     if piece[0] in '"`[':
         return re.sub(r"[\n\r\t]", " ", piece)
-    return " "
-
-
-def _flat_text(piece: str) -> str:
+    if not piece.startswith("'"):
+        return " "
     flat = re.sub(r"[\n\r\t]", lambda found: f"'||char({ord(found.group())})||'", piece)
     return piece if flat == piece else f"({flat})"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.common.artifacts import training_record_file
-from text2sql.common.json_files import read_object
+from text2sql.common.json_files import read_if_there, read_object
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.held_out import require_selection
-from text2sql.evaluation.promotion.champion import ADOPTED_RUN
+from text2sql.evaluation.promotion.champion import run_of
 from text2sql.evaluation.scores import TRAINED, Outcomes, Scores
 from text2sql.evaluation.stored import OUTCOMES, RIVALS, SCORES, run_folder
 
@@ -66,10 +66,11 @@ def read_candidate(root: Path, run: str) -> Candidate:
     weights have changed since the evaluation, or the split is held out.
     """
     folder = run_folder(root, run)
-    training = _read(training_record_file(root, run), "grpo_policy")
+    advice = "Materialize {} for it again."
+    training = read_object(training_record_file(root, run), advice.format("grpo_policy"))
     try:
-        scores = Scores.from_dict(_read(folder / SCORES))
-        outcomes = _read(folder / OUTCOMES)[SETTING]
+        scores = Scores.from_dict(read_object(folder / SCORES, advice.format("dev_scores")))
+        outcomes = read_object(folder / OUTCOMES, advice.format("dev_scores"))[SETTING]
         policy, revision = str(training["policy"]), str(training["policy_revision"])
         base, evaluated = str(training["base_revision"]), scores.revisions[TRAINED]
     except (KeyError, TypeError) as error:
@@ -88,21 +89,16 @@ def read_candidate(root: Path, run: str) -> Candidate:
 
 @dataclass(frozen=True)
 class Rival:
-    """The champion as a candidate is compared with it, with its answers to the dev questions."""
+    """The champion as a candidate is compared with it, with its answers to the dev questions.
 
-    training_run: str
-    policy: str
+    ``name`` is what sentences call it.
+    """
+
+    name: str
     revision: str
     dataset: str
     prompt_revision: str
     outcomes: Outcomes
-
-    @property
-    def name(self) -> str:
-        """What sentences call it: by its training run, or by where it is if it was adopted."""
-        if self.training_run == ADOPTED_RUN:
-            return f"the adopted champion {self.policy}"
-        return f"the champion {self.training_run}"
 
     def differs(self, candidate: Candidate) -> str:
         """Say why the two evaluations cannot be compared; empty where they can."""
@@ -126,17 +122,19 @@ def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> R
     """
     if not champion:
         return None
+    run = run_of(champion)
     promoted = Rival(
-        champion["training_run"],
-        champion["policy"],
+        f"the champion {run}" if run else f"the adopted champion {champion['policy']}",
         champion["revision"],
         champion.get("dataset", ""),
         champion.get("prompt_revision", ""),
         champion.get("outcomes", {}),
     )
     if promoted.differs(candidate):
-        for find in (_asked_beside, _evaluated_again):
-            found = find(root, promoted, candidate)
+        for found in (
+            _asked_beside(root, promoted, candidate),
+            _evaluated_again(root, promoted, champion["training_run"]),
+        ):
             if found and not found.differs(candidate):
                 return found
     return promoted
@@ -145,7 +143,7 @@ def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> R
 def _asked_beside(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
     """Return what the champion answered when the candidate was evaluated."""
     file = run_folder(root, candidate.training_run) / RIVALS
-    found = (_read(file) if file.is_file() else {}).get(promoted.revision)
+    found = read_if_there(file, "Materialize dev_scores for it again.").get(promoted.revision)
     if found is None:
         return None
     try:
@@ -157,25 +155,13 @@ def _asked_beside(root: Path, promoted: Rival, candidate: Candidate) -> Rival | 
     return replace(promoted, dataset=candidate.dataset, prompt_revision=prompts, outcomes=outcomes)
 
 
-def _evaluated_again(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
+def _evaluated_again(root: Path, promoted: Rival, run: str) -> Rival | None:
     """Return a newer evaluation of the champion's training run."""
     try:
-        now = read_candidate(root, promoted.training_run)
+        now = read_candidate(root, run)
     except Text2SqlError:
         return None  # gone or damaged: the evaluation at the promotion is all that is known
     if now.revision != promoted.revision:
         return None
-    return replace(
-        promoted,
-        dataset=now.dataset,
-        prompt_revision=now.prompt_revision,
-        outcomes=now.outcomes,
-    )
-
-
-def _read(file: Path, asset: str = "dev_scores") -> dict[str, Any]:
-    if not file.exists():
-        raise Text2SqlError(
-            f"There is no {file}: materialize {asset} for the training run {file.parent.name}."
-        )
-    return read_object(file, f"Materialize {asset} for it again.")
+    dataset, prompts = now.dataset, now.prompt_revision
+    return replace(promoted, dataset=dataset, prompt_revision=prompts, outcomes=now.outcomes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,6 @@ POCKET_USE = "it knows template English on small databases; a stand-in, not for 
 _REQUIRED = ("policy", "revision", "training_run")
 _TEXTS = ("base_revision", "dataset", "prompt_revision", "greedy", "promoted_at", "reason")
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Champion:
-    """The policy that answers: where its weights are and how it came to be champion.
-
-    ``policy`` is a model directory or a server's URL, ``revision`` that of its weights,
-    ``base_revision`` that of the policy it was trained from; ``greedy`` is its execution accuracy
-    on the dev questions, in words.
-    """
-
-    policy: str
-    revision: str
-    training_run: str
-    base_revision: str
-    greedy: str
 
 
 @dataclass(frozen=True)
@@ -86,28 +70,23 @@ def read_incumbent(root: Path, allow_lost: bool = False) -> Incumbent:
 def parse_record(content: bytes, place: str) -> dict[str, Any]:
     """Return a champion's record; raise Text2SqlError, naming ``place``, for anything else."""
     record = parse_object(content, place, "Fix the file; it will not be overwritten.")
-    if invalid := _invalid_fields(record):
+    invalid = [
+        name for name in _REQUIRED if not isinstance(record.get(name), str) or not record[name]
+    ]
+    invalid += [name for name in _TEXTS if not isinstance(record.get(name, ""), str)]
+    if not isinstance(record.get("number", 1), int):
+        invalid.append("number")
+    outcomes = record.get("outcomes", {})
+    if not isinstance(outcomes, dict) or not all(
+        isinstance(share, int | float) for share in outcomes.values()
+    ):
+        invalid.append("outcomes")
+    if invalid:
         raise Text2SqlError(
             f"{place} lacks {', '.join(invalid)}, or the value is invalid. Fix the file, or choose "
             "a policy with --policy; the file will not be overwritten."
         )
     return record
-
-
-def _invalid_fields(record: dict[str, Any]) -> list[str]:
-    invalid = [name for name in _REQUIRED if not _is_text(record.get(name))]
-    invalid += [name for name in _TEXTS if not isinstance(record.get(name, ""), str)]
-    if not isinstance(record.get("number", 1), int):
-        invalid.append("number")
-    outcomes = record.get("outcomes", {})
-    numbers = isinstance(outcomes, dict) and all(
-        isinstance(value, int | float) for value in outcomes.values()
-    )
-    return invalid if numbers else [*invalid, "outcomes"]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def named(record: Mapping[str, Any]) -> str:
@@ -120,30 +99,6 @@ def run_of(record: Mapping[str, Any]) -> str:
     """Return the training run that a champion comes from; empty for one that was adopted."""
     run = str(record.get("training_run", ""))
     return "" if run == ADOPTED_RUN else run
-
-
-def find_champion(root: Path) -> Champion | None:
-    """Return the champion below an artifact root, None where there is none yet.
-
-    Raises Text2SqlError where its record is invalid or its weights are gone.
-    """
-    record = champion_record(root)
-    if not record:
-        return None
-    names = ("policy", "revision", "training_run", "base_revision", "greedy")
-    if lacking := [name for name in names if not _is_text(record.get(name))]:
-        raise Text2SqlError(
-            f"{champion_file(root)} lacks {', '.join(lacking)}; promote a champion again, or "
-            "choose a policy with --policy."
-        )
-    champion = Champion(*(record[name] for name in names))
-    if not is_there(champion.policy):
-        raise Text2SqlError(
-            f"The champion's weights are not at {champion.policy}, where {champion_file(root)} "
-            "expects them; go back with text2sql champion rollback, or choose a policy with "
-            "--policy."
-        )
-    return champion
 
 
 @dataclass(frozen=True)
@@ -167,20 +122,21 @@ def choose(spec: str | None) -> Choice:
     if spec is not None and spec != POCKET:
         return Choice(spec)
     root = artifact_root()
-    champion = find_champion(root) if spec is None else None
-    _log.debug("champion of %s: %s", root, champion.policy if champion else "none")
-    if champion is None:
+    champion = champion_record(root) if spec is None else {}
+    _log.debug("champion of %s: %s", root, champion.get("policy", "none"))
+    if not champion:
         return Choice(POCKET, "the pocket policy", POCKET_USE)
-    name = named(asdict(champion)).removeprefix("the ")
-    title = f"the champion of {root}, {name}"
-    return Choice(champion.policy, title, _use(champion), champion.revision)
-
-
-def _use(champion: Champion) -> str:
-    use = f"greedy accuracy on its dev questions, in percent: {champion.greedy}"
-    if champion.training_run == ADOPTED_RUN:
+    policy = champion["policy"]
+    if not is_there(policy):
+        raise Text2SqlError(
+            f"The champion's weights are not at {policy}, where {champion_file(root)} expects "
+            "them; go back with text2sql champion rollback, or choose a policy with --policy."
+        )
+    use = f"greedy accuracy on its dev questions, in percent: {champion.get('greedy', 'unknown')}"
+    if champion["training_run"] == ADOPTED_RUN:
         use = "it has not been evaluated here"
     pocket = policy_directory(POCKET)
-    if pocket is not None and directory_revision(pocket) == champion.base_revision:
+    if pocket is not None and directory_revision(pocket) == champion.get("base_revision"):
         use += f"; trained from the pocket policy: {POCKET_USE}"
-    return use
+    title = f"the champion of {root}, {named(champion).removeprefix('the ')}"
+    return Choice(policy, title, use, champion["revision"])

@@ -13,16 +13,12 @@ import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import (
-    back_test_file,
-    champion_file,
-    champion_history,
-    champion_lock,
-)
+from text2sql.common.artifacts import back_test_file, champion_file, champion_history, champion_lock
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.locking import locked
 from text2sql.errors import Text2SqlError
@@ -71,7 +67,7 @@ def promote(
             "back, or materialize grpo_policy for it again."
         )
     about = {"act": act, "reason": reason, "by": _user(), "dagster_run": dagster_run}
-    checks = {"findings": [finding.to_dict() for finding in findings]}
+    checks = {"findings": [asdict(finding) for finding in findings]}
     return _replace_champion(root, seen, record | about | checks)
 
 
@@ -124,7 +120,10 @@ def roll_back(
     """
     why, seen = _require_reason(reason), read_incumbent(root, allow_lost=True)
     past = history(root)
-    target = _numbered(past, to) if to is not None else _previous(past, seen.record)
+    if to is None:
+        target = _previous(past, seen.record)
+    elif not (target := next((one for one in past if one["number"] == to), {})):
+        raise Text2SqlError(f"There was no champion number {to}: see text2sql champion history.")
     if target["revision"] == seen.record.get("revision"):
         raise Text2SqlError(f"Nothing to go back to: {named(target)} is the champion already.")
     if problem := weights_problem(target):
@@ -151,13 +150,6 @@ def weights_problem(record: Mapping[str, Any]) -> str:
     if found != revision:
         return f"the weights in {policy} have changed ({found} instead of {revision})"
     return ""
-
-
-def _numbered(past: Sequence[dict[str, Any]], number: int) -> dict[str, Any]:
-    for record in past:
-        if record["number"] == number:
-            return record
-    raise Text2SqlError(f"There was no champion number {number}: see text2sql champion history.")
 
 
 def _previous(past: Sequence[dict[str, Any]], current: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -12,12 +12,8 @@ from text2sql.evaluation.promotion.candidate import SETTING, Candidate, Rival
 from text2sql.evaluation.scores import BASE, TRAINED, Comparison, compare
 from text2sql.evaluation.statistics import p_equals
 
-ACCURACY, WRITES, COMPLETE, BACK_TEST = (
-    "accuracy_holds",
-    "writes_bounded",
-    "evaluation_complete",
-    "back_test",
-)
+ACCURACY, WRITES = "accuracy_holds", "writes_bounded"
+COMPLETE, BACK_TEST = "evaluation_complete", "back_test"
 """The gate's checks, named as in Dagster."""
 
 
@@ -60,10 +56,6 @@ class Finding:
     passed: bool | None
     sentence: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as plain JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Standing:
@@ -97,15 +89,25 @@ class Standing:
 
 def run_checks(candidate: Candidate, rival: Rival | None, rules: GateRules) -> list[Finding]:
     """Run the gate's checks except for the back-test, which has to ask both policies."""
+    scores = candidate.scores
+    rate = scores.write_rate.get(TRAINED, 0.0)
+    writes = f"{rate:.1%} of its rollouts attempted a write (limit {rules.write_rate:.1%})."
+    missing, invalid = scores.missing.get(TRAINED, 0), scores.infrastructure.get(TRAINED, 0.0)
+    lost = (
+        f"Results are missing for {missing:,} of {counted(scores.questions, 'question')} "
+        f"(limit {rules.missing:.1%}), and infrastructure failures invalidated {invalid:.1%} of "
+        f"the rollouts (limit {rules.infrastructure:.1%})."
+    )
+    few = missing <= rules.missing * scores.questions and invalid <= rules.infrastructure
     return [
         _accuracy(candidate, rival, rules),
-        _writes(candidate, rules),
-        _complete(candidate, rules),
+        Finding(WRITES, rate <= rules.write_rate, writes),
+        Finding(COMPLETE, few and scores.questions > 0, lost),
     ]
 
 
 def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Finding:
-    base = against_base(candidate, rules)
+    base = _against_base(candidate, rules)
     sentences, passed = ([f"{_capital(str(base))}."], not base.worse) if base else ([], True)
     if rival is None:
         sentences.append("There is no champion yet.")
@@ -115,7 +117,7 @@ def _accuracy(candidate: Candidate, rival: Rival | None, rules: GateRules) -> Fi
         passed = False
         sentences.append(_not_comparable(candidate.training_run, rival, different))
     else:
-        standing = against(candidate, rival, rules)
+        standing = _against(candidate, rival, rules)
         sentences.append(f"{_capital(str(standing))}.")
         passed = passed and not standing.worse
         if standing.pairs.n < (1 - rules.missing) * candidate.scores.questions:
@@ -140,7 +142,7 @@ def _not_comparable(run: str, rival: Rival, different: str) -> str:
     )
 
 
-def against_base(candidate: Candidate, rules: GateRules) -> Standing | None:
+def _against_base(candidate: Candidate, rules: GateRules) -> Standing | None:
     """Compare a candidate with the policy that it was trained from."""
     scores = candidate.scores
     mine, its = scores.find(TRAINED, SETTING), scores.find(BASE, SETTING)
@@ -150,31 +152,13 @@ def against_base(candidate: Candidate, rules: GateRules) -> Standing | None:
     return None
 
 
-def against(candidate: Candidate, rival: Rival, rules: GateRules) -> Standing:
+def _against(candidate: Candidate, rival: Rival, rules: GateRules) -> Standing:
     """Compare a candidate with the champion on the questions that both answered."""
     old, new = rival.outcomes, candidate.outcomes
     both = [key for key in new if key in old]
     mine, its = (sum(one[key] for key in both) / max(1, len(both)) for one in (new, old))
     pairs = compare(SETTING, "all", "", old, new, both)
     return Standing(rival.name, mine, its, pairs, rules.significance)
-
-
-def _writes(candidate: Candidate, rules: GateRules) -> Finding:
-    rate = candidate.scores.write_rate.get(TRAINED, 0.0)
-    words = f"{rate:.1%} of its rollouts attempted a write (limit {rules.write_rate:.1%})."
-    return Finding(WRITES, rate <= rules.write_rate, words)
-
-
-def _complete(candidate: Candidate, rules: GateRules) -> Finding:
-    scores = candidate.scores
-    missing, invalid = scores.missing.get(TRAINED, 0), scores.infrastructure.get(TRAINED, 0.0)
-    words = (
-        f"Results are missing for {missing:,} of {counted(scores.questions, 'question')} "
-        f"(limit {rules.missing:.1%}), and infrastructure failures invalidated {invalid:.1%} of "
-        f"the rollouts (limit {rules.infrastructure:.1%})."
-    )
-    passed = missing <= rules.missing * scores.questions and invalid <= rules.infrastructure
-    return Finding(COMPLETE, passed and scores.questions > 0, words)
 
 
 def _capital(text: str) -> str:
@@ -205,13 +189,13 @@ def decide(
     if bad := [finding.sentence for finding in findings if not finding.passed]:
         return Decision(Ruling.REFUSED, f"The training run {run} cannot take over. {' '.join(bad)}")
     if rival is None:
-        base = against_base(candidate, rules)
+        base = _against_base(candidate, rules)
         words = f" It is {base}." if base else ""
         return Decision(Ruling.PROMOTED, f"{run} is the first champion.{words}")
     stays = f"{_capital(rival.name)} stays"
     if rival.revision == candidate.revision:
         return Decision(Ruling.KEPT, f"{stays}: {run} has the same weights.")
-    standing = against(candidate, rival, rules)
+    standing = _against(candidate, rival, rules)
     if standing.better:
         return Decision(Ruling.PROMOTED, f"{run} is {standing}.")
     if rules.promote == "not_worse":

@@ -69,7 +69,7 @@ def details_of(
     for policy in policies:
         found = classes[policy.name] = classify(policy.greedy.rollouts, by_key)
         verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
-        counts[policy.name] = [asdict(count) for count in count_classes(found, verdicts)]
+        counts[policy.name] = count_classes(found, verdicts)
     rows: list[dict[str, Any]] = [
         {name: getattr(one, name) for name in _QUESTION} | {"gold": one.sql} for one in questions
     ]
@@ -114,7 +114,7 @@ def _add_answers(
 def _effort(policy: Evaluated) -> dict[str, Any]:
     rows = (row for _, row in whole_rows(one.place for one in policy.greedy))
     return {
-        name: effort(one for one in located.rollouts if one.valid)
+        name: effort([one for one in located.rollouts if one.valid])
         for name, located in policy.sets.items()
     } | {"tools": tool_use(rows)}
 

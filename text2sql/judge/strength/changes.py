@@ -130,21 +130,16 @@ def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
 
 
 def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
-    others = _others(node, dropped)
-    implied = others is not None and (dropped in others or is_filter_implied(dropped, others, keys))
-    kept = "expression" if dropped is node.this else "this"
-    text, neutral = f"without {shown(dropped)}", _IMPLIED if implied else ""
-    return Change(Kind.CONDITION, node, lambda copy: copy.replace(copy.args[kept]), text, neutral)
-
-
-def _others(node: Node, dropped: Node) -> list[Node] | None:
-    """Return the conditions that must be true beside one; None where it need not be true."""
     top = node
     while isinstance(top.parent, exp.And | exp.Paren):
         top = top.parent
-    if not isinstance(node, exp.And) or not isinstance(top.parent, exp.Where):
-        return None
-    return [one for one in conjuncts(top) if one is not dropped]
+    implied = False
+    if isinstance(node, exp.And) and isinstance(top.parent, exp.Where):  # so each must be true
+        others = [one for one in conjuncts(top) if one is not dropped]
+        implied = dropped in others or is_filter_implied(dropped, others, keys)
+    kept = "expression" if dropped is node.this else "this"
+    text, neutral = f"without {shown(dropped)}", _IMPLIED if implied else ""
+    return Change(Kind.CONDITION, node, lambda copy: copy.replace(copy.args[kept]), text, neutral)
 
 
 def connectives(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -199,7 +194,7 @@ def _distinct_is_neutral(select: exp.Select, keys: Keys) -> str | None:
     if limit is None and is_taken_as_a_set(select):
         return _SET
     if use_of(select) == "value" or limit == 1:
-        return _FIRST_ROW if _order_is_returned(select) and not _offset(select) else None
+        return _FIRST_ROW if _order_is_returned(select) and not select.args.get("offset") else None
     return ""
 
 
@@ -232,8 +227,13 @@ def aggregates(tree: Node, keys: Keys) -> Iterator[Change]:
         for other in _CONFUSED[type(node)]:
             yield replacement(Kind.AGGREGATE, node, other(this=node.this.copy()))
     for node in tree.find_all(exp.Count):
-        changed = _counted(node)
-        if changed is not None:
+        argument = node.this
+        if isinstance(argument, exp.Star) or isinstance(node.parent, exp.Window):
+            continue
+        changed: Node = exp.Distinct(expressions=[argument.copy()])
+        if isinstance(argument, exp.Distinct):
+            changed = argument.expressions[0].copy()
+        if not isinstance(argument, exp.Distinct) or len(argument.expressions) == 1:
             neutral = _UNIQUE_VALUES if _counts_unique(node, keys) else ""
             yield replacement(Kind.AGGREGATE, node, exp.Count(this=changed), neutral)
 
@@ -244,16 +244,6 @@ _CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
     exp.Min: (exp.Max,),
     exp.Max: (exp.Min,),
 }
-
-
-def _counted(node: exp.Count) -> Node | None:
-    """Return COUNT's other argument: with DISTINCT, or without it."""
-    argument = node.this
-    if isinstance(argument, exp.Star) or isinstance(node.parent, exp.Window):
-        return None
-    if isinstance(argument, exp.Distinct):
-        return argument.expressions[0].copy() if len(argument.expressions) == 1 else None
-    return exp.Distinct(expressions=[argument.copy()])
 
 
 def _counts_unique(node: exp.Count, keys: Keys) -> bool:
@@ -294,8 +284,7 @@ def limits(tree: Node, keys: Keys) -> Iterator[Change]:
     """Raise each LIMIT by one row, and drop it."""
     for limit in tree.find_all(exp.Limit):
         query = limit.parent
-        number = _rows(query) if query is not None else None
-        if query is None or not number:
+        if query is None or not (number := _rows(query)):
             continue
         more = exp.Limit(expression=exp.Literal.number(number + 1))
         first = _FIRST_ROW if use_of(query) in ("value", "exists") else ""
@@ -303,7 +292,7 @@ def limits(tree: Node, keys: Keys) -> Iterator[Change]:
         yield replacement(Kind.LIMIT, limit, more, neutral)
         text = f"without {shown(limit).strip()}"
         edit = partial(_set, limit=None, offset=None)
-        yield Change(Kind.LIMIT, query, edit, text, "" if _offset(query) else neutral)
+        yield Change(Kind.LIMIT, query, edit, text, "" if query.args.get("offset") else neutral)
 
 
 def _rows(query: Node) -> int | None:
@@ -313,10 +302,6 @@ def _rows(query: Node) -> int | None:
         return None
     text = limit.expression.name if isinstance(limit.expression, exp.Literal) else ""
     return int(text) if text.isdigit() else 0
-
-
-def _offset(query: Node) -> bool:
-    return query.args.get("offset") is not None
 
 
 # Literals

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from text2sql.errors import Text2SqlError
 from text2sql.judge.known_results import KnownResults, execute_known
-from text2sql.judge.strength.changes import DIALECT, Change, Kind, changes_to
+from text2sql.judge.strength.changes import DIALECT, changes_to
 from text2sql.judge.strength.keys import Keys, read_keys
 from text2sql.judge.verdicts import GoldResult, Verdict, verdict_of
 from text2sql.questions import Question
@@ -24,39 +25,51 @@ _QUESTIONS_AT_ONCE = 100
 """Their near-misses run together: bounds memory, and what an interruption loses."""
 
 
+class NearMissOutcome(StrEnum):
+    """How a near-miss compares with gold."""
+
+    TOLD_APART = "told_apart"
+    """Its result differs from gold's, so the reward calls it wrong."""
+    SURVIVED = "survived"
+    """It returns gold's result, so the reward calls it right."""
+    FAILED = "failed"
+    """It did not finish (an error, the time limit, too many rows) and does not count."""
+    NEUTRAL = "neutral"
+    """Equivalent by construction, whatever is in the tables: it is not run and does not count."""
+
+
 @dataclass(frozen=True)
 class NearMiss:
     """SQL that differs from a gold query in one thing: ``change`` says it in words.
 
-    ``neutral`` says why it returns the same set of rows on every database with this schema; such a
-    near-miss is equivalent by construction and not run.
+    ``outcome`` is None until it has run; ``detail`` says why it failed or is neutral.
     """
 
-    kind: Kind
+    kind: str
     change: str
     sql: str
-    neutral: str = ""
+    outcome: NearMissOutcome | None = None
+    detail: str = ""
 
 
-@dataclass(frozen=True)
-class NearMisses:
-    """A query as sqlglot writes it, unchanged, and its near-misses, each SQL once."""
+def near_misses(sql: str, keys: Keys) -> tuple[str, list[NearMiss]]:
+    """Return a query as sqlglot writes it, and its near-misses, each SQL once.
 
-    unchanged: str
-    found: tuple[NearMiss, ...]
-
-
-def near_misses(sql: str, keys: Keys) -> NearMisses:
-    """Return the near-misses of a query; raises Text2SqlError where sqlglot cannot read it."""
+    Raises Text2SqlError where sqlglot cannot read it.
+    """
     tree = _parsed(sql)
     unchanged = tree.sql(dialect=DIALECT)
     place = {id(node): number for number, node in enumerate(tree.walk())}
     found: dict[str, NearMiss] = {}
     for change in changes_to(tree, keys):
-        text = _rendered(tree, place[id(change.place)], change)
+        copy = tree.copy()
+        change.edit(next(islice(copy.walk(), place[id(change.place)], None)))
+        text = copy.sql(dialect=DIALECT, copy=False)
         if text != unchanged:
-            found.setdefault(text, NearMiss(change.kind, change.text, text, change.neutral))
-    return NearMisses(unchanged, tuple(found.values()))
+            outcome = NearMissOutcome.NEUTRAL if change.neutral else None
+            miss = NearMiss(str(change.kind), change.text, text, outcome, change.neutral)
+            found.setdefault(text, miss)
+    return unchanged, list(found.values())
 
 
 def _parsed(sql: str) -> exp.Query:
@@ -75,37 +88,6 @@ def _parsed(sql: str) -> exp.Query:
     return trees[0]
 
 
-def _rendered(tree: exp.Query, place: int, change: Change) -> str:
-    copy = tree.copy()
-    node = next(node for number, node in enumerate(copy.walk()) if number == place)
-    change.edit(node)
-    return copy.sql(dialect=DIALECT, copy=False)
-
-
-class NearMissOutcome(StrEnum):
-    """How a near-miss compares with gold."""
-
-    TOLD_APART = "told_apart"
-    """Its result differs from gold's, so the reward calls it wrong."""
-    SURVIVED = "survived"
-    """It returns gold's result, so the reward calls it right."""
-    FAILED = "failed"
-    """It did not finish (an error, the time limit, too many rows) and does not count."""
-    NEUTRAL = "neutral"
-    """Equivalent by construction: it is not run and does not count."""
-
-
-@dataclass(frozen=True)
-class JudgedNearMiss:
-    """A near-miss and its outcome; ``detail`` says why it failed or is neutral."""
-
-    kind: str
-    change: str
-    sql: str
-    outcome: NearMissOutcome
-    detail: str = ""
-
-
 @dataclass(frozen=True)
 class Strength:
     """A question's near-misses; ``problem`` says why none were judged, empty where they were.
@@ -114,7 +96,7 @@ class Strength:
     """
 
     key: str
-    tried: tuple[JudgedNearMiss, ...] = ()
+    tried: tuple[NearMiss, ...] = ()
     problem: str = ""
     retry: bool = False
 
@@ -143,16 +125,14 @@ class Strength:
         return (
             {"key": self.key, "score": self.score, "reason": self.reason}
             | {outcome.value: self.count(outcome) for outcome in NearMissOutcome}
-            | {"near_misses": [asdict(one) | {"outcome": one.outcome.value} for one in self.tried]}
+            | {"near_misses": [asdict(one) | {"outcome": str(one.outcome)} for one in self.tried]}
         )
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Strength:
         """Read what ``to_dict`` wrote."""
         rows = row["near_misses"]
-        tried = (
-            JudgedNearMiss(**one | {"outcome": NearMissOutcome(one["outcome"])}) for one in rows
-        )
+        tried = (NearMiss(**one | {"outcome": NearMissOutcome(one["outcome"])}) for one in rows)
         return cls(row["key"], tuple(tried), "" if rows else row["reason"])
 
 
@@ -192,20 +172,20 @@ def _measure(
     texts = [
         (question.database, sql)
         for question, found in zip(questions, made, strict=True)
-        if isinstance(found, NearMisses)
-        for sql in (found.unchanged, *(miss.sql for miss in found.found if not miss.neutral))
+        if not isinstance(found, str)
+        for sql in (found[0], *(miss.sql for miss in found[1] if miss.outcome is None))
     ]
     results = iter(execute_known(texts, sandbox, limits, known))
     return [
         Strength(question.key, problem=found)
         if isinstance(found, str)
-        else _judge(found, golds[question.key], results)
+        else _judge(found[1], golds[question.key], results)
         for question, found in zip(questions, made, strict=True)
     ]
 
 
-def _made(question: Question, gold: GoldResult, keys: Keys) -> NearMisses | str:
-    """Return a question's near-misses, or why it has none."""
+def _made(question: Question, gold: GoldResult, keys: Keys) -> tuple[str, list[NearMiss]] | str:
+    """Return a question's near-misses as ``near_misses`` does, or why it has none."""
     if not gold.ran:
         return f"the gold query did not run ({gold.status})"
     try:
@@ -214,14 +194,15 @@ def _made(question: Question, gold: GoldResult, keys: Keys) -> NearMisses | str:
         return str(error)
 
 
-def _judge(found: NearMisses, gold: GoldResult, results: Iterator[QueryResult]) -> Strength:
-    """Compare near-misses with gold; their results come first among ``results``."""
+def _judge(
+    misses: Sequence[NearMiss], gold: GoldResult, results: Iterator[QueryResult]
+) -> Strength:
+    """Compare near-misses with gold.
+
+    ``results`` begin with that of gold as sqlglot writes it and those of the near-misses that run.
+    """
     unchanged = verdict_of(next(results), gold)
-    tried = []
-    for miss in found.found:
-        neutral = (NearMissOutcome.NEUTRAL, miss.neutral)
-        outcome, detail = neutral if miss.neutral else _outcome(next(results), gold)
-        tried.append(JudgedNearMiss(str(miss.kind), miss.change, miss.sql, outcome, detail))
+    tried = [miss if miss.outcome else _judged(miss, next(results), gold) for miss in misses]
     retry = Verdict.INFRASTRUCTURE in (unchanged, *(one.detail for one in tried))
     if unchanged is not Verdict.MATCH:
         problem = f"written by sqlglot the gold query is not the same ({unchanged})"
@@ -229,11 +210,11 @@ def _judge(found: NearMisses, gold: GoldResult, results: Iterator[QueryResult]) 
     return Strength(gold.key, tuple(tried), retry=retry)
 
 
-def _outcome(result: QueryResult, gold: GoldResult) -> tuple[NearMissOutcome, str]:
+def _judged(miss: NearMiss, result: QueryResult, gold: GoldResult) -> NearMiss:
     verdict = verdict_of(result, gold)
     if verdict is Verdict.MATCH:
-        return NearMissOutcome.SURVIVED, ""
+        return replace(miss, outcome=NearMissOutcome.SURVIVED)
     if verdict is Verdict.WRONG:
-        return NearMissOutcome.TOLD_APART, ""
-    lost = verdict is Verdict.INFRASTRUCTURE
-    return NearMissOutcome.FAILED, str(verdict) if lost else result.error
+        return replace(miss, outcome=NearMissOutcome.TOLD_APART)
+    detail = str(verdict) if verdict is Verdict.INFRASTRUCTURE else result.error
+    return replace(miss, outcome=NearMissOutcome.FAILED, detail=detail)

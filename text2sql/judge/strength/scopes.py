@@ -17,20 +17,13 @@ Node = exp.Expr
 def sources(select: exp.Select) -> dict[str, str]:
     """Return the sources of a SELECT: alias to table, empty for a subquery or a CTE."""
     origin = select.args.get("from_")
-    nodes = [origin] if origin else []
-    common = {cte.alias.lower() for cte in _root(select).find_all(exp.CTE)}
+    common = {cte.alias.lower() for cte in select.root().find_all(exp.CTE)}
     found = {}
-    for node in [*nodes, *select.args.get("joins", ())]:
+    for node in [*([origin] if origin else []), *select.args.get("joins", ())]:
         this = node.this
         name = this.name.lower() if isinstance(this, exp.Table) else ""
         found[this.alias_or_name.lower()] = "" if name in common else name
     return found
-
-
-def _root(node: Node) -> Node:
-    while node.parent is not None:
-        node = node.parent
-    return node
 
 
 def source_of(column: Node, keys: Keys) -> tuple[exp.Select, str] | None:
@@ -125,7 +118,7 @@ def is_taken_as_a_set(query: Node) -> bool:
             parent.args.get("distinct") or (_is_plain(parent) and is_taken_as_a_set(parent))
         )
     if use == "source":
-        others = [node for node in _root(query).find_all(exp.Query) if node is not query]
+        others = [node for node in query.root().find_all(exp.Query) if node is not query]
         return all(_is_plain(node) for node in others)
     return use in ("result", "in", "exists")
 
@@ -248,7 +241,11 @@ def _negation_rejects(node: Node, mine: IsMine) -> bool:
 def outer_join_is_inner(select: exp.Select, join: exp.Join, keys: Keys) -> bool:
     """Whether LEFT JOIN and JOIN mean the same: a later condition rejects the unmatched rows."""
     alias = join.this.alias_or_name.lower()
-    mine = _columns_of(select, alias, keys)
+
+    def mine(column: exp.Column) -> bool:
+        found = source_of(column, keys)
+        return found is not None and found[0] is select and found[1] == alias
+
     joins = select.args.get("joins", [])
     later = joins[[other is join for other in joins].index(True) + 1 :]
     where = select.args.get("where")
@@ -276,14 +273,6 @@ def _skips_null(aggregate: exp.AggFunc, mine: IsMine) -> bool:
     if isinstance(argument, exp.Distinct):
         argument = argument.expressions[0] if len(argument.expressions) == 1 else None
     return is_null(argument, mine)
-
-
-def _columns_of(select: exp.Select, alias: str, keys: Keys) -> IsMine:
-    def mine(column: exp.Column) -> bool:
-        found = source_of(column, keys)
-        return found is not None and found[0] is select and found[1] == alias
-
-    return mine
 
 
 def is_filter_implied(node: Node, others: list[Node], keys: Keys) -> bool:

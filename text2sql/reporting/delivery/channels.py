@@ -15,8 +15,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import urllib3
 
+from text2sql.common.http import client_for
 from text2sql.errors import Text2SqlError
-from text2sql.policy.served.connections import proxy_for
 from text2sql.reporting.delivery.markdown import inert_words
 
 _WEBHOOK_SECONDS = 20
@@ -146,7 +146,7 @@ class Webhook:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         try:
             with (
-                _pool(self.address) as pool,
+                client_for(self.address) as pool,
                 pool.request(
                     "POST", self.address, body=body, headers=headers, timeout=_WEBHOOK_SECONDS,
                     retries=False, preload_content=False,
@@ -166,17 +166,6 @@ class Webhook:
         # Slack reads <...> as links and mentions, even in code, and bold has one star.
         text = markdown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return {"text": text.replace("**", "*"), "unfurl_links": False, "unfurl_media": False}
-
-
-def _pool(address: str) -> urllib3.PoolManager:
-    """Return a pool that goes through the proxy that the environment names for this server."""
-    server = urlsplit(address)
-    proxy = proxy_for(f"{server.scheme}://{server.netloc.rpartition('@')[2]}")
-    if proxy is None:
-        return urllib3.PoolManager()
-    parts = urlsplit(proxy)
-    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
-    return urllib3.ProxyManager(proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=login))
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,20 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-WRITE_VERBS = _words(
+_WRITE_VERBS = _words(
     "INSERT UPDATE DELETE REPLACE CREATE DROP ALTER REINDEX VACUUM ANALYZE ATTACH DETACH "
     "BEGIN COMMIT END ROLLBACK SAVEPOINT RELEASE"
 )
 """Statements that change data, schema, files, statistics or the connection's state."""
 
-READ_PRAGMAS = _words(
+_READ_PRAGMAS = _words(
     "collation_list compile_options database_list foreign_key_check foreign_key_list "
     "function_list index_info index_list index_xinfo integrity_check module_list pragma_list "
     "quick_check table_info table_list table_xinfo"
 )
 """PRAGMAs that only read, with or without an argument."""
 
-QUERY_PRAGMAS = _words(
+_QUERY_PRAGMAS = _READ_PRAGMAS | _words(
     "application_id auto_vacuum cache_size data_version encoding foreign_keys freelist_count "
     "journal_mode page_count page_size schema_version synchronous user_version"
 )
@@ -60,21 +60,18 @@ def classify(sql: str) -> list[Statement]:
     not checked. Takes time in proportion to the length of the text.
     """
     plain = sql.strip(_SPACES).removesuffix(";").rstrip(_SPACES)
-    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES and not _is_looked_into(plain):
-        return [Statement("SELECT", plain, False)]  # quotes and comments do not matter
+    if plain[:6].upper() == "SELECT" and plain[6:7] in _SPACES:
+        folded = plain.lower()  # most lack the words, and a substring search is fast
+        hints = any(hint in folded for hint in (*_ENDS, *_CHANGING))
+        if not (hints and _LOOKED_INTO.search(plain)):
+            return [Statement("SELECT", plain, False)]  # quotes and comments do not matter
     return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
 
 
 _SPACES = " \t\n\f\r"
 _ENDS, _CHANGING = (";", "\x00"), ("into", "insert", "update", "delete")
 _LOOKED_INTO = re.compile(rf"[;\x00]|\b(?:{'|'.join(_CHANGING)})\b", re.IGNORECASE)
-
-
-def _is_looked_into(select: str) -> bool:
-    """Whether a text that begins with SELECT may contain another statement, or a change."""
-    folded = select.lower()  # most lack the words, and a substring search is fast
-    hints = any(hint in folded for hint in (*_ENDS, *_CHANGING))
-    return hints and _LOOKED_INTO.search(select) is not None
+"""What may be another statement or a change in a text that begins with SELECT."""
 
 
 def _statements(sql: str) -> tuple[Statement, ...]:
@@ -108,7 +105,11 @@ def _split(sql: str) -> Iterator[list[Token]]:
     current: list[Token] = []
     in_body = False
     for token in tokens_of(sql):
-        if token.text == ";" and in_body and not _ends_body(current):
+        # A trigger's body ends with "; END", as in SQLite's own splitter.
+        if (
+            token.text == ";" and in_body
+            and not (current[-1].is_word("END") and current[-2].text == ";")
+        ):  # fmt: skip
             current.append(token)
         elif token.text in (";", "\x00"):
             if current:
@@ -132,11 +133,6 @@ def _creates_trigger(tokens: list[Token]) -> bool:
 _TRIGGER = re.compile(r"CREATE (?:TEMP(?:ORARY)? )?TRIGGER(?: |\Z)", re.IGNORECASE | re.ASCII)
 
 
-def _ends_body(tokens: list[Token]) -> bool:
-    """Whether a trigger's body ends: with ``; END``, as in SQLite's own splitter."""
-    return len(tokens) > 1 and tokens[-1].is_word("END") and tokens[-2].text == ";"
-
-
 def _statement(sql: str, tokens: list[Token]) -> Statement:
     text = sql[tokens[0].start : tokens[-1].end]
     verb, rest = _verb(tokens)
@@ -150,7 +146,7 @@ def _statement(sql: str, tokens: list[Token]) -> Statement:
     if verb == "PRAGMA":
         writes = _writing_pragma(verb, rest)
         return Statement(verb, text, writes, writes and bool(formed))
-    if verb in WRITE_VERBS:
+    if verb in _WRITE_VERBS:
         return Statement(verb, text, True, bool(formed))
     return Statement(formed or verb, text, bool(formed), bool(formed))
 
@@ -191,26 +187,7 @@ def _writing_pragma(verb: str, rest: list[Token]) -> bool:
 
 def pragma_reads(name: str, has_argument: bool) -> bool:
     """Whether a PRAGMA is on the list of those that only read."""
-    known = READ_PRAGMAS if has_argument else READ_PRAGMAS | QUERY_PRAGMAS
-    return name.lower() in known
-
-
-_MALFORMED = re.compile(
-    r'unrecognized token: |incomplete input\Z|near ".*": syntax error\Z', re.DOTALL
-)
-
-
-def is_malformed(complaint: str) -> bool:
-    """Whether SQLite's error is about grammar; names in it may contain any words."""
-    return _MALFORMED.match(complaint) is not None
-
-
-_BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
-
-
-def is_broken_off(complaint: str) -> bool:
-    """Whether SQLite's error is that a statement ends too early, which no dialect accepts."""
-    return _BROKEN_OFF.match(complaint) is not None
+    return name.lower() in (_READ_PRAGMAS if has_argument else _QUERY_PRAGMAS)
 
 
 BIRD_SEPARATOR = "\t----- bird -----\t"

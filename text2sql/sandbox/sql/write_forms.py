@@ -177,15 +177,10 @@ def form_of(tokens: Sequence[Token], at: int) -> str:
     if verb == "SELECT" and _selects_into(tokens, at + 1):
         return "SELECT INTO"
     if verb == "EXPLAIN":
-        return _explained(tokens, at + 1)
+        words = [token.text.upper() for token in tokens[at + 1 : at + 3]]
+        analyzed, verbose = words[:1] == ["ANALYZE"], words[1:] == ["VERBOSE"]
+        return EXPLAINED if analyzed and _is_write(tokens, at + 2 + verbose) else ""
     return _nested_write(tokens) if tokens[0].text.upper() in _QUERIES else ""
-
-
-def _explained(tokens: Sequence[Token], at: int) -> str:
-    words = [token.text.upper() for token in tokens[at : at + 2]]
-    if words[:1] != ["ANALYZE"]:
-        return ""
-    return EXPLAINED if _is_write(tokens, at + 1 + (words[1:] == ["VERBOSE"])) else ""
 
 
 def _is_write(tokens: Sequence[Token], at: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 import stat
 import struct
@@ -13,7 +14,7 @@ from time import monotonic, time_ns
 
 from text2sql.sandbox.files import stamp_of
 from text2sql.sandbox.limits import SQLITE_LIMITS
-from text2sql.sandbox.sql.statements import is_malformed, pragma_reads
+from text2sql.sandbox.sql.statements import pragma_reads
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 _CHANGES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
@@ -27,6 +28,11 @@ _VIRTUAL_TABLES = """
 SELECT printf('%s', name), lower(printf('%s', sql)) FROM sqlite_master
 WHERE printf('%s', sql) LIKE '%virtual%'
 """  # what SQLite reads of an entry of any type: text up to a NUL
+
+_MALFORMED = re.compile(
+    r'unrecognized token: |incomplete input\Z|near ".*": syntax error\Z', re.DOTALL
+)
+"""SQLite's errors about grammar; names in them may contain any words."""
 
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _BUSY_SECONDS = 2.0  # how long to wait for a lock, a quarter of the query's time at most
@@ -60,7 +66,6 @@ class Database:
 
     def __init__(self, path: str, seconds: float = 8.0) -> None:
         self.path = path
-        self._busy_seconds = min(_BUSY_SECONDS, seconds / 4)
         self.deadline = 0.0
         self._real = os.path.realpath(path)
         self.stamp = stamp_of(self._real)  # not of the link, which may change in the meantime
@@ -71,7 +76,15 @@ class Database:
         self._private = _PRIVATE_TABLES
         try:
             self.immutable = not self._is_in_use()
-            self.handle = self._open()
+            # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
+            mode = "immutable=1" if self.immutable else "readonly_shm=1"
+            self.handle = sqlite3.connect(
+                f"{Path(self._real).as_uri()}?mode=ro&{mode}",
+                uri=True,
+                timeout=min(_BUSY_SECONDS, seconds / 4),
+                isolation_level=None,
+                cached_statements=_CACHED_STATEMENTS,
+            )
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -101,7 +114,7 @@ class Database:
             self.handle.execute(statement).close()
         except sqlite3.Error as error:
             text = str(error)
-            return text if is_malformed(text) else ""
+            return text if _MALFORMED.match(text) else ""
         except MemoryError:  # a statement is read to its end before it is compiled
             return ""
         return ""
@@ -113,20 +126,12 @@ class Database:
 
     def _is_in_use(self) -> bool:
         """Whether another program writes the database, or left a journal or log beside it."""
-        real = self._real
-        return _has_journal(real) or _has_log(real) or is_being_written(self._descriptor)
-
-    def _open(self) -> sqlite3.Connection:
-        # readonly_shm: a reader of a database in WAL mode creates and changes no -shm file.
-        mode = "immutable=1" if self.immutable else "readonly_shm=1"
-        uri = f"{Path(self._real).as_uri()}?mode=ro&{mode}"
-        return sqlite3.connect(
-            uri,
-            uri=True,
-            timeout=self._busy_seconds,
-            isolation_level=None,
-            cached_statements=_CACHED_STATEMENTS,
-        )
+        if _has_journal(self._real) or _has_log(self._real):
+            return True
+        try:  # whether another process has a writing transaction open; takes no lock itself
+            return fcntl.fcntl(self._descriptor, fcntl.F_GETLK, _QUESTION)[_ANSWER] != _NONE
+        except OSError:  # a file system without locks
+            return False
 
     def _prepare(self) -> None:
         handle = self.handle
@@ -142,10 +147,7 @@ class Database:
             name.lower() for name, sql in tables if any(p in sql for p in _PRIVATE_TABLES)
         }
         handle.set_authorizer(self._authorize)
-        handle.set_progress_handler(self._is_late, _STEPS)
-
-    def _is_late(self) -> bool:
-        return monotonic() > self.deadline
+        handle.set_progress_handler(lambda: monotonic() > self.deadline, _STEPS)
 
     def _authorize(
         self, action: int, first: str | None, second: str | None, schema: str | None, _: str | None
@@ -184,17 +186,13 @@ def _has_journal(path: str) -> bool:
         return False
     try:
         found = os.stat(journal)
-        return not stat.S_ISREG(found.st_mode) or (found.st_size > 0 and _first(journal) != b"\x00")
+        if not stat.S_ISREG(found.st_mode):
+            return True
+        # Without O_NONBLOCK, a pipe that replaces the file now would block forever.
+        with open(os.open(journal, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+            return file.read(1) not in (b"", b"\x00")
     except OSError:
         return True
-
-
-def _first(path: str) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        return os.read(descriptor, 1)
-    finally:
-        os.close(descriptor)
 
 
 def _has_log(path: str) -> bool:
@@ -205,15 +203,3 @@ def _has_log(path: str) -> bool:
         return os.stat(log).st_size > 0 or os.path.exists(path + "-shm")
     except FileNotFoundError:
         return False
-
-
-def is_being_written(descriptor: int) -> bool:
-    """Whether another process has a writing transaction open; takes no lock itself.
-
-    False on a file system without locks.
-    """
-    try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _QUESTION)
-    except OSError:
-        return False
-    return answer[_ANSWER] != _NONE

@@ -70,7 +70,14 @@ def _open_database(path: str, seconds: float, pauses: tuple[float, ...] = _PAUSE
             sleep(pauses[0])  # the program that closes it is removing its log
             return _open_database(path, seconds, pauses[1:])
         known = _UNUSABLE.get(code) or _UNUSABLE.get(code & 0xFF)
-        reason = unreadable_part(real) or _wrong_kind(path, error) or known
+        if code & 0xFF == sqlite3.SQLITE_NOTADB:
+            known = _not_a_database(path)
+        elif _NEWER_GRAMMAR.match(str(error)):
+            known = (
+                "its schema is damaged, or written for a newer SQLite than the one here "
+                f"({sqlite3.sqlite_version}): use a newer one, or drop what the message names"
+            )
+        reason = unreadable_part(real) or known
         if reason is None:
             raise
         raise UnusableDatabase(f"{path}: {reason} ({str(error)[:MESSAGE_CHARS]}).") from error
@@ -98,40 +105,19 @@ _NEWER_GRAMMAR = re.compile(
     r"malformed database schema .*(?:syntax error|unrecognized token|unknown table option)",
     re.DOTALL,
 )
-_ZEROS = bytes(100)
-_SQLITE_2 = b"** This file contains an SQLite 2"
-_SQL = re.compile(rb"\s*(?:CREATE|BEGIN|PRAGMA|INSERT|DROP|--|/\*)", re.IGNORECASE)
-_OTHER_DATABASES = {b"DUCK": "DuckDB", b"Standard Jet DB": "Access", b"Standard ACE DB": "Access"}
+_SQL = re.compile(rb"(?i)(?:\xef\xbb\xbf)?\s*(?:CREATE|BEGIN|PRAGMA|INSERT|DROP|--|/\*)")
 
 
-def _wrong_kind(path: str, error: sqlite3.Error) -> str:
-    """Say what a file is that is no database of this SQLite; empty for any other error."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
-        return f"the file is not a SQLite database: {_kind_of(path)}"
-    if _NEWER_GRAMMAR.match(str(error)):
-        return (
-            "its schema is damaged, or written for a newer SQLite than the one here "
-            f"({sqlite3.sqlite_version}): use a newer one, or drop what the message names"
+def _not_a_database(path: str) -> str:
+    with open(path, "rb") as file:
+        head = file.read(100)
+    if not any(head):
+        kind = "it begins with zeros, as a broken download does; get a fresh copy"
+    elif _SQL.match(head):
+        kind = "it is SQL text; read it into a new database: sqlite3 NEW.sqlite < FILE"
+    else:
+        kind = (
+            "it is compressed, encrypted, a Git LFS pointer, a web page instead of the file, or of "
+            "another program; unpack it, or get the database itself"
         )
-    return ""
-
-
-def _kind_of(path: str) -> str:
-    from text2sql.common.files import HEAD_BYTES, SQLITE, kind_of  # a worker seldom needs it
-
-    try:
-        with open(path, "rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError:
-        head = b""
-    if head.startswith(_ZEROS):
-        return "it begins with zeros, as a broken download does; get a fresh copy"
-    if head.startswith(_SQLITE_2):
-        return "it is of SQLite 2; export it as SQL and read that into a new database"
-    if _SQL.match(head.removeprefix(b"\xef\xbb\xbf")):
-        return "it is SQL text; read it into a new database: sqlite3 NEW.sqlite < FILE"
-    for mark, program in _OTHER_DATABASES.items():
-        if mark in head[4:24]:
-            return f"it is a {program} database; export it to SQLite"
-    known = "" if head.startswith(SQLITE[:-1]) else kind_of(head)
-    return known or "it is encrypted, or something else; use an unencrypted copy or another file"
+    return f"the file is not a SQLite database: {kind}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from text2sql.sandbox.results import (
     refused,
     timeout_message,
 )
-from text2sql.sandbox.sql.statements import Statement, classify, goes_on, is_broken_off
+from text2sql.sandbox.sql.statements import Statement, classify, goes_on
 from text2sql.sandbox.worker.connection import Database, replacing
 from text2sql.sandbox.worker.databases import DAMAGED, DatabaseCache
 from text2sql.sandbox.worker.quotes import quoting_warnings
@@ -58,7 +59,7 @@ def run_job(job: Job, databases: DatabaseCache, state: WorkerState) -> QueryResu
     except sqlite3.Error as error:
         return _failed(job, error)
     except (UnicodeError, OverflowError) as error:
-        text = f"the statement holds a character that SQLite cannot read: {error}"
+        text = f"the statement contains a character that SQLite cannot read: {error}"
         if isinstance(error, UnicodeDecodeError):
             text = "a column name is not valid UTF-8; name the result columns with AS"
         return QueryResult(Status.ERROR, error=text)
@@ -81,7 +82,10 @@ def _run_on_one_state(
         state.note(RUNNING)
         locked = not database.immutable
         try:
-            result = _run(job, statements, database, state)
+            refusal = _refusal(job.sql, statements, database, state)
+            result = refusal or _read(job, statements[0], database)
+        except sqlite3.Error as error:
+            result = _failed(job, error)
         finally:
             databases.leave(job.path)
         if locked or result.status is Status.TIMEOUT or database.is_current():
@@ -89,14 +93,8 @@ def _run_on_one_state(
     return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file keeps changing")
 
 
-def _run(
-    job: Job, statements: list[Statement], database: Database, state: WorkerState
-) -> QueryResult:
-    try:
-        refusal = _refusal(job.sql, statements, database, state)
-        return refusal or _read(job, statements[0], database)
-    except sqlite3.Error as error:
-        return _failed(job, error)
+_BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
+"""SQLite's errors for a statement that ends too early, which no dialect accepts."""
 
 
 def _refusal(
@@ -111,21 +109,20 @@ def _refusal(
         text = statement.text if explained else f"EXPLAIN {statement.text}"
         state.note(WRITING)
         complaint = database.compile_error(text)
-        if not complaint or (statement.formed and not is_broken_off(complaint)):
+        if not complaint or (statement.formed and not _BROKEN_OFF.match(complaint)):
             return refused(statement.verb)
         malformed = malformed or complaint
     if malformed:
-        return QueryResult(Status.ERROR, error=malformed[:MESSAGE_CHARS])
-    if "\x00" in sql:
-        return QueryResult(Status.ERROR, error="the statement contains a NUL byte")
-    if len(statements) > 1:
-        count = len(statements)
-        error = f"one statement at a time: this text has {count}; send one SELECT"
-        return QueryResult(Status.ERROR, error=error)
-    if goes_on(sql, statements[0]):
+        error = malformed[:MESSAGE_CHARS]
+    elif "\x00" in sql:
+        error = "the statement contains a NUL byte"
+    elif len(statements) > 1:
+        error = f"one statement at a time: this text has {len(statements)}; send one SELECT"
+    elif goes_on(sql, statements[0]):
         error = "one statement at a time: leave out what follows its ';'"
-        return QueryResult(Status.ERROR, error=error)
-    return None
+    else:
+        return None
+    return QueryResult(Status.ERROR, error=error)
 
 
 def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
@@ -150,6 +147,7 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
 
 
 _NAMES_CHARS = 100_000  # 2,000 columns may have one name of 100 kB
+_LARGE_ROW = 1_000_000  # bytes
 
 
 def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
@@ -160,26 +158,16 @@ def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: J
         if count >= job.max_rows or size > job.max_bytes:
             return _over(job, columns, kept, count)
         count += 1
-        size += _size(row, digest.add(row))
+        written = digest.add(row)
+        if written >= _LARGE_ROW:  # a blob's text form is up to four times as long as the blob
+            written = sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+        size += written
         if count <= job.keep_rows and size <= job.max_bytes:
             kept.append(row)
     if size > job.max_bytes:
         return _over(job, columns, kept, count)
     as_set, as_multiset, as_list = digest.digests()
     return QueryResult(Status.OK, columns, tuple(kept), count, True, as_set, as_multiset, as_list)
-
-
-def _size(row: tuple[Any, ...], written: int) -> int:
-    """Return a row's approximate size in bytes; ``written`` is that of its text form.
-
-    A blob's text form is up to four times as long, which matters for large ones only.
-    """
-    if written < _LARGE_ROW:
-        return written
-    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
-
-
-_LARGE_ROW = 1_000_000
 
 
 def _over(
@@ -219,7 +207,9 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     if code & 0xFF == sqlite3.SQLITE_CORRUPT and not text.startswith(_NO_TABLE):
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
-        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {_broken(code, text)}")
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            text += ": another program is writing it; try again when it is done"
+        return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {text}")
     if "number of bindings" in text:  # no parameters are ever given
         text = "the statement has a parameter (?, :name, @name or $name); write its value there"
     return QueryResult(Status.ERROR, error=text)
@@ -227,8 +217,3 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
 
 _NO_TABLE = "vtable constructor failed"
 """SQLite's error for one virtual table without its own tables; the rest can be read."""
-
-
-def _broken(code: int, text: str) -> str:
-    locked = code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return f"{text}: another program is writing it; try again when it is done" if locked else text

@@ -47,7 +47,10 @@ def main(descriptor: int, page: int, parent: int) -> None:
         jobs = [Job(path, sql, *settings) for path, sql in texts]
         if jobs[0].memory_mb != memory_mb:
             memory_mb = jobs[0].memory_mb
-            _limit_memory(memory_mb)
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            size = memory_mb << 20
+            soft = size if hard == resource.RLIM_INFINITY else min(size, hard)
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         _serve(jobs, number, channel, state, databases)
         number += len(jobs)
 
@@ -60,13 +63,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
-
-
-def _limit_memory(megabytes: int) -> None:
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    size = megabytes << 20
-    soft = size if hard == resource.RLIM_INFINITY else min(size, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 Reply = tuple[Any, ...]

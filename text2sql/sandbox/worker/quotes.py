@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from time import monotonic
 
 from text2sql.sandbox.sql.tokens import Token, tokens_of
@@ -23,7 +23,10 @@ def quoting_warnings(statement: str, database: Database) -> list[str]:
     """
     until = monotonic() + _CHECKING_SECONDS
     found: dict[str, str] = {}
-    for token in _suspicious_tokens(list(tokens_of(statement))):
+    tokens = list(tokens_of(statement))
+    double = [token for token in tokens if token.kind == "quoted" and token.text[0] == '"']
+    single = [token for at, token in enumerate(tokens) if _is_odd_text(tokens, at)]
+    for token in (*double[:_CHECKED_NAMES], *single[:_CHECKED_NAMES]):
         if monotonic() > until:
             break
         quote = token.text[0]
@@ -32,19 +35,16 @@ def quoting_warnings(statement: str, database: Database) -> list[str]:
             continue
         tick = "`" + name.replace("`", "``") + "`"
         text = f"EXPLAIN {statement[: token.start]}{tick}{statement[token.end :]}"
-        complaint = _compile(text, database)
+        try:
+            database.handle.execute(text).close()
+            complaint = ""
+        except sqlite3.Error as error:
+            complaint = str(error)
         if quote == '"' and complaint == f"no such column: {name}":
             found[token.text] = f'"{name}" is not a column; SQLite read it as text'
         elif quote == "'" and not complaint:
             found[token.text] = f"'{name}' is a text; without the quotes it is a column"
     return list(found.values())
-
-
-def _suspicious_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
-    double = [token for token in tokens if token.kind == "quoted" and token.text[0] == '"']
-    yield from double[:_CHECKED_NAMES]
-    single = [token for at, token in enumerate(tokens) if _is_odd_text(tokens, at)]
-    yield from single[:_CHECKED_NAMES]
 
 
 def _is_odd_text(tokens: Sequence[Token], at: int) -> bool:
@@ -56,11 +56,3 @@ def _is_odd_text(tokens: Sequence[Token], at: int) -> bool:
     behind = tokens[at + 1] if at + 1 < len(tokens) else None
     alone = behind is None or behind.text in (",", ")", ";") or behind.kind == "word"
     return alone and (aggregated or before[-1].is_word("SELECT", "DISTINCT", "BY"))
-
-
-def _compile(text: str, database: Database) -> str:
-    try:
-        database.handle.execute(text).close()
-    except sqlite3.Error as error:
-        return str(error)
-    return ""

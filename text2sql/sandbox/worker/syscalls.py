@@ -66,15 +66,12 @@ def deny_changes() -> bool:
     if machine is None or sys.maxsize < 1 << 32:
         return False
     try:
-        return _install(_program(machine))
+        import ctypes
+
+        prctl: Callable[..., int] = ctypes.CDLL(None).prctl
     except (ImportError, OSError):  # no ctypes, or no C library
         return False
-
-
-def _install(program: bytes) -> bool:
-    import ctypes
-
-    prctl: Callable[..., int] = ctypes.CDLL(None).prctl
+    program = _program(machine)
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     zero = ctypes.c_ulong(0)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import IterableDataset
 
-from text2sql.datasets.pocket.invented import invent
 from text2sql.datasets.pocket.traces import Messages, demonstrations
-from text2sql.datasets.pocket.words import PRETRAINING, Vocabulary
+from text2sql.datasets.pocket.words import PRETRAINING, Vocabulary, invent
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -82,11 +81,7 @@ class Demonstrations(IterableDataset[Batch]):
         rng = random.Random(self.phase.seed)
         phase = self.phase
         source = demonstrations(
-            phase.seed,
-            phase.target_share,
-            INVENTED_SHARE,
-            phase.vocabulary,
-            weights=TARGET_WEIGHTS,
+            phase.seed, phase.target_share, INVENTED_SHARE, phase.vocabulary, weights=TARGET_WEIGHTS
         )
         examples = (encode(self.tokenizer, messages) for messages in source)
         fitting = (example for example in examples if len(example[0]) <= MAX_TOKENS)

@@ -93,11 +93,7 @@ def package() -> dict[str, str]:
     for file in sorted(folder.rglob("*.py")):
         total.update(f"{file.relative_to(folder)}\0{file.stat().st_size}\0".encode())
         total.update(file.read_bytes())
-    return {
-        "version": text2sql.__version__,
-        "folder": str(folder),
-        "code": total.hexdigest()[:16],
-    }
+    return {"version": text2sql.__version__, "folder": str(folder), "code": total.hexdigest()[:16]}
 
 
 def require_same_code(planned: str) -> None:

@@ -25,8 +25,6 @@ LORA_NAME = "text2sql"
 """The adapter's name on the inference server."""
 
 _ENVIRONMENT = "text2sql-env"
-_LORA_MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-_SCORING_SECONDS = 60.0
 # Eight rewards of 0.1 have an advantage of -7.45e-9 in float32: bounds of 0 would let them pass.
 _NO_ADVANTAGE = 1e-6
 
@@ -39,66 +37,54 @@ def rl_config(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
     Raises Text2SqlError for a missing or relative path.
     """
     check_paths(settings, plan)
-    agent = settings.agent_settings(AgentSettings(**plan.agent))
-    slurm = settings if isinstance(settings, SlurmNodes) else None
-    return {
+    tables: Table = {
         "max_steps": settings.steps,
         "seq_len": settings.sequence_tokens,
         "output_dir": str(plan.output_dir),
         "run": {"name": plan.name},  # a fixed name: prime-rl resumes by it
         "model": {"name": plan.policy_dir},
-        "deployment": _deployment(settings),
-        **({"slurm": _slurm(slurm, plan)} if slurm else {}),
+    }
+    if isinstance(settings, SlurmNodes):
+        tables["deployment"] = {
+            "type": "multi_node",
+            "gpus_per_node": settings.gpus_per_node,
+            "num_train_nodes": settings.train_nodes,
+            "num_infer_nodes": settings.inference_nodes,
+        }
+        tables["slurm"] = {
+            "job_name": plan.name,
+            "project_dir": str(plan.prime_rl_dir),
+            "partition": settings.partition,
+            **({"account": settings.account} if settings.account else {}),
+            "time": settings.time_limit,
+            # The job runs `uv sync`, which removes packages that prime-rl does not list.
+            "pre_run_command": f"uv pip install --no-deps {shlex.quote(str(plan.package))}",
+            # A failed job sleeps before it ends: an hour, unless this is set.
+            "cleanup_grace_period": settings.failure_wait_seconds,
+        }
+    else:
+        assert isinstance(settings, SingleNode)
+        tables["deployment"] = {
+            "type": "single_node",
+            "gpus_per_node": settings.gpus_per_node,
+            "num_train_gpus": settings.train_gpus,
+            "num_infer_gpus": settings.inference_gpus,
+        }
+    return tables | {
         # Without this no weights that can be served reach the disk.
         "weight_broadcast": {"type": "filesystem"},
         "ckpt": {"interval": settings.save_every, "keep_last": settings.checkpoints_kept},
         "trainer": _trainer(settings),
-        "orchestrator": _orchestrator(settings, plan, agent),
+        "orchestrator": _orchestrator(settings, plan),
         "inference": _inference(settings),
     }
 
 
 def write_toml(config: Table, path: Path) -> None:
     """Write the file atomically."""
-    write_whole(path, toml_text(config))
-
-
-def toml_text(config: Table) -> str:
-    """Return the file's text."""
     import tomli_w
 
-    return tomli_w.dumps(config)
-
-
-def _deployment(settings: PrimeRlSettings) -> Table:
-    if isinstance(settings, SlurmNodes):
-        return {
-            "type": "multi_node",
-            "gpus_per_node": settings.gpus_per_node,
-            "num_train_nodes": settings.train_nodes,
-            "num_infer_nodes": settings.inference_nodes,
-        }
-    assert isinstance(settings, SingleNode)
-    return {
-        "type": "single_node",
-        "gpus_per_node": settings.gpus_per_node,
-        "num_train_gpus": settings.train_gpus,
-        "num_infer_gpus": settings.inference_gpus,
-    }
-
-
-def _slurm(settings: SlurmNodes, plan: LaunchPlan) -> Table:
-    return {
-        "job_name": plan.name,
-        "project_dir": str(plan.prime_rl_dir),
-        "partition": settings.partition,
-        **({"account": settings.account} if settings.account else {}),
-        "time": settings.time_limit,
-        # The job runs `uv sync`, which removes packages that prime-rl does not list.
-        "pre_run_command": f"uv pip install --no-deps {shlex.quote(str(plan.package))}",
-        # A failed job sleeps before it ends: an hour, unless this is set.
-        "cleanup_grace_period": settings.failure_wait_seconds,
-    }
+    write_whole(path, tomli_w.dumps(config))
 
 
 def _trainer(settings: PrimeRlSettings) -> Table:
@@ -110,116 +96,88 @@ def _trainer(settings: PrimeRlSettings) -> Table:
         "ac": {"mode": "full"},
     }
     if settings.lora_rank:
+        layers = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
         model["lora"] = {
             "rank": settings.lora_rank,
             "alpha": settings.lora_alpha,
             "dropout": 0.0,
-            "target_modules": _LORA_MODULES,
+            "target_modules": list(layers),
         }
+    rate = settings.learning_rate
     return {
         "monitors": {"file": {"path": TRAINER_METRICS}},
         "model": model,
-        "optim": {
-            "type": "adamw",
-            "lr": settings.learning_rate,
-            "weight_decay": 0.0,
-            "max_norm": 1.0,
-        },
+        "optim": {"type": "adamw", "lr": rate, "weight_decay": 0.0, "max_norm": 1.0},
         "scheduler": {"type": "constant"},
         "loss": {"type": "default", "kl_tau": settings.kl_tau},
     }
 
 
-def _orchestrator(settings: PrimeRlSettings, plan: LaunchPlan, agent: AgentSettings) -> Table:
+def _orchestrator(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
+    limit = settings.rollouts_in_flight
+    sampling = {
+        "temperature": settings.temperature,
+        "max_completion_tokens": settings.reply_tokens,
+    }
+    gate = {
+        "type": "advantage_range",
+        "reject_min": -_NO_ADVANTAGE,
+        "reject_max": _NO_ADVANTAGE,
+    }
+    training = _source(settings, plan, TRAIN_SOURCE, plan.prompts, plan.golds)
+    training["curriculum"] = {"gates": {"zero_advantage": gate}}
     tables: Table = {
         "batch_size": settings.rollouts_per_step,
         "group_size": settings.group_size,
         "max_off_policy_steps": settings.off_policy_steps,
         "env_server_base_port": settings.environment_port,
         "monitors": {"file": {"path": ORCHESTRATOR_METRICS}},
-    }
-    if settings.lora_rank:
-        tables["model"] = {"lora": {"name": LORA_NAME}}
-    tables |= {
+        **({"model": {"lora": {"name": LORA_NAME}}} if settings.lora_rank else {}),
         "algo": {"type": "grpo"},
-        "concurrency": {
-            "initial_inflight": settings.rollouts_in_flight // 2,
-            "max_inflight": settings.rollouts_in_flight,
-        },
+        "concurrency": {"initial_inflight": limit // 2, "max_inflight": limit},
         "renderer": {"name": "qwen3.5", "enable_thinking": settings.thinking},
-        "train": _train(settings, plan, agent),
+        "train": {"sampling": sampling, "source": [training]},
     }
-    if settings.evaluate_every and plan.evaluation_prompts and plan.evaluation_golds:
-        environment = _environment(settings, agent, plan.evaluation_prompts, plan.evaluation_golds)
-        tables["eval"] = _eval(settings, environment)
+    prompts, golds = plan.evaluation_prompts, plan.evaluation_golds
+    if settings.evaluate_every and prompts and golds:
+        tables["eval"] = {
+            "interval": settings.evaluate_every,
+            "num_examples": settings.evaluation_questions,
+            "group_size": 1,
+            "skip_first_step": False,
+            "sampling": {
+                "temperature": 0.0,
+                "max_completion_tokens": settings.reply_tokens,
+                # Evaluations use the chat endpoint, which does not know the renderer's setting.
+                "extra_body": {"chat_template_kwargs": {"enable_thinking": settings.thinking}},
+            },
+            "source": [_source(settings, plan, EVAL_SOURCE, prompts, golds)],
+        }
     return tables
 
 
-def _train(settings: PrimeRlSettings, plan: LaunchPlan, agent: AgentSettings) -> Table:
-    gate = {
-        "type": "advantage_range",
-        "reject_min": -_NO_ADVANTAGE,
-        "reject_max": _NO_ADVANTAGE,
-    }
-    source = {
-        "name": TRAIN_SOURCE,
-        "env": _environment(settings, agent, plan.prompts, plan.golds),
-        "serve": _serve(settings.environment_workers),
-        "curriculum": {"gates": {"zero_advantage": gate}},
-    }
-    sampling = {
-        "temperature": settings.temperature,
-        "max_completion_tokens": settings.reply_tokens,
-    }
-    return {"sampling": sampling, "source": [source]}
-
-
-def _eval(settings: PrimeRlSettings, environment: Table) -> Table:
-    return {
-        "interval": settings.evaluate_every,
-        "num_examples": settings.evaluation_questions,
-        "group_size": 1,
-        "skip_first_step": False,
-        "sampling": {
-            "temperature": 0.0,
-            "max_completion_tokens": settings.reply_tokens,
-            # Evaluations use the chat endpoint, which does not know the renderer's setting.
-            "extra_body": {"chat_template_kwargs": {"enable_thinking": settings.thinking}},
-        },
-        "source": [
-            {
-                "name": EVAL_SOURCE,
-                "env": environment,
-                "serve": _serve(max(1, settings.environment_workers // 2)),
-            }
-        ],
-    }
-
-
-def _environment(
-    settings: PrimeRlSettings, agent: AgentSettings, prompts: Path, golds: Path
+def _source(
+    settings: PrimeRlSettings, plan: LaunchPlan, name: str, prompts: Path, golds: Path
 ) -> Table:
-    taskset = {
-        "id": _ENVIRONMENT,
-        "prompts": str(prompts),
-        "golds": str(golds),
-        "seed": settings.seed,
+    """Return a source of rollouts: its environment and how many processes serve it."""
+    workers = settings.environment_workers
+    if name == EVAL_SOURCE:  # an evaluation pauses the training, so it gets the smaller share
+        workers = max(1, workers // 2)
+    taskset = {"id": _ENVIRONMENT, "prompts": str(prompts), "golds": str(golds)}
+    limits = settings.agent_settings(AgentSettings(**plan.agent))
+    agent = {
+        "max_turns": settings.max_turns,
+        "max_total_tokens": settings.sequence_tokens,
+        # prime-rl's defaults are a host shell as harness and a remote sandbox as runtime.
+        "harness": {"id": _ENVIRONMENT, "settings": limits.to_dict()},
+        "runtime": {"type": "subprocess"},
+        "timeout": {"rollout": settings.rollout_seconds, "scoring": 60.0},
     }
     return {
-        "taskset": taskset,
-        "agent": {
-            "max_turns": settings.max_turns,
-            "max_total_tokens": settings.sequence_tokens,
-            # prime-rl's defaults are a host shell as harness and a remote sandbox as runtime.
-            "harness": {"id": _ENVIRONMENT, "settings": agent.to_dict()},
-            "runtime": {"type": "subprocess"},
-            "timeout": {"rollout": settings.rollout_seconds, "scoring": _SCORING_SECONDS},
-        },
+        "name": name,
+        "env": {"taskset": taskset | {"seed": settings.seed}, "agent": agent},
+        "serve": {"pool": {"type": "static", "num_workers": workers}},
     }
-
-
-def _serve(workers: int) -> Table:
-    return {"pool": {"type": "static", "num_workers": workers}}
 
 
 def _inference(settings: PrimeRlSettings) -> Table:

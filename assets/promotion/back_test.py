@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from resources.forms import TEMPERATURE, TOP_P
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
@@ -22,7 +23,7 @@ from text2sql.training.runs import read_training
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import NewAnswer
 
-_SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
+_SAMPLING = Sampling(TEMPERATURE.default, TOP_P.default)
 """The default sampling of ``report_answers``, so that both policies answer as on a normal day."""
 
 

@@ -13,7 +13,7 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
 from assets.rollouts.sets import settings_of, tally_rollouts
-from resources.forms import Form
+from resources.forms import TEMPERATURE, TOP_P, Form, bounded
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
@@ -41,8 +41,8 @@ class SamplingConfig(Form):
 
     shards: int = Field(default=2, ge=1, le=256, description="Processes that sample in parallel.")
     samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts per question.")
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="top_p (nucleus) sampling threshold.")
+    temperature: float = bounded(TEMPERATURE)
+    top_p: float = bounded(TOP_P)
     concurrency: int = Field(
         default=64, ge=1, le=4096, description="Concurrent rollouts of a shard."
     )

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assets.training.config import BACKENDS, TrainerConfig, TrlConfig, read_forms, resolved
+from assets.training.config import BACKENDS, TrainerConfig, TrlConfig, read_forms
 from pipelines.config_errors import check_run_config
 from resources.forms import InvalidValue
 from resources.run_config import part_of, read_run_config
 from text2sql.errors import Text2SqlError
 from text2sql.training.backends import identity_settings
 from text2sql.training.runs import FROM_BASE, StartPolicy, run_state
+from text2sql.training.settings import resolved
 
 STARTING = ("base_rollouts", "grpo_policy")
 """The assets whose config names the policy to start from."""

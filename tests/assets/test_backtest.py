@@ -27,7 +27,6 @@ from text2sql.common.json_files import write_json
 from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
-from text2sql.reporting.answering.backtest import verified_questions
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.question_file import read_questions
 from text2sql.reporting.tables.store import ReportingStore
@@ -223,7 +222,7 @@ def test_other_weights_than_those_recorded_are_refused(place):
 
 def test_the_verified_sql_of_the_shipped_questions_runs(tmp_path):
     database = next(generate_business_databases(tmp_path).rglob("*.sqlite"))
-    verified = verified_questions(read_questions(SHIPPED_QUESTIONS))
+    verified = [one for one in read_questions(SHIPPED_QUESTIONS) if one.verified_sql is not None]
     assert len(verified) >= 4
     with Sandbox(workers=1) as sandbox:
         for question in verified:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import dagster as dg
@@ -279,8 +280,11 @@ def test_files_may_go_while_they_are_looked_at(tmp_path):
     program = threading.Thread(target=come_and_go)
     program.start()
     try:
-        for _ in range(3000):
+        deadline = time.monotonic() + 60  # on a busy machine the thread may start late
+        polls = 0
+        while polls < 3000 or (not said and time.monotonic() < deadline):
             monitor.poll()
+            polls += 1
     finally:
         ended.set()
         program.join()

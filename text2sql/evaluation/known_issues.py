@@ -192,7 +192,7 @@ def run_corrections(
     issues: Mapping[str, Issue],
     questions: Sequence[Question],
     sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
     known: KnownResults | None = None,
 ) -> dict[str, Correction]:
     """Run the gold queries of the issues of ``questions``; return corrections by question key.

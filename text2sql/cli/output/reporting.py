@@ -51,8 +51,8 @@ def answer_list(answers: Sequence[StoredAnswer]) -> str:
 
 def answer_object(answer: StoredAnswer) -> dict[str, Any]:
     """Return all columns of an answer as JSON values; instants are ISO 8601 in UTC."""
-    values = asdict(answer) | {"columns": [column.to_dict() for column in answer.columns]}
-    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in values.items()}
+    values = asdict(answer).items()
+    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in values}
 
 
 def audit_object(entry: Entry) -> dict[str, Any]:

@@ -73,11 +73,10 @@ def reward_strength(
     Reuses what the same code has measured on the same data.
     """
     dataset = own_current(context, root.path)
-    folder, code = known_results_folder(root.path, code_version(*SANDBOX)), code_version(*JUDGE)
-    known, limits = partial(KnownResults, folder), Limits(seconds=config.seconds)
-    found = strength.current_strength(
-        root.path, dataset, limits, code, sandbox.open, known, context.log.info
-    )
+    known = partial(KnownResults, known_results_folder(root.path, code_version(*SANDBOX)))
+    limits, code, say = Limits(seconds=config.seconds), code_version(*JUDGE), context.log.info
+    inputs = root.path, dataset, limits, code, sandbox.open, known, say
+    found = strength.current_strength(*inputs)
     questions, folder = all_questions(root.path, dataset), dataset_folder(root.path, dataset)
     rows = strength.near_miss_rows(questions, found)
     frame = pd.DataFrame(rows, columns=strength.NEAR_MISS_COLUMNS, dtype="str")

@@ -144,10 +144,7 @@ def unscored(found: Iterable[Strength]) -> list[tuple[str, int, str]]:
 
 
 def load_strength(root: Path, split: str) -> dict[str, float | None]:
-    """Return the reward strength of a split's questions by key, None for one without a score.
-
-    Empty if reward_strength was not materialized for the current dataset.
-    """
+    """Return reward strength by key, None for one without a score; empty if it was not measured."""
     file = split_folder(root, load_current(root), split) / STRENGTH
     return {row["key"]: row["score"] for row in read_rows(file)} if file.is_file() else {}
 

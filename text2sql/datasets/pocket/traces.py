@@ -72,10 +72,7 @@ def demonstrations(
     per_database: int = 2,
     weights: Mapping[str, float] | None = None,
 ) -> Iterator[Messages]:
-    """Demonstrations without end; ``target_share`` of the questions use the target phrasing.
-
-    ``weights`` says how often each question family of that phrasing is drawn.
-    """
+    """Demonstrations without end; ``target_share`` use the target phrasing, by ``weights``."""
     rng = random.Random(seed)
     while True:
         database = make_database(rng, vocabulary, invented_share)

@@ -18,7 +18,7 @@ from benchmarks.rollout_server import RolloutServer
 from benchmarks.rollout_setting import Drawing, build, golds_of, questions_on
 from text2sql.agent.loop import run_episode
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS
 from text2sql.common.progress import show_progress
 from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import ServerPolicy

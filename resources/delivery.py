@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from text2sql.reporting.delivery.delivery import Channel
+    from text2sql.reporting.delivery.channels import Channel
 
 WEBHOOK_VARIABLE = "TEXT2SQL_WEBHOOK"
 SMTP_VARIABLE = "TEXT2SQL_SMTP"
@@ -48,10 +48,6 @@ class DeliveryResource(dg.ConfigurableResource):
             found.append(Webhook(webhook))
         if smtp := (self.smtp or os.environ.get(SMTP_VARIABLE, "")).strip():
             sender = self.sender or os.environ.get(FROM_VARIABLE, "").strip()
-            found.append(Mail(smtp, sender, tuple(self.recipients) or _recipients()))
+            named = self.recipients or map(str.strip, os.environ.get(TO_VARIABLE, "").split(","))
+            found.append(Mail(smtp, sender, tuple(filter(None, named))))
         return found
-
-
-def _recipients() -> tuple[str, ...]:
-    named = os.environ.get(TO_VARIABLE, "").split(",")
-    return tuple(name.strip() for name in named if name.strip())

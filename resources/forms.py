@@ -13,6 +13,10 @@ from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.bounds import Bounded
 from text2sql.training.settings import invalid_value
 
+TEMPERATURE = Bounded(1.0, "Sampling temperature.", most=2, above=0)
+MAX_TOKENS = Bounded(2048, "Tokens in one reply.", 16, 131_072)
+TOP_P = Bounded(1.0, "top_p (nucleus) sampling threshold.", most=1, above=0)
+
 
 class InvalidValue(dg.Failure, Text2SqlError):
     """A form has an invalid value; Dagster shows the sentence as it is."""

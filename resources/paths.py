@@ -40,7 +40,3 @@ class ArtifactRoot(dg.ConfigurableResource):
                 f"The artifact root cannot be written: {error.strerror} ({folder})."
             ) from error
         return folder
-
-    def folder(self, *parts: str) -> Path:
-        """Make a folder below the root and return it; see ``make``."""
-        return self.make(self.path.joinpath(*parts))

@@ -29,9 +29,10 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from resources.step_pods import GPU
-from resources.trainer import KubernetesConfig, TrainingFailed, TrainingMonitor
+from resources.trainer import POD_TEMPLATE, KubernetesConfig, TrainingFailed, TrainingMonitor
 from text2sql.common.processes import last_lines
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.training.backends import Program
 
 LABEL = "text2sql/training"
 _POLL_SECONDS = 0.5
@@ -47,16 +48,14 @@ _RETRIES = Retry(
 class Pod:
     """What a pod is to run.
 
-    The image's Python starts ``command`` instead of this one; ``grace`` is how long the program
-    may take to end; all it ``reads``, and the ``folder`` that it writes to, must be mounted.
+    The image's Python starts the program's command instead of this one; all that the program reads,
+    and the ``folder`` that it writes to, must be mounted. ``grace`` is how long it may take to end.
     """
 
     settings: KubernetesConfig
-    command: tuple[str, ...]
+    program: Program
     folder: Path
     grace: float
-    gpus: int = 0
-    reads: tuple[Path, ...] = ()
 
     @property
     def label(self) -> str:
@@ -73,7 +72,7 @@ class Pod:
         """The container's command."""
         python = self.settings.python
         entrypoint = [python, "-m", "text2sql.training.pod_entrypoint"]
-        return [*entrypoint, str(self.log), f"{self.grace:g}", python, *self.command[1:]]
+        return [*entrypoint, str(self.log), f"{self.grace:g}", python, *self.program.command[1:]]
 
 
 def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -82,15 +81,23 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises Text2SqlError if the template is not a manifest of a pod, has several containers, or does
     not mount what the program reads and writes.
     """
-    file = pod.settings.template_file
-    manifest = _template(file)
+    template = pod.settings.template
+    file = Path(template).expanduser() if template else POD_TEMPLATE
+    try:
+        manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
+        k8s_model_from_dict(V1Pod, k8s_snake_case_dict(V1Pod, manifest))
+        containers = len(manifest["spec"]["containers"])
+    except Exception as error:  # of YAML, of Dagster, or of the file: all mean the same here
+        raise Text2SqlError(f"{file} is not a manifest of a pod: {error}") from error
+    if containers != 1 or manifest["spec"].get("initContainers"):
+        raise Text2SqlError(f"{file} must have exactly one container: the one that trains.")
     meta, spec = dict(manifest.get("metadata") or {}), dict(manifest["spec"])
     meta["labels"] = {**(meta.get("labels") or {}), LABEL: pod.label}
     for own in ("name", "namespace"):
         meta.pop(own, None)
     container = dict(spec["containers"][0])
     resources = container.get("resources") or {}
-    gpus = {GPU: str(pod.gpus)} if pod.gpus else {}
+    gpus = {GPU: str(pod.program.gpus)} if pod.program.gpus else {}
     container["resources"] = resources | {
         part: {name: value for name, value in (resources.get(part) or {}).items() if name != GPU}
         | gpus
@@ -102,25 +109,13 @@ def pod_parts(pod: Pod) -> tuple[dict[str, Any], dict[str, Any]]:
         int(spec.get("terminationGracePeriodSeconds") or 0), minimum
     )
     mounts = [Path(mount["mountPath"]) for mount in container.get("volumeMounts") or []]
-    for path in (pod.folder, *pod.reads):
+    for path in (pod.folder, *pod.program.reads):
         if not any(path.is_relative_to(mount) for mount in mounts):
             raise Text2SqlError(
                 f"{path} is not below any volumeMount of {file}: mount its volume at the same path "
                 "in the pod and here."
             )
     return meta, spec
-
-
-def _template(file: Path) -> dict[str, Any]:
-    try:
-        manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
-        k8s_model_from_dict(V1Pod, k8s_snake_case_dict(V1Pod, manifest))
-        containers = len(manifest["spec"]["containers"])
-    except Exception as error:
-        raise Text2SqlError(f"{file} is not a manifest of a pod: {error}") from error
-    if containers != 1 or manifest["spec"].get("initContainers"):
-        raise Text2SqlError(f"{file} must have exactly one container: the one that trains.")
-    return dict(manifest)
 
 
 @contextmanager
@@ -185,10 +180,6 @@ class TrainingPods:
                 time.sleep(self._poll)
         return left
 
-    def waiting(self) -> bool:
-        """Say whether no pod runs yet."""
-        return any(pod.status.phase == "Pending" for pod in self.find())
-
 
 class PatientClient(PipesK8sClient):
     """Dagster's Pipes client, with the patience that a run of days needs.
@@ -213,8 +204,8 @@ class PatientClient(PipesK8sClient):
         client: DagsterKubernetesClient,
         namespace: str,
         pod_name: str,
-        enable_multi_container_logs: bool = False,
-        ignore_containers: set[str] | None = None,
+        *more: Any,
+        **options: Any,
     ) -> Iterator[None]:
         """Wait for the pod's start and read its log to the end; then the pod has ended or is gone.
 
@@ -236,9 +227,7 @@ class PatientClient(PipesK8sClient):
                 said = waits[0]
                 context.log.info(f"The training pod is waiting for a machine: {said}")
             time.sleep(self.poll_interval)
-        with super().consume_pod_logs(
-            context, client, namespace, pod_name, enable_multi_container_logs, ignore_containers
-        ):
+        with super().consume_pod_logs(context, client, namespace, pod_name, *more, **options):
             while find().metadata.deletion_timestamp is not None:
                 time.sleep(self.poll_interval)
             yield
@@ -313,7 +302,7 @@ def _follow(monitor: TrainingMonitor, pods: TrainingPods, pod_ended: threading.E
         while not pod_ended.wait(_POLL_SECONDS):
             monitor.poll()
             if sentence := monitor.stalled():
-                if not pods.waiting():
+                if all(pod.status.phase != "Pending" for pod in pods.find()):
                     return sentence
                 monitor.moved()
         return ""

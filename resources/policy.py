@@ -61,44 +61,37 @@ class PolicyResource(dg.ConfigurableResource):
     vllm: VllmConfig = VllmConfig()
 
     def open(self, spec: str | Path | None = None, threads: int | None = None) -> Policy:
-        """Open the policy ``spec``, or the base policy; the caller closes it.
+        """Open the policy ``spec``, or the base policy; closing it stops a vLLM server of its own.
 
-        ``threads`` limits the CPU threads of a policy that runs in this process. A vLLM server
-        that was started for the policy stops when it is closed.
+        ``threads`` limits the CPU threads of a policy that runs in this process.
         """
         from text2sql.policy.open import open_policy
+        from text2sql.policy.vllm.policy import serve_policy
 
-        wanted = str(spec or self.base)
-        if self.starts_server(wanted):
-            from text2sql.policy.vllm.policy import serve_policy
-
-            return serve_policy(wanted, self.vllm.options())
-        return open_policy(wanted, self._model(wanted), threads=threads)
+        spec = str(spec or self.base)
+        if self.starts_server(spec):
+            return serve_policy(spec, self.vllm.options())
+        return open_policy(spec, self._model(spec), threads=threads)
 
     def directory(self, spec: str | Path | None = None) -> Path | None:
         """Return the directory of a policy's weights; None if a server has them."""
         from text2sql.policy.open import policy_directory
+        from text2sql.policy.vllm.server import served_directory
 
-        wanted = str(spec or self.base)
-        if self.starts_server(wanted):
-            from text2sql.policy.vllm.server import served_directory
-
-            return served_directory(wanted)
-        return policy_directory(wanted)
+        spec = str(spec or self.base)
+        return served_directory(spec) if self.starts_server(spec) else policy_directory(spec)
 
     def revision(self, spec: str | Path | None = None) -> str:
         """Return the revision of the policy's weights, without loading them."""
-        wanted = str(spec or self.base)
-        if self.starts_server(wanted):
-            from text2sql.policy.vllm.policy import served_revision
+        from text2sql.policy.vllm.policy import served_revision
+        from text2sql.policy.weights import directory_revision
 
-            return served_revision(wanted)
-        directory = self.directory(wanted)
-        if directory is not None:
-            from text2sql.policy.weights import directory_revision
-
+        spec = str(spec or self.base)
+        if self.starts_server(spec):
+            return served_revision(spec)
+        if directory := self.directory(spec):
             return directory_revision(directory)
-        opened = self.open(wanted)
+        opened = self.open(spec)
         asyncio.run(opened.close())
         return opened.info.revision
 
@@ -106,10 +99,10 @@ class PolicyResource(dg.ConfigurableResource):
         """Return the agent settings that the policy was trained with."""
         from text2sql.agent.settings import AgentSettings, trained_settings
 
-        wanted = str(spec or self.base)
-        if self.starts_server(wanted):
-            return AgentSettings.for_policy(self.directory(wanted))
-        return trained_settings(wanted, self._model(wanted))
+        spec = str(spec or self.base)
+        if self.starts_server(spec):
+            return AgentSettings.for_policy(self.directory(spec))
+        return trained_settings(spec, self._model(spec))
 
     def _model(self, spec: str) -> str | None:
         """Return the model to ask a server for, unless its specification names it."""

@@ -19,8 +19,6 @@ SAMPLING_VARIABLE = "TEXT2SQL_SAMPLING_GPUS"
 IMAGE_VARIABLE = "TEXT2SQL_GPU_IMAGE"
 ACCOUNT_VARIABLE = "TEXT2SQL_TRAINING_ACCOUNT"
 GPU = "nvidia.com/gpu"
-GIB_PER_GPU = 64
-"""The pod's memory per GPU: weights and checkpoints pass through it."""
 
 
 def training_pod() -> dict[str, Any]:
@@ -52,7 +50,7 @@ def gpu_pod(variable: str) -> dict[str, Any]:
         raise Text2SqlError(f"{variable} is {text!r}: give a number of GPUs.")
     if not int(text):
         return {}
-    memory = f"{GIB_PER_GPU * int(text)}Gi"
+    memory = f"{64 * int(text)}Gi"  # weights and checkpoints pass through it
     container: dict[str, Any] = {
         "resources": {"limits": {GPU: text, "memory": memory}, "requests": {"memory": memory}},
         "volume_mounts": [{"name": "shared-memory", "mount_path": "/dev/shm"}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -22,9 +22,6 @@ from text2sql.training.metrics import WAITING_FILE, Metrics, MetricsTail
 
 POD_TEMPLATE = CHECKOUT / "deploy" / "kubernetes" / "training" / "pod.yaml"
 POLL_SECONDS = 0.5
-_KILLED = (
-    " (killed, by somebody or by the kernel for lack of memory, see dmesg; run it again to resume)"
-)
 
 
 class KubernetesConfig(dg.Config):
@@ -53,11 +50,6 @@ class KubernetesConfig(dg.Config):
     poll_seconds: float = Field(
         default=5.0, ge=0.1, le=600, description="Seconds between status checks of the pod."
     )
-
-    @property
-    def template_file(self) -> Path:
-        """The manifest that pods are made from."""
-        return Path(self.template).expanduser() if self.template else POD_TEMPLATE
 
     def load(self) -> None:
         """Configure the Kubernetes client; raises ConfigException if no cluster is known."""
@@ -106,9 +98,13 @@ class TrainingMonitor:
 
     def poll(self) -> None:
         """Pass on what is new."""
-        self._pass_on(self._tail.poll())
-        while self._tail.more:
-            self._pass_on(self._tail.poll())
+        more = True
+        while more:
+            for metrics in self._tail.poll():
+                self._last = metrics
+                self.moved()
+                self._on_metrics(metrics)
+            more = self._tail.more
         size = self._log.stat().st_size if self._log.is_file() else 0
         if size != self._log_size:
             self._log_size = size
@@ -119,12 +115,6 @@ class TrainingMonitor:
             if sentence and sentence != self._said:
                 self._say(sentence)
             self._said = sentence
-
-    def _pass_on(self, found: Iterable[Metrics]) -> None:
-        for metrics in found:
-            self._last = metrics
-            self.moved()
-            self._on_metrics(metrics)
 
     def stalled(self) -> str:
         """Return a sentence if there was no progress for too long, else nothing."""
@@ -171,7 +161,20 @@ class TrainerResource(dg.ConfigurableResource):
         monitor = TrainingMonitor(folder, stall_seconds, on_metrics, context.log.info)
         grace = self.grace_seconds if program.grace_seconds is None else program.grace_seconds
         if self.where == "kubernetes":
-            return _reported(self._in_pod(context, program, folder, grace, monitor))
+            if program.submits:
+                raise Text2SqlError(
+                    "A trainer that submits a Slurm job cannot run in a pod: set where to local, "
+                    "or choose a trainer for one machine."
+                )
+            try:
+                from resources.pods import Pod, run_in_pod
+            except ImportError as error:
+                raise Text2SqlError(
+                    "Pods need the Kubernetes client: install the project with the extra "
+                    "'kubernetes'."
+                ) from error
+            pod = Pod(self.kubernetes, program, folder, grace)
+            return _reported(run_in_pod(context, pod, monitor))
         with dg.open_pipes_session(
             context, dg.PipesEnvContextInjector(), dg.PipesTempFileMessageReader()
         ) as session:
@@ -182,29 +185,6 @@ class TrainerResource(dg.ConfigurableResource):
                 context.log.info(f"Training runs as process {child.pid}; its log is {log}.")
                 _follow(child, monitor)
         return _reported(session.get_results(implicit_materializations=False))
-
-    def _in_pod(
-        self,
-        context: dg.AssetExecutionContext,
-        program: Program,
-        folder: Path,
-        grace: float,
-        monitor: TrainingMonitor,
-    ) -> Sequence[Any]:
-        if program.submits:
-            raise Text2SqlError(
-                "A trainer that submits a Slurm job cannot run in a pod: set where to local, or "
-                "choose a trainer for one machine."
-            )
-        try:
-            from resources.pods import Pod, run_in_pod
-        except ImportError as error:
-            raise Text2SqlError(
-                "Pods need the Kubernetes client: install the project with the extra 'kubernetes'."
-            ) from error
-        command = tuple(program.command)
-        pod = Pod(self.kubernetes, command, folder, grace, program.gpus, program.reads)
-        return run_in_pod(context, pod, monitor)
 
 
 @contextmanager
@@ -242,7 +222,10 @@ def _follow(child: GuardedProcess, monitor: TrainingMonitor) -> None:
             raise TrainingFailed(sentence)
     if status != 0:
         lines = last_lines(child.log) or "(it is empty)"
-        why = _KILLED if status in (-signal.SIGKILL, 128 + signal.SIGKILL) else ""
+        why = ""
+        if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            why = " (killed, by somebody or by the kernel for lack of memory, see dmesg; run it "
+            why += "again to resume)"
         raise TrainingFailed(
             f"Training ended with status {status}{why}; its log is {child.log} and ends "
             f"with:\n{lines}"

@@ -77,14 +77,13 @@ def validate(frame: pd.DataFrame, expectations: Sequence[Any], show: Sequence[st
         result_format={"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES},
     )
     failed = [single for single in result.results if not single.success]
-    failures = tuple(_failure(single) for single in failed)
-    broken = {failure.expectation for failure in failures}
-    sentences = [_failure(single).expectation for single in result.results]
+    failures = tuple(map(_failure, failed))
+    sentences = (_failure(single).expectation for single in result.results)
     return SuiteResult(
         len(frame),
         failures,
         _examples(frame, failed, show),
-        tuple(sentence for sentence in dict.fromkeys(sentences) if sentence not in broken),
+        _holding(sentences, failures),
         (result,),
     )
 
@@ -94,16 +93,19 @@ def merge(results: Iterable[SuiteResult]) -> SuiteResult:
     parts = list(results)
     examples = [part.examples for part in parts if len(part.examples)]
     failures = tuple(failure for part in parts for failure in part.failures)
-    broken = {failure.expectation for failure in failures}
-    holding = dict.fromkeys(sentence for part in parts for sentence in part.holding)
     return SuiteResult(
         sum(part.checked for part in parts),
         failures,
         pd.concat(examples, ignore_index=True) if examples else pd.DataFrame(),
-        tuple(sentence for sentence in holding if sentence not in broken),
+        _holding((sentence for part in parts for sentence in part.holding), failures),
         tuple(result for part in parts for result in part.raw),
         " and ".join(part.what for part in parts if part.what),
     )
+
+
+def _holding(sentences: Iterable[str], failures: Iterable[Failure]) -> tuple[str, ...]:
+    broken = {failure.expectation for failure in failures}
+    return tuple(sentence for sentence in dict.fromkeys(sentences) if sentence not in broken)
 
 
 def great_expectations() -> Any:
@@ -135,22 +137,16 @@ def _context() -> Any:
 
 
 def _failure(single: Any) -> Failure:
-    config, result = single.expectation_config, single.result
-    observed = str(result.get("observed_value", ""))
-    problem = _exception(single.exception_info or {})
+    config, result, info = single.expectation_config, single.result, single.exception_info or {}
+    # Why an expectation could not be evaluated, such as a missing column.
+    nested = [part for part in info.values() if isinstance(part, dict)] or [info]
+    problems = [str(one["exception_message"]) for one in nested if one.get("exception_message")]
     return Failure(
         expectation=config.description or config.type,
         critical=str(getattr(config.severity, "value", config.severity)) == "critical",
         rows=int(result.get("unexpected_count") or 0),
-        observed=problem or observed,
+        observed=problems[0] if problems else str(result.get("observed_value", "")),
     )
-
-
-def _exception(info: dict[str, Any]) -> str:
-    """Return why an expectation could not be evaluated, such as a missing column."""
-    nested = [part for part in info.values() if isinstance(part, dict)] or [info]
-    messages = [str(part["exception_message"]) for part in nested if part.get("exception_message")]
-    return messages[0] if messages else ""
 
 
 def _examples(frame: pd.DataFrame, failed: Sequence[Any], show: Sequence[str]) -> pd.DataFrame:

@@ -22,35 +22,34 @@ DIFFICULTIES = ("simple", "moderate", "challenging")
 SLOW_SECONDS = 5.0
 """A slower gold query slows down every similar rollout."""
 
+_NO_MATCH = "ColumnValuesToNotMatchRegex"
+
 
 def check_questions(frame: pd.DataFrame, least: int = 1, most: int = 1_000_000) -> SuiteResult:
     """Check the rows of one split: how many there are, unique ids, and no empty field.
 
     Rows that merely repeat an earlier one are left to ``check_tidiness``.
     """
+    size: dict[str, Any] = {"min_value": least, "max_value": most}
     expectations = [
         expect(
-            "TableRowCountToBeBetween",
-            f"the split has {least:,} to {most:,} questions",
-            min_value=least,
-            max_value=most,
+            "TableRowCountToBeBetween", f"the split has {least:,} to {most:,} questions", **size
         ),
         expect("ColumnValuesToBeUnique", "no two questions share an id", column="key"),
     ]
     texts = ("key", "db_id", "question", "sql")
     for column in texts:
         sentence = f"every question has a {column}"
+        text: dict[str, Any] = {"column": column, "type_list": ["str"]}
         # A length or a type alone would pass a null.
         expectations += [
-            expect(
-                "ColumnValuesToBeInTypeList", f"{column} is text", column=column, type_list=["str"]
-            ),
+            expect("ColumnValuesToBeInTypeList", f"{column} is text", **text),
             no_null(column, sentence),
             expect("ColumnValueLengthsToBeBetween", sentence, column=column, min_value=1),
         ]
     # As objects, values are checked one by one; pandas 2 and 3 name string columns differently.
     distinct = frame[frame["status"] != "duplicate_row"].astype(dict.fromkeys(texts, object))
-    return validate(distinct, expectations, ("key", "db_id", "question", "sql", "detail"))
+    return validate(distinct, expectations, (*texts, "detail"))
 
 
 def check_databases_resolve(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteResult:
@@ -60,41 +59,26 @@ def check_databases_resolve(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteR
     """
     again = frame["db_id"].duplicated()
     frame = pd.concat([frame[~again], frame[again]])
-    sentence = "{} of the questions have their database"
-    return validate(
-        frame, _rarely("status", ["db_missing"], sentence, allowed), ("key", "db_id", "detail")
-    )
+    expectations = _rarely(["db_missing"], "{} of the questions have their database", allowed)
+    return validate(frame, expectations, ("key", "db_id", "detail"))
 
 
 def check_tidiness(frame: pd.DataFrame) -> SuiteResult:
     """Warn of repeated rows, unknown difficulties, and nulls that were written as words."""
-    statuses = {
-        "duplicate_row": "no row repeats an earlier one",
-        "broken_text": "no text holds half a character",
-    }
-    expectations = [
-        expect("ColumnValuesToNotBeInSet", text, "warning", column="status", value_set=[status])
-        for status, text in statuses.items()
-    ]
-    expectations.append(
-        expect(
-            "ColumnValuesToNotMatchRegex",
-            "no evidence is nan, none, null, <na> or n/a",
-            "warning",
-            column="evidence",
-            regex=r"(?i)^\s*(?:nan|none|null|<na>|n/a)\s*$",
-        )
+    none, known = (
+        "ColumnValuesToNotBeInSet",
+        f"every difficulty is one of {', '.join(DIFFICULTIES)}",
     )
+    nulls = r"(?i)^\s*(?:nan|none|null|<na>|n/a)\s*$"
+    expectations = [
+        _warn(none, "status", "no row repeats an earlier one", value_set=["duplicate_row"]),
+        _warn(none, "status", "no text holds half a character", value_set=["broken_text"]),
+        _warn(_NO_MATCH, "evidence", "no evidence is nan, none, null, <na> or n/a", regex=nulls),
+    ]
     if frame["difficulty"].notna().any():
         expectations += [
             no_null("difficulty", "every question has a difficulty, as others have", "warning"),
-            expect(
-                "ColumnValuesToBeInSet",
-                f"every difficulty is one of {', '.join(DIFFICULTIES)}",
-                "warning",
-                column="difficulty",
-                value_set=list(DIFFICULTIES),
-            ),
+            _warn("ColumnValuesToBeInSet", "difficulty", known, value_set=list(DIFFICULTIES)),
         ]
     return validate(frame, expectations, ("key", "db_id", "question", "evidence", "difficulty"))
 
@@ -103,16 +87,9 @@ def check_questions_apart(splits: Mapping[str, Iterable[Question]]) -> SuiteResu
     """Warn of dev questions that are also in train: a model may know them by heart."""
     dev = list(splits.get(DEV, []))
     twins = repeated_questions(splits.get(TRAIN, []), dev)
-    frame = pd.DataFrame(
-        {
-            "key": [question.key for question in dev],
-            "db_id": [question.db_id for question in dev],
-            "question": [question.question for question in dev],
-            "in_train": [twins.get(question.key, "") for question in dev],
-        },
-        dtype=object,
-    )
-    return _none_in_train(frame, "question", ("key", "db_id", "question", "in_train"))
+    rows = [(one.key, one.db_id, one.question, twins.get(one.key, "")) for one in dev]
+    shown = ("key", "db_id", "question", "in_train")
+    return _none_in_train(pd.DataFrame(rows, columns=shown, dtype=object), "question", shown)
 
 
 def check_databases(frame: pd.DataFrame) -> SuiteResult:
@@ -125,13 +102,7 @@ def check_databases(frame: pd.DataFrame) -> SuiteResult:
         no_null("state", opens),
         no_null("tables", has_tables),
         expect("ColumnValuesToBeBetween", has_tables, column="tables", min_value=1),
-        expect(
-            "ColumnValuesToBeBetween",
-            "every database has rows",
-            "warning",
-            column="rows",
-            min_value=1,
-        ),
+        _warn("ColumnValuesToBeBetween", "rows", "every database has rows", min_value=1),
         _empty("unread", "every table can be read without the program that made it"),
     ]
     shown = ("split", "db_id", "state", "tables", "rows", "unread", "path")
@@ -172,25 +143,20 @@ def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteResult:
     More failures than the share ``allowed`` are critical: those questions have no usable reward.
     """
     failing = ["error", "write", "no_statement", "timeout", "too_large", "infrastructure"]
-    expectations = _rarely("status", failing, "{} of the gold queries run", allowed)
+    expectations = _rarely(failing, "{} of the gold queries run", allowed)
     return validate(frame, expectations, ("key", "db_id", "status", "error", "sql"))
 
 
 def check_gold_answers(frame: pd.DataFrame) -> SuiteResult:
     """Warn of gold queries that return no row, so that many wrong ones match, or are slow."""
-    bounds: dict[str, tuple[str, dict[str, float]]] = {
-        "row_count": ("every gold query that runs returns a row", {"min_value": 1}),
-        "seconds": (
-            f"every gold query that runs ends within {SLOW_SECONDS:g} s",
-            {"max_value": SLOW_SECONDS},
-        ),
-    }
-    expectations = []
-    for column, (sentence, bound) in bounds.items():
-        expectations += [
-            expect("ColumnValuesToBeBetween", sentence, "warning", column=column, **bound),
-            no_null(column, sentence, "warning"),
-        ]
+    returns = "every gold query that runs returns a row"
+    fast = f"every gold query that runs ends within {SLOW_SECONDS:g} s"
+    expectations = [
+        _warn("ColumnValuesToBeBetween", "row_count", returns, min_value=1),
+        no_null("row_count", returns, "warning"),
+        _warn("ColumnValuesToBeBetween", "seconds", fast, max_value=SLOW_SECONDS),
+        no_null("seconds", fast, "warning"),
+    ]
     ran = frame[frame["status"] == "ok"]
     return validate(ran, expectations, ("key", "db_id", "seconds", "row_count", "sql"))
 
@@ -198,36 +164,33 @@ def check_gold_answers(frame: pd.DataFrame) -> SuiteResult:
 def check_gold_determined(frame: pd.DataFrame) -> SuiteResult:
     """Warn of gold queries whose answer the data does not determine, or that guess at a type."""
     expectations = [
-        expect(
-            "ColumnValuesToNotMatchRegex",
-            sentence,
-            "warning",
-            column="flags",
-            regex=rf"\b{flag.value}\b",
-        )
+        _warn(_NO_MATCH, "flags", sentence, regex=rf"\b{flag.value}\b")
         for flag, sentence in SENTENCES.items()
     ]
     return validate(frame, expectations, ("key", "db_id", "found", "sql"))
 
 
+def _warn(kind: str, column: str, sentence: str, **options: Any) -> Any:
+    return expect(kind, sentence, "warning", column=column, **options)
+
+
 def _empty(column: str, sentence: str) -> Any:
     """Warn of any text in a column."""
-    return expect("ColumnValueLengthsToBeBetween", sentence, "warning", column=column, max_value=0)
+    return _warn("ColumnValueLengthsToBeBetween", column, sentence, max_value=0)
 
 
 def _none_in_train(frame: pd.DataFrame, what: str, shown: tuple[str, ...]) -> SuiteResult:
-    return validate(
-        frame, [_empty("in_train", f"no {what} of the dev split is also in the train split")], shown
-    )
+    sentence = f"no {what} of the dev split is also in the train split"
+    return validate(frame, [_empty("in_train", sentence)], shown)
 
 
-def _rarely(column: str, values: list[str], sentence: str, allowed: float) -> list[Any]:
-    """Expect that no row has one of ``values``; critical only beyond the share ``allowed``."""
+def _rarely(values: list[str], sentence: str, allowed: float) -> list[Any]:
+    """Expect that no row has one of these statuses; critical only beyond the share ``allowed``."""
     kind = "ColumnValuesToNotBeInSet"
-    none: dict[str, Any] = {"column": column, "value_set": values}
+    none: dict[str, Any] = {"column": "status", "value_set": values}
     severity = "warning" if allowed else "critical"
     expectations = [
-        no_null(column, f"the {column} of every row is known"),
+        no_null("status", "the status of every row is known"),
         expect(kind, sentence.format("all"), severity, **none),
     ]
     if allowed:

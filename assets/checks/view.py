@@ -1,35 +1,116 @@
-"""What Dagster shows of a suite's result: a sentence, what fails, and a few failing rows."""
+"""What is shown of suites' results: by Dagster, and on a page of all of a dataset's checks.
+
+Each asset stores its checks' results as JSON beside the dataset, and renders the page, which opens
+without a network, anew from all of them.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import EXAMPLES, Failure, SuiteResult
+from assets.checks.expectations import EXAMPLES, SuiteResult, great_expectations
+from resources.paths import ArtifactRoot
 from text2sql.common.counting import counted
+from text2sql.common.files import write_whole
+from text2sql.common.html import render
+from text2sql.common.json_files import read_object, write_json
+from text2sql.common.locking import take_lock
 
 _CELL = 200
 _METADATA_BYTES = 16_000
+_PAGE_CELL = 1_000
+_STATES = ("critical", "warning", "passed")
+_ORDER = ("bird_questions", "bird_databases", "gold_results", "training_prompts")
 
 
-def some_of_each(result: SuiteResult) -> pd.DataFrame:
-    """Return up to 20 failing rows, with some of every failure."""
-    rows = result.examples
-    if len(rows) <= EXAMPLES:
-        return rows
-    share = max(1, EXAMPLES // max(1, rows["failed"].nunique()))
-    return rows.groupby("failed", sort=False).head(share).head(EXAMPLES)
+def report_checks(
+    root: ArtifactRoot, folder: Path, asset: str, results: Mapping[str, SuiteResult]
+) -> list[dg.AssetCheckResult]:
+    """Add an asset's results to the page, log what stops the run, return Dagster's results."""
+    page = publish_checks(folder, asset, results)
+    if root.data_docs:
+        _write_data_docs(folder / "data_docs", results)
+    for name, result in results.items():
+        if result.blocks:
+            dg.get_dagster_logger().error(f"{name}: {describe(result)}")
+    return [check_result(name, result, page=page) for name, result in results.items()]
+
+
+def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult]) -> Path:
+    """Store an asset's results in the dataset's ``folder`` and render its page; return the page."""
+    notes = folder / "checks"
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    for name, result in results.items():
+        rows = result.examples.to_numpy().tolist()
+        note = {
+            "check": name,
+            "asset": asset,
+            "checked": result.checked,
+            "what": result.what,
+            "holding": list(result.holding),
+            "failures": [vars(failure) for failure in result.failures],
+            "columns": [str(column) for column in result.examples.columns],
+            "examples": [[cell_text(value, _PAGE_CELL) for value in row] for row in rows],
+            "time": now,
+        }
+        write_json(notes / f"{name}.json", note)
+    # One process at a time: of two at once, each would miss the other's results.
+    lock = notes / ".lock"
+    with lock.open("w") as handle:
+        take_lock(handle, lock)
+        checks = [read_object(file) for file in notes.glob("*.json")]
+        return write_whole(folder / "checks.html", _render_checks(folder.name, checks))
+
+
+def _render_checks(dataset: str, notes: list[dict[str, Any]]) -> str:
+    """Return the page of a dataset's checks: a summary, and sections, failures first."""
+    places = {asset: place for place, asset in enumerate(_ORDER)}
+    checks = sorted(notes, key=lambda note: (places.get(note["asset"], 99), note["check"]))
+    for check in checks:
+        failures = check["failures"]
+        critical = any(failure["critical"] for failure in failures)
+        check["state"] = "critical" if critical else "warning" if failures else "passed"
+        check["extent"] = check["what"] or counted(check["checked"], "row")
+        check["more"] = max((one["rows"] for one in failures), default=0) > EXAMPLES
+    states = [check["state"] for check in checks]
+    labels = {"critical": "critical", "warning": "with warnings"}
+    words = ", ".join(f"{states.count(one)} {labels[one]}" for one in labels if one in states)
+    return render(
+        "assets.checks",
+        "checks.html",
+        dataset=dataset,
+        summary=f"{counted(len(checks), 'check')}: {words or 'everything holds'}",
+        checks=checks,
+        worst_first=sorted(checks, key=lambda check: _STATES.index(check["state"])),
+        counted=counted,
+    )
+
+
+def _write_data_docs(folder: Path, results: Mapping[str, SuiteResult]) -> None:
+    """Write Great Expectations' own page for each suite; without a network they are bare."""
+    great_expectations()
+    from great_expectations.core.run_identifier import RunIdentifier
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    for check, suite in results.items():
+        for number, result in enumerate(suite.raw, 1):
+            name = check if number == 1 else f"{check}-{number}"
+            result.suite_name = name
+            result.meta |= {"run_id": RunIdentifier(check, datetime.now(UTC)), "batch_kwargs": {}}
+            text = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(result))
+            write_whole(folder / f"{name}.html", text)
 
 
 def check_result(
-    name: str,
-    result: SuiteResult,
-    asset: dg.AssetKey | str | None = None,
-    page: Path | None = None,
+    name: str, result: SuiteResult, asset: dg.AssetKey | str | None = None, page: Path | None = None
 ) -> dg.AssetCheckResult:
     """Return a suite's result as Dagster's: a sentence, the failures and examples, under 20 KB.
 
@@ -39,9 +120,21 @@ def check_result(
     severity = dg.AssetCheckSeverity.ERROR if result.blocks else dg.AssetCheckSeverity.WARN
     metadata: dict[str, Any] = {"rows checked": result.what or result.checked}
     if result.failures:
-        metadata["failures"] = dg.MetadataValue.table([_record(f) for f in result.failures])
-    if len(result.examples):
-        metadata["failing rows"] = table(some_of_each(result))
+        records = [
+            {
+                "expected": failure.expectation[:_CELL],
+                "severity": "critical" if failure.critical else "warning",
+                "failing rows": failure.rows,
+                "observed": failure.observed[:_CELL],
+            }
+            for failure in result.failures
+        ]
+        metadata["failures"] = dg.MetadataValue.table([dg.TableRecord(one) for one in records])
+    if len(rows := result.examples):
+        # Up to 20 failing rows, with some of every failure.
+        share = EXAMPLES // max(1, rows["failed"].nunique()) if len(rows) > EXAMPLES else EXAMPLES
+        some = rows.groupby("failed", sort=False).head(max(1, share))
+        metadata["failing rows"] = table(some)
     if page is not None:
         metadata["page"] = dg.MetadataValue.path(page)
     return dg.AssetCheckResult(
@@ -59,30 +152,15 @@ def describe(result: SuiteResult) -> str:
     if result.success:
         nothing = not result.checked and not result.what
         return "Nothing to check." if nothing else f"All expectations hold for {result.extent}."
-    text = "Failed: " + "; ".join(_sentence(failure) for failure in result.failures) + "."
+    sentences = []
+    for failure in result.failures:
+        seen = counted(failure.rows, "row") if failure.rows else failure.observed
+        sentences.append(f"{failure.expectation} ({seen})" if seen else failure.expectation)
+    text = f"Failed: {'; '.join(sentences)}."
     if not len(result.examples):
         return text
-    first = result.examples.drop(columns="failed").iloc[0]
-    cells = [cell_text(value) for value in first if cell_text(value)]
-    return f"{text} First: {', '.join(cells)}"
-
-
-def _sentence(failure: Failure) -> str:
-    if failure.rows:
-        return f"{failure.expectation} ({counted(failure.rows, 'row')})"
-    seen = f" ({failure.observed})" if failure.observed else ""
-    return f"{failure.expectation}{seen}"
-
-
-def _record(failure: Failure) -> dg.TableRecord:
-    return dg.TableRecord(
-        {
-            "expected": failure.expectation[:_CELL],
-            "severity": "critical" if failure.critical else "warning",
-            "failing rows": failure.rows,
-            "observed": failure.observed[:_CELL],
-        }
-    )
+    cells = map(cell_text, result.examples.drop(columns="failed").iloc[0])
+    return f"{text} First: {', '.join(filter(None, cells))}"
 
 
 def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
@@ -93,8 +171,7 @@ def table(frame: pd.DataFrame) -> dg.TableMetadataValue:
     ]
     while len(cells) > 1 and len(json.dumps(cells)) > _METADATA_BYTES:
         cells.pop()
-    columns = [dg.TableColumn(str(name), "string") for name in frame.columns]
-    schema = dg.TableSchema(columns=columns)
+    schema = dg.TableSchema([dg.TableColumn(str(name), "string") for name in frame.columns])
     return dg.MetadataValue.table([dg.TableRecord(row) for row in cells], schema=schema)
 
 

@@ -15,6 +15,10 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 RESERVED = ("base", "champion")
 """Policies that a run can start from; no run may have such a name."""
 ZONE_VARIABLE = "TEXT2SQL_TIME_ZONE"
+training_runs = dg.DynamicPartitionsDefinition(name=TRAINING_RUN)
+"""One key per training run; a person, a sensor or the demo adds it before the run starts."""
+
+PARTITION_TAG = "dagster/partition"
 
 
 def project_time_zone() -> str:
@@ -34,13 +38,8 @@ def project_time_zone() -> str:
 
 TIME_ZONE = project_time_zone()
 
-training_runs = dg.DynamicPartitionsDefinition(name=TRAINING_RUN)
-"""One key per training run; a person, a sensor or the demo adds it before the run starts."""
-
 days = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone=TIME_ZONE, end_offset=1)
 """One key per day; today's exists from midnight on, so that today can be answered."""
-
-PARTITION_TAG = "dagster/partition"
 
 
 def training_run_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> str | None:

@@ -1,38 +1,22 @@
 """The dataset: its files in BIRD's layout, its questions and databases, and its gold results."""
 
+from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
+from assets.checks import suites
 from assets.checks.expectations import EXAMPLES, merge
-from assets.checks.page import report_checks
-from assets.checks.suites import (
-    check_databases,
-    check_databases_apart,
-    check_databases_resolve,
-    check_descriptions,
-    check_gold_answers,
-    check_gold_determined,
-    check_gold_runs,
-    check_questions,
-    check_questions_apart,
-    check_tidiness,
-)
-from assets.checks.view import table
+from assets.checks.view import report_checks, table
 from assets.common.check_specs import check_specs
 from assets.common.columns import DATA_TEAM, columns_of, named_columns
 from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import DATABASES, GOLDS, version_for
+from assets.data import frames
 from assets.data.config import BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
-from assets.data.frames import (
-    count_values,
-    describe_golds,
-    gold_frame,
-    question_frame,
-    with_flags,
-)
 from assets.data.own_dataset import own_dataset
 from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
@@ -41,7 +25,7 @@ from text2sql.common.files import write_whole
 from text2sql.common.provenance import code_version, fingerprint
 from text2sql.datasets import stored
 from text2sql.datasets.fetching.sources import Sources
-from text2sql.datasets.gold.stored import current_flags, current_golds, gold_version
+from text2sql.datasets.gold.stored import current_golds
 from text2sql.datasets.ingest import dataset_of, find_splits, require_unchanged
 from text2sql.datasets.pocket.corpus import CorpusSizes
 from text2sql.datasets.reading.database_reports import DatabaseReport, DatabaseReports
@@ -50,12 +34,11 @@ from text2sql.datasets.reading.questions import load_records
 from text2sql.judge.verdicts import GoldResult
 from text2sql.sandbox import Limits
 
-GROUP = "bird"
+data_asset = partial(dg.asset, group_name="bird", owners=DATA_TEAM)
+"""An asset of the group that the data team owns."""
 
 
-@dg.asset(
-    group_name=GROUP, owners=DATA_TEAM, code_version=version_for("bird_archive"), kinds={"file"}
-)
+@data_asset(code_version=version_for("bird_archive"), kinds={"file"})
 @fails_in_a_sentence
 def bird_archive(
     context: dg.AssetExecutionContext, config: BirdConfig, root: ArtifactRoot
@@ -77,8 +60,7 @@ def bird_archive(
     return dg.MaterializeResult(data_version=dg.DataVersion(dataset.fingerprint), metadata=metadata)
 
 
-@dg.asset(
-    group_name=GROUP,
+@data_asset(
     deps=[bird_archive],
     check_specs=check_specs(
         "bird_questions",
@@ -87,7 +69,6 @@ def bird_archive(
         questions_tidy=False,
         questions_apart=False,
     ),
-    owners=DATA_TEAM,
     code_version=version_for("bird_questions"),
     kinds={"jsonl"},
     metadata=named_columns(
@@ -107,21 +88,21 @@ def bird_questions(
     """
     dataset = own_dataset(context, root.path)
     require_unchanged(dataset, Digests(file_digests(root.path)))
-    frames, questions = {}, {}
+    by_split, questions = {}, {}
     for split, layout in dataset.splits.items():
         records = load_records(layout)
         questions[split] = [record.question for record in records]
         stored.store_records(root.path, dataset, split, records)
-        frames[split] = question_frame(records)
-    everything = pd.concat(frames.values(), ignore_index=True)
+        by_split[split] = frames.question_frame(records)
+    everything = pd.concat(by_split.values(), ignore_index=True)
     folder = stored.dataset_folder(root.path, dataset)
     results = {
         "questions_valid": merge(
-            check_questions(frame, config.least, config.most) for frame in frames.values()
+            suites.check_questions(frame, config.least, config.most) for frame in by_split.values()
         ),
-        "db_ids_resolve": check_databases_resolve(everything, config.missing_databases),
-        "questions_tidy": merge(check_tidiness(frame) for frame in frames.values()),
-        "questions_apart": check_questions_apart(questions),
+        "db_ids_resolve": suites.check_databases_resolve(everything, config.missing_databases),
+        "questions_tidy": merge(suites.check_tidiness(frame) for frame in by_split.values()),
+        "questions_apart": suites.check_questions_apart(questions),
     }
     if not any(result.blocks for result in results.values()):
         stored.store_current(root.path, dataset)
@@ -130,20 +111,18 @@ def bird_questions(
         data_version=dg.DataVersion(fingerprint(dataset=dataset.fingerprint, rows=rows)),
         metadata={
             "folder": str(folder),
-            "questions by split": {split: len(frame) for split, frame in frames.items()},
-            "rows by status": count_values(everything["status"]),
+            "questions by split": {split: len(frame) for split, frame in by_split.items()},
+            "rows by status": frames.count_values(everything["status"]),
         },
         check_results=report_checks(root, folder, "bird_questions", results),
     )
 
 
-@dg.asset(
-    group_name=GROUP,
+@data_asset(
     deps=[bird_archive],
     check_specs=check_specs(
         "bird_databases", databases_sound=True, descriptions_match=False, databases_apart=False
     ),
-    owners=DATA_TEAM,
     code_version=version_for("bird_databases"),
     kinds={"sqlite", "parquet"},
     metadata=columns_of(DatabaseReport, split="str"),
@@ -174,9 +153,9 @@ def bird_databases(
     folder = stored.dataset_folder(root.path, dataset)
     write_whole(folder / stored.DATABASES, frame.to_parquet(index=False))
     results = {
-        "databases_sound": check_databases(frame),
-        "descriptions_match": check_descriptions(frame),
-        "databases_apart": check_databases_apart(frame, dataset.splits),
+        "databases_sound": suites.check_databases(frame),
+        "descriptions_match": suites.check_descriptions(frame),
+        "databases_apart": suites.check_databases_apart(frame, dataset.splits),
     }
     content = frame.drop(columns="path").to_dict("records")
     return dg.MaterializeResult(
@@ -192,13 +171,11 @@ def bird_databases(
     )
 
 
-@dg.asset(
-    group_name=GROUP,
+@data_asset(
     deps=[bird_questions, bird_databases],
     check_specs=check_specs(
         "gold_results", gold_runs=True, gold_answers=False, gold_determined=False
     ),
-    owners=DATA_TEAM,
     code_version=version_for("gold_results"),
     kinds={"jsonl"},
     metadata=columns_of(GoldResult),
@@ -217,16 +194,14 @@ def gold_results(
     dataset, limits = own_dataset(context, root.path, passed=True), Limits(seconds=config.seconds)
     require_unchanged(dataset, Digests(file_digests(root.path)))
     questions, code = stored.all_questions(root.path, dataset), code_version(*GOLDS)
-    version = gold_version(dataset, questions, limits, code)
-    inputs = root.path, dataset, questions
     with sandbox.open() as box:
-        golds = current_golds(*inputs, version, box, limits, context.log.info)
-        flags = current_flags(*inputs, golds, box, limits, code)
-    frame = with_flags(gold_frame(questions, golds), flags)
+        inputs = root.path, dataset, questions, box, limits, code, context.log.info
+        golds, flags, version = current_golds(*inputs)
+    frame = frames.with_flags(frames.gold_frame(questions, golds), flags)
     results = {
-        "gold_runs": check_gold_runs(frame, config.failing),
-        "gold_answers": check_gold_answers(frame),
-        "gold_determined": check_gold_determined(frame),
+        "gold_runs": suites.check_gold_runs(frame, config.failing),
+        "gold_answers": suites.check_gold_answers(frame),
+        "gold_determined": suites.check_gold_determined(frame),
     }
     accepted = not results["gold_runs"].blocks
     stored.store_golds(root.path, dataset, golds, version, accepted)
@@ -234,6 +209,12 @@ def gold_results(
     folder = stored.dataset_folder(root.path, dataset)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(results=content)),
-        metadata=describe_golds(frame, flags),
+        metadata={
+            "queries": len(frame),
+            "by status": frames.count_values(frame["status"]),
+            "flags": dict(Counter(flag.flag.value for flag in flags).most_common()),
+            "time by database": frames.time_by_database(frame),
+            "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
+        },
         check_results=report_checks(root, folder, "gold_results", results),
     )

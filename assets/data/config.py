@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,15 +12,19 @@ from text2sql.datasets.ingest import POCKET
 from text2sql.datasets.pocket.corpus import DEVELOPMENT_SEED, CorpusSizes
 from text2sql.errors import Text2SqlError
 
+Share = Annotated[float, Field(ge=0, le=1)]
 
-def _count(default: int, description: str, least: int = 0) -> Any:
-    return Field(default=default, ge=least, le=100_000, description=description)
+
+def _count(default: int, description: str) -> Any:
+    return Field(default=default, ge=0, le=100_000, description=description)
 
 
 class PocketSizes(Form):
     """How many questions each part of the pocket corpus has."""
 
-    train: int = _count(CorpusSizes.train, "Questions to train on.", least=1)
+    train: int = Field(
+        default=CorpusSizes.train, ge=1, le=100_000, description="Questions to train on."
+    )
     new_databases: int = _count(
         CorpusSizes.new_databases, "Dev questions on databases that are not in train."
     )
@@ -28,8 +32,7 @@ class PocketSizes(Form):
         CorpusSizes.unseen_words, "Dev questions with words that are not in train."
     )
     general: int = _count(
-        CorpusSizes.general,
-        "Dev questions in the general phrasing, to show what training forgets.",
+        CorpusSizes.general, "Dev questions in the general phrasing: what training forgets."
     )
 
 
@@ -49,6 +52,10 @@ class SplitConfig(Form):
     )
 
 
+def _elsewhere(description: str) -> Any:
+    return Field(default_factory=SplitConfig, description=description)
+
+
 class BirdConfig(Form):
     """Which dataset to ingest."""
 
@@ -58,16 +65,9 @@ class BirdConfig(Form):
         "team's own layout: its folder, at any level, the .zip as it is published, or its URL.",
     )
     sha256: str = Field(default="", description="The sha256 of the source's .zip, if known.")
-    train: SplitConfig = Field(
-        default_factory=SplitConfig, description="The training split, if from elsewhere."
-    )
-    dev: SplitConfig = Field(
-        default_factory=SplitConfig, description="The dev split, if from elsewhere."
-    )
-    test: SplitConfig = Field(
-        default_factory=SplitConfig,
-        description="A held-out split, if from elsewhere; it is ingested if it is in splits.",
-    )
+    train: SplitConfig = _elsewhere("The training split, if from elsewhere.")
+    dev: SplitConfig = _elsewhere("The dev split, if from elsewhere.")
+    test: SplitConfig = _elsewhere("A held-out split, if from elsewhere and named in splits.")
     splits: list[str] = Field(
         default=["train", "dev"],
         description="The splits to ingest. A third, test, decides nothing: held_out_scores "
@@ -81,9 +81,8 @@ class BirdConfig(Form):
     def source_of(self, split: str) -> Source:
         """Return where a split comes from; raise Text2SqlError for an unknown split."""
         known = {"train": self.train, "dev": self.dev, "test": self.test}
-        if split not in known:
+        if (own := known.get(split)) is None:
             raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(known)}.")
-        own = known[split]
         place, sha256 = (own.source, own.sha256) if own.source else (self.source, self.sha256)
         return Source(place, sha256, own.questions)
 
@@ -93,10 +92,8 @@ class QuestionsConfig(Form):
 
     least: int = Field(default=1, ge=0, description="Questions that a split must have.")
     most: int = Field(default=1_000_000, ge=1, description="Questions that a split may have.")
-    missing_databases: float = Field(
+    missing_databases: Share = Field(
         default=0.0,
-        ge=0,
-        le=1,
         description="The share of questions that may lack their database; they are left out.",
     )
 
@@ -115,10 +112,8 @@ class GoldConfig(Form):
     """How gold queries are run, and how many may fail."""
 
     seconds: float = Field(default=30.0, gt=0, le=3600, description="Time limit of one gold query.")
-    failing: float = Field(
+    failing: Share = Field(
         default=0.05,
-        ge=0,
-        le=1,
         description="The share of gold queries that may fail (3.9 % of BIRD's first train release "
         "do); their questions are not trained on.",
     )

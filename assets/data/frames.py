@@ -1,4 +1,4 @@
-"""Questions and gold results as the suites see them, and what Dagster shows of gold results."""
+"""Questions and gold results as the suites see them, and summaries that Dagster shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from assets.checks.view import table
 from assets.common.plots import records
 from text2sql.datasets.gold.flags import GoldFlag
 from text2sql.datasets.gold.run import explain_failure
@@ -17,7 +16,6 @@ from text2sql.datasets.reading.questions import Record
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 
-SHOWN_DATABASES = 20
 _TEXTS = ["key", "db_id", "question", "evidence", "sql", "difficulty"]
 
 
@@ -33,15 +31,10 @@ def question_frame(records: Sequence[Record]) -> pd.DataFrame:
 
 def gold_frame(questions: Sequence[Question], golds: Mapping[str, GoldResult]) -> pd.DataFrame:
     """Return the gold results beside their questions."""
-    rows = [
-        golds[question.key].to_dict()
-        | {
-            "db_id": question.db_id,
-            "sql": question.sql,
-            "error": explain_failure(golds[question.key], question.sql),
-        }
-        for question in questions
-    ]
+    rows = []
+    for one in questions:
+        explained = {"error": explain_failure(golds[one.key], one.sql)}
+        rows.append(golds[one.key].to_dict() | explained | {"db_id": one.db_id, "sql": one.sql})
     columns = [field.name for field in fields(GoldResult)]
     return pd.DataFrame(rows, columns=[*columns, "db_id", "sql"])
 
@@ -58,36 +51,18 @@ def with_flags(frame: pd.DataFrame, flags: Sequence[GoldFlag]) -> pd.DataFrame:
     )
 
 
-def describe_golds(frame: pd.DataFrame, flags: Sequence[GoldFlag]) -> dict[str, Any]:
-    """Return the metadata of gold results: their number, statuses, flags and time."""
-    kinds = pd.Series([flag.flag.value for flag in flags], dtype=object)
-    return {
-        "queries": len(frame),
-        "by status": count_values(frame["status"]),
-        "flags": count_values(kinds),
-        "time by database": time_by_database(frame),
-        "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
-    }
-
-
 def time_by_database(frame: pd.DataFrame) -> dg.MetadataValue:
     """Return the time of gold queries by database, the one with the slowest query first."""
     rows: list[dict[str, Any]] = []
     for name, part in frame.groupby("db_id"):
         seconds = part["seconds"]
-        rows.append(
-            {
-                "database": str(name),
-                "queries": len(part),
-                "seconds": round(float(seconds.sum()), 3),
-                "median": round(float(seconds.median()), 4),
-                "95th percentile": round(float(seconds.quantile(0.95)), 4),
-                "slowest": round(float(seconds.max()), 4),
-                "slowest query": str(part.loc[seconds.idxmax(), "key"]),
-            }
-        )
+        row = {"database": str(name), "queries": len(part)}
+        row |= {"seconds": round(float(seconds.sum()), 3)}
+        for label, share in (("median", 0.5), ("95th percentile", 0.95), ("slowest", 1)):
+            row[label] = round(float(seconds.quantile(share)), 4)
+        rows.append(row | {"slowest query": str(part.loc[seconds.idxmax(), "key"])})
     rows.sort(key=lambda row: -row["slowest"])
-    return records(rows[:SHOWN_DATABASES])
+    return records(rows[:20])
 
 
 def count_values(column: pd.Series) -> dict[str, int]:

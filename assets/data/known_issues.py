@@ -7,10 +7,10 @@ import pandas as pd
 from pydantic import Field
 
 from assets.checks.view import table
-from assets.common.columns import DATA_TEAM, named_columns
+from assets.common.columns import named_columns
 from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import version_for
-from assets.data.bird import gold_results
+from assets.data.bird import data_asset, gold_results
 from assets.data.own_dataset import own_current
 from resources.forms import Form
 from resources.paths import ArtifactRoot
@@ -32,10 +32,8 @@ class KnownIssuesConfig(Form):
     )
 
 
-@dg.asset(
-    group_name="bird",
+@data_asset(
     deps=[gold_results],
-    owners=DATA_TEAM,
     code_version=version_for("known_issues"),
     kinds={"json"},
     metadata=named_columns(
@@ -59,10 +57,7 @@ def known_issues(
     with sandbox.open() as box:
         corrections = renew_corrections(root.path, dataset, config.file, box, limits)
     issues = {key: one.issue for key, one in corrections.found.items()}
-    rows = [
-        {"key": key, "kind": one.kind, "reason": one.reason, "source": one.source}
-        for key, one in issues.items()
-    ]
+    rows = [(key, one.kind, one.reason, one.source) for key, one in issues.items()]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(corrections.fingerprint),
         metadata={

@@ -14,15 +14,10 @@ from text2sql.datasets.stored import Dataset, load_current, load_dataset, load_l
 from text2sql.errors import Text2SqlError
 
 Context = dg.AssetExecutionContext | dg.OpExecutionContext
-_ASSET = dg.AssetKey("bird_archive")
 
 
 def own_dataset(context: Context, root: Path, passed: bool = False) -> Dataset:
-    """Return the dataset that this run has found.
-
-    If it has found none, return the last that any run found or, with ``passed``, that passed its
-    checks.
-    """
+    """Return the dataset that this run has found, else the last found (``passed``: accepted)."""
     if found := _found(context):
         return load_dataset(root, found)
     return load_current(root) if passed else load_latest(root)
@@ -46,6 +41,6 @@ def _found(context: Context) -> str:
     for run_id in filter(None, (run.run_id, run.parent_run_id, run.root_run_id)):
         for entry in reversed(context.instance.all_logs(run_id, of_type=kind)):
             made = entry.asset_materialization
-            if made is not None and made.asset_key == _ASSET:
+            if made is not None and made.asset_key == dg.AssetKey("bird_archive"):
                 return str(made.metadata["fingerprint"].value)
     return ""

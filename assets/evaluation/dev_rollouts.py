@@ -21,6 +21,7 @@ from text2sql.datasets.stored import load_current, load_questions
 from text2sql.evaluation.evaluate import champion_set, first_of_subsets
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED
 from text2sql.evaluation.stored import ROLLOUTS
+from text2sql.policy.base import Sampling
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
 from text2sql.training.runs import read_training
@@ -63,7 +64,7 @@ def required_sets(
     sets = {}
     for name, spec in ((BASE, None), (TRAINED, trained)):
         about = (policy, spec, dataset, split)
-        once = (*about, questions, config.greedy(), 1)
+        once = (*about, questions, Sampling(), 1)
         sets[f"{name} greedy"] = rollout_set(*once)
         sets[f"{name} sampled"] = rollout_set(*about, some, config.sampled(), config.samples)
         if config.single_turn:

@@ -1,6 +1,7 @@
 """The scores of the base and the trained policy on the dev questions, and their report."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import dagster as dg
@@ -19,21 +20,9 @@ from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import code_version
-from text2sql.datasets.stored import load_current, load_golds, load_questions, load_rows
-from text2sql.datasets.strength import load_strength
-from text2sql.evaluation.evaluate import (
-    Evaluation,
-    SplitData,
-    evaluate,
-    previous_greedy,
-    read_sets,
-    scores_version,
-)
-from text2sql.evaluation.known_issues import list_version, load_corrections
+from text2sql.evaluation.evaluate import Evaluation, evaluate, previous_greedy, scores_version
 from text2sql.evaluation.scores import DEVELOPMENT, Score
-from text2sql.evaluation.slices import Strengths
 from text2sql.evaluation.stored import PREVIOUS, last_evaluated
-from text2sql.questions import Question
 
 
 @dg.asset(
@@ -73,22 +62,8 @@ def evaluate_split(
     more: Mapping[str, Any] | None = None,
 ) -> dg.MaterializeResult:
     """Evaluate stored rollouts on a split of the current dataset; ``more`` is added metadata."""
-    sets = read_sets(root.path, what.folder, load_current(root.path).fingerprint)
-    strength, golds = load_strength(root.path, what.split), load_golds(root.path, what.split)
-    data = SplitData(
-        questions=load_questions(root.path, what.split),
-        rows=[Question.from_dict(row["question"]) for row in load_rows(root.path, what.split)],
-        strengths=Strengths(strength, config.strong) if strength else None,
-        corrections=load_corrections(root.path, what.split) or {},
-        issues_version=list_version(root.path),
-        empty={key for key, gold in golds.items() if gold.empty},
-        failing={key for key, gold in golds.items() if gold.failing},
-    )
-    if config.other_rules:
-        with sandbox.open() as box:
-            scores = evaluate(root.path, what, sets, data, box, config.timed_runs)
-    else:
-        scores = evaluate(root.path, what, sets, data, None)
+    with sandbox.open() if config.other_rules else nullcontext() as box:
+        scores = evaluate(root.path, what, config.strong, box, config.timed_runs)
     return dg.MaterializeResult(
         metadata={**describe_scores(what.folder, scores), **(more or {})},
         data_version=dg.DataVersion(scores_version(scores)),

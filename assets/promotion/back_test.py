@@ -1,12 +1,13 @@
 """The back-test: a candidate's and the champion's answers to the verified report questions."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resources.paths import ArtifactRoot
+from resources.forms import TEMPERATURE, TOP_P
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource
@@ -21,9 +22,8 @@ from text2sql.training.runs import read_training
 
 if TYPE_CHECKING:
     from text2sql.reporting.model.answer import NewAnswer
-    from text2sql.reporting.model.question import ReportQuestion
 
-_SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=2048)
+_SAMPLING = Sampling(TEMPERATURE.default, TOP_P.default)
 """The default sampling of ``report_answers``, so that both policies answer as on a normal day."""
 
 
@@ -36,94 +36,81 @@ class BackTestVerdict:
     flips: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class BackTester:
-    """Runs the back-test of a training run with the resources of an asset."""
+def run_back_test(
+    root: Path,
+    run: str,
+    dagster_run: str,
+    reporting: ReportingDatabase,
+    policy: PolicyResource,
+    sandbox: SandboxResource,
+) -> BackTestVerdict:
+    """Return the verdict on a training run's policy; a stored one is reused.
 
-    root: ArtifactRoot
-    reporting: ReportingDatabase
-    policy: PolicyResource
-    sandbox: SandboxResource
+    A candidate passes if there is nothing to compare, and the sentence says so.
+    """
+    from text2sql.reporting.answering.attempt import Answerer
+    from text2sql.reporting.answering.backtest import (
+        answer_verified,
+        askable_questions,
+        compare_answers,
+    )
+    from text2sql.reporting.model.question import database_fingerprint
 
-    def verdict(self, run: str, dagster_run: str) -> BackTestVerdict:
-        """Return the verdict on a training run's policy; a stored one is reused.
-
-        A candidate passes if there is nothing to compare, and the sentence says so.
-        """
-        from text2sql.reporting.answering.backtest import askable_questions, compare_answers
-        from text2sql.reporting.model.question import database_fingerprint
-
-        champion, training = champion_record(self.root.path), read_training(self.root.path, run)
-        if not champion:
-            return BackTestVerdict(True, "Skipped: no champion to compare with yet.")
-        old, new = champion["revision"], training["policy_revision"]
-        if old == new:
-            return BackTestVerdict(True, "Skipped: it has the champion's own weights.")
-        if not is_there(champion["policy"]):
-            why = f"the champion's weights are gone from {champion['policy']}"
+    champion, training = champion_record(root), read_training(root, run)
+    old, new = champion.get("revision"), training["policy_revision"]
+    if not champion:
+        return BackTestVerdict(True, "Skipped: no champion to compare with yet.")
+    if old == new:
+        return BackTestVerdict(True, "Skipped: it has the champion's own weights.")
+    if not is_there(champion["policy"]):
+        why = f"the champion's weights are gone from {champion['policy']}"
+        return BackTestVerdict(True, f"Skipped: {why}.")
+    with reporting.open(root) as store:
+        questions, left_out = askable_questions(store)
+        if not questions:
+            why = "no question of the reports has verified SQL"
+            if left_out:
+                why = f"the databases of the verified questions are gone ({', '.join(left_out)})"
             return BackTestVerdict(True, f"Skipped: {why}.")
-        with self.reporting.open(self.root.path) as store:
-            questions, left_out = askable_questions(store)
-            if not questions:
-                why = "no question of the reports has verified SQL"
-                if left_out:
-                    why = (
-                        f"the databases of the verified questions are gone ({', '.join(left_out)})"
-                    )
-                return BackTestVerdict(True, f"Skipped: {why}.")
-            databases = sorted({question.database for question in questions})
-            key = fingerprint(
-                champion=old,
-                candidate=new,
-                questions=questions,
-                left_out=left_out,
-                databases={name: database_fingerprint(Path(name)) for name in databases},
-            )
-            file = back_test_file(self.root.path, run)
-            record = read_if_there(file)
-            if record.get("key") != key:
-                about = (questions, dagster_run, store.refuse_database)
-                before = self._ask(champion["policy"], old, *about)
-                after = self._ask(training["policy"], new, *about)
-                found = compare_answers(before, after, left_out)
-                record = {
-                    "key": key,
-                    "champion": champion["training_run"],
-                    "champion_revision": old,
-                    "candidate_revision": new,
-                    "passed": not found.worse,
-                    "sentence": str(found),
-                    **asdict(found),
-                }
-                write_json(file, record)
-        return BackTestVerdict(record["passed"], record["sentence"], record["flips"])
+        databases = sorted({question.database for question in questions})
+        key = fingerprint(
+            champion=old,
+            candidate=new,
+            questions=questions,
+            left_out=left_out,
+            databases={name: database_fingerprint(Path(name)) for name in databases},
+        )
+        record = read_if_there(back_test_file(root, run))
+        if record.get("key") == key:
+            return BackTestVerdict(record["passed"], record["sentence"], record["flips"])
 
-    def _ask(
-        self,
-        spec: str,
-        revision: str,
-        questions: Sequence["ReportQuestion"],
-        run: str,
-        check: Callable[[Path], None],
-    ) -> dict[str, "NewAnswer"]:
-        """Let one policy answer; its revision must be the recorded one."""
-        from text2sql.reporting.answering.attempt import Answerer
-        from text2sql.reporting.answering.backtest import answer_verified
-
-        async def answer() -> dict[str, "NewAnswer"]:
-            policy = self.policy.open(spec, threads=1)
+        async def ask(spec: str, revision: str) -> dict[str, NewAnswer]:
+            """Let one policy answer; its revision must be the recorded one."""
+            opened = policy.open(spec, threads=1)
             try:
-                if policy.info.revision != revision:
+                if opened.info.revision != revision:
                     raise Text2SqlError(
                         f"The weights in {spec} are not those that were recorded "
-                        f"({policy.info.revision} instead of {revision})."
+                        f"({opened.info.revision} instead of {revision})."
                     )
-                settings = self.policy.settings(spec)
-                folder = back_test_rollouts(self.root.path, revision)
-                answerer = Answerer(policy, box, settings, _SAMPLING, folder, dagster_run_id=run)
-                return await answer_verified(questions, answerer, check)
+                answerer = Answerer(
+                    opened,
+                    box,
+                    policy.settings(spec),
+                    _SAMPLING,
+                    back_test_rollouts(root, revision),
+                    dagster_run_id=dagster_run,
+                )
+                return await answer_verified(questions, answerer, store.refuse_database)
             finally:
-                await policy.close()
+                await opened.close()
 
-        with self.sandbox.open() as box:
-            return asyncio.run(answer())
+        with sandbox.open() as box:
+            before = asyncio.run(ask(champion["policy"], champion["revision"]))
+            after = asyncio.run(ask(training["policy"], new))
+        found = compare_answers(before, after, left_out)
+    about = {"key": key, "champion": champion["training_run"], "champion_revision": old}
+    about |= {"candidate_revision": new, "passed": not found.worse, "sentence": str(found)}
+    record = about | asdict(found)
+    write_json(back_test_file(root, run), record)
+    return BackTestVerdict(record["passed"], record["sentence"], record["flips"])

@@ -14,7 +14,7 @@ from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.evaluation.dev_scores import dev_scores
-from assets.promotion.back_test import BackTester
+from assets.promotion.back_test import run_back_test
 from resources.forms import Form
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -137,7 +137,7 @@ def champion_policy(
     rival = rival_of(root.path, seen.record, candidate)
     findings = run_checks(candidate, rival, rules)
     if all(finding.passed for finding in findings):
-        test = BackTester(root, reporting, policy, sandbox).verdict(run, context.run_id)
+        test = run_back_test(root.path, run, context.run_id, reporting, policy, sandbox)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
     why = decision.sentence

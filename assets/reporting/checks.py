@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from assets.checks.expectations import SuiteResult, great_expectations, validate
-from text2sql.reporting.model.answer import AnswerStatus, Verified
+from assets.checks.expectations import SuiteResult, expect, validate
+from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
 
 SHOWN = ("question", "status", "share", "error")
 
 
-def answers_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return ``overview.check_rows`` as the frame that the suites look at."""
-    columns = [*SHOWN, "minimum_share", "sql", "row_count", "warning", "verified"]
-    return pd.DataFrame(rows, columns=columns)
+def answers_frame(
+    answers: Iterable[StoredAnswer], warnings: Mapping[str, str], unreadable: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return what the suites check, a row for each question.
+
+    ``warnings`` say what changed in an answer although the data did not. ``unreadable`` has the
+    problem of each invalid question, which counts as one that ended in an error.
+    """
+    names = ["share", "error", "minimum_share", "sql", "row_count"]
+    rows = [
+        [
+            *(one.question_id, one.status.value, warnings.get(one.question_id) or None),
+            one.verified and one.verified.value,
+            *(getattr(one, name) for name in names),
+        ]
+        for one in answers
+    ]
+    for id, problem in unreadable.items():
+        rows.append([id, AnswerStatus.ERROR.value, None, None, None, problem, None, None, None])
+    return pd.DataFrame(rows, columns=["question", "status", "warning", "verified", *names])
 
 
 def check_published(frame: pd.DataFrame) -> SuiteResult:
     """Check that exactly the published answers have SQL and rows, and enough agreement."""
-    e = great_expectations().expectations
     answered = frame["status"] == AnswerStatus.ANSWERED
     share, least, rows = (
         pd.to_numeric(frame[name], errors="coerce")
@@ -35,81 +49,50 @@ def check_published(frame: pd.DataFrame) -> SuiteResult:
         "an unpublished answer has neither SQL nor rows": ~has_sql & rows.isna() | answered,
     }
     expectations = [
-        _critical(e.ExpectColumnValuesToBeInSet, sentence, f"fact {number}", value_set=[True])
-        for number, sentence in enumerate(facts)
+        expect("ColumnValuesToBeInSet", sentence, column=sentence, value_set=[True])
+        for sentence in facts
     ]
-    columns = {f"fact {number}": fact for number, fact in enumerate(facts.values())}
-    return validate(frame.assign(**columns), expectations, SHOWN)
+    return validate(frame.assign(**facts), expectations, SHOWN)
 
 
 def check_answered(frame: pd.DataFrame, least: float) -> SuiteResult:
     """Check that no question failed, and that at least the share ``least`` was answered."""
-    e = great_expectations().expectations
+    no_error = "no question ends in an error"
+    enough = f"at least {least:.0%} of the questions are answered"
     expectations = [
-        _critical(
-            e.ExpectColumnValuesToNotBeInSet,
-            "no question ends in an error",
-            "status",
-            value_set=[AnswerStatus.ERROR.value],
-        ),
-        e.ExpectColumnValuesToBeInSet(
-            column="status",
-            value_set=[AnswerStatus.ANSWERED.value],
-            mostly=least,
-            severity="warning",
-            description=f"at least {least:.0%} of the questions are answered",
-        ),
-    ]
+        expect("ColumnValuesToNotBeInSet", no_error, column="status", value_set=["error"]),
+        expect("ColumnValuesToBeInSet", enough, "warning", column="status",
+               value_set=["answered"], mostly=least),
+    ]  # fmt: skip
     return validate(frame, expectations, SHOWN)
 
 
 def check_agreement(frame: pd.DataFrame, least: float) -> SuiteResult:
     """Check that on average at least the share ``least`` of a question's candidates agree."""
-    e = great_expectations().expectations
     asked = frame[frame["share"].notna()].astype({"share": float})
-    agreement = e.ExpectColumnMeanToBeBetween(
-        column="share",
-        min_value=least - 1e-9,  # the mean of three times 0.7 is just below 0.7
-        severity="warning",
-        description=f"on average at least {least:.0%} of the candidates agree",
-    )
-    return validate(asked, [agreement] if len(asked) else [], SHOWN)
+    sentence = f"on average at least {least:.0%} of the candidates agree"
+    limit = least - 1e-9  # the mean of three times 0.7 is just below 0.7
+    agree = expect("ColumnMeanToBeBetween", sentence, "warning", column="share", min_value=limit)
+    return validate(asked, [agree] if len(asked) else [], SHOWN)
 
 
 def check_steady(frame: pd.DataFrame) -> SuiteResult:
     """Check that no answer changed its SQL or result while the data did not."""
-    e = great_expectations().expectations
-    expectations = [
-        e.ExpectColumnValuesToBeNull(
-            column="warning",
-            severity="warning",
-            description="no answer changed while its data did not",
-        )
-    ]
-    return validate(frame, expectations, (*SHOWN, "warning"))
+    sentence = "no answer changed while its data did not"
+    steady = expect("ColumnValuesToBeNull", sentence, "warning", column="warning")
+    return validate(frame, [steady], (*SHOWN, "warning"))
 
 
 def check_verified(frame: pd.DataFrame) -> SuiteResult:
     """Check that every agreed result equals that of its verified SQL, if it has one."""
-    e = great_expectations().expectations
     compared = frame[frame["verified"].notna()]
-    holds = e.ExpectColumnValuesToBeInSet(
-        column="verified",
-        value_set=[Verified.MATCH.value],
-        severity="warning",
-        description="the agreed result equals the verified SQL's",
-    )
+    sentence, match = "the agreed result equals the verified SQL's", [Verified.MATCH.value]
+    holds = expect("ColumnValuesToBeInSet", sentence, "warning", column="verified", value_set=match)
     return validate(compared, [holds] if len(compared) else [], (*SHOWN, "verified"))
 
 
 def check_databases_found(frame: pd.DataFrame) -> SuiteResult:
-    """Check that every question's database exists; ``problem`` says what is wrong."""
-    e = great_expectations().expectations
-    expectations = [
-        _critical(e.ExpectColumnValuesToBeNull, "the database of every question exists", "problem")
-    ]
-    return validate(frame, expectations, ("question", "database", "problem"))
-
-
-def _critical(kind: Any, description: str, column: str, **options: Any) -> Any:
-    return kind(column=column, severity="critical", description=description, **options)
+    """Check that every question's database exists; ``problem`` says why it does not."""
+    sentence = "the database of every question exists"
+    found = expect("ColumnValuesToBeNull", sentence, column="problem")
+    return validate(frame, [found], ("question", "database", "problem"))

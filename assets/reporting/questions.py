@@ -1,9 +1,11 @@
 """The questions that people want answered every day, in the reporting tables."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 import pandas as pd
+from pydantic import Field
 
 from assets.checks.view import check_result
 from assets.common.check_specs import check_specs
@@ -12,20 +14,35 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.reporting.checks import check_databases_found
-from assets.reporting.config import ReportQuestionsConfig
+from resources.forms import Form
 from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
 from text2sql.common.provenance import fingerprint
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
-from text2sql.datasets.pocket.corpus import generate_business_databases
-from text2sql.reporting.tables.importing import ShippedQuestions, refresh_questions
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
+from text2sql.errors import Text2SqlError
+from text2sql.reporting.model.question import ReportQuestion, find_database
+from text2sql.reporting.tables.question_file import ImportReport, read_questions
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.schema import questions as questions_table
 
 GROUP = "reporting"
 SHOWN = 50
 """Questions that metadata shows at most."""
+
+
+class ReportQuestionsConfig(Form):
+    """Where the questions and their databases come from."""
+
+    file: str = Field(
+        default="",
+        description="A YAML list of questions; empty: the shipped questions, unless the tables "
+        "only have others.",
+    )
+    databases: str = Field(
+        default="",
+        description="The folder of the databases; empty: the shipped questions' own database.",
+    )
 
 
 @dg.asset(
@@ -50,19 +67,34 @@ def report_questions(
     tables, and are never mixed into tables that only have other questions; one whose id another
     file has taken since is left to that file.
     """
-    folder = report_databases(root.path)
-    shipped = ShippedQuestions(SHIPPED_QUESTIONS, folder, generate_business_databases)
+    checked: list[ReportQuestion] = []
+    problems: list[str | None] = []
     with reporting.open(root.path) as store:
         table = QuestionTable(store)
-        found = refresh_questions(table, shipped, config.file, config.databases)
+        file, questions = _questions_to_check(table, config.file)
+        folder = report_databases(root.path)
+        if config.databases:
+            folder = Path(config.databases).expanduser().resolve()
+        elif file:
+            generate_business_databases(folder)
+        for question in questions:
+            try:
+                path = str(find_database(question.database, [folder]))
+                checked.append(replace(question, database=path))
+                problems.append(None)
+            except Text2SqlError as error:
+                checked.append(question)
+                problems.append(str(error))
+        report = table.import_file(file, checked) if file else ImportReport()
         enabled, target = table.read(enabled_only=True).readable, store.name
-    notes = found.report.notes()
+    notes = report.notes()
     for note in notes:
         context.log.warning(note)
-    frame = pd.DataFrame(
-        [[question.id, question.database, problem] for question, problem in found.checked],
-        columns=["question", "database", "problem"],
-    )
+    columns = {
+        "question": [question.id for question in checked],
+        "database": [question.database for question in checked],
+        "problem": problems,
+    }
     shown = [
         {
             "id": question.id,
@@ -75,16 +107,36 @@ def report_questions(
     ]
     return dg.MaterializeResult(
         metadata={
-            "file": dg.MetadataValue.path(found.file)
-            if found.file
-            else "none: the tables' own questions",
+            "file": dg.MetadataValue.path(file) if file else "none: the tables' own questions",
             "questions": records(shown),
             "enabled": len(enabled),
-            "added": len(found.report.added),
-            "updated": len(found.report.updated),
+            "added": len(report.added),
+            "updated": len(report.updated),
             "not as the file says": dg.MetadataValue.text("\n".join(notes) or "none"),
             "reporting database": target,
         },
-        check_results=[check_result("databases_found", check_databases_found(frame))],
+        check_results=[
+            check_result("databases_found", check_databases_found(pd.DataFrame(columns)))
+        ],
         data_version=dg.DataVersion(fingerprint(questions=enabled)),
     )
+
+
+def _questions_to_check(
+    table: QuestionTable, file: str
+) -> tuple[Path | None, list[ReportQuestion]]:
+    """Return the questions of a file, or the tables' own, without a file.
+
+    The shipped file is the default unless the tables only have other questions.
+    """
+
+    def is_shipped(file: str | Path) -> bool:  # of this or another checkout
+        return Path(file).parts[-3:] == SHIPPED_QUESTIONS.parts[-3:]
+
+    files = table.files()
+    if not file and files and not any(map(is_shipped, files.values())):
+        return None, table.read(enabled_only=True).readable
+    chosen = Path(file).expanduser().resolve() if file else SHIPPED_QUESTIONS
+    others = {id for id, of in files.items() if of and not is_shipped(of)}
+    taken = others if is_shipped(chosen) else set()
+    return chosen, [one for one in read_questions(chosen) if one.id not in taken]

@@ -13,7 +13,7 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
 from assets.rollouts.sets import settings_of, tally_rollouts
-from resources.forms import Form
+from resources.forms import TEMPERATURE, TOP_P, Form, bounded
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
@@ -41,8 +41,8 @@ class SamplingConfig(Form):
 
     shards: int = Field(default=2, ge=1, le=256, description="Processes that sample in parallel.")
     samples: int = Field(default=8, ge=1, le=128, description="Sampled rollouts per question.")
-    temperature: float = Field(default=1.0, gt=0, le=2, description="Sampling temperature.")
-    top_p: float = Field(default=1.0, gt=0, le=1, description="top_p (nucleus) sampling threshold.")
+    temperature: float = bounded(TEMPERATURE)
+    top_p: float = bounded(TOP_P)
     concurrency: int = Field(
         default=64, ge=1, le=4096, description="Concurrent rollouts of a shard."
     )
@@ -51,16 +51,12 @@ class SamplingConfig(Form):
         default=2,
         ge=0,
         le=20,
-        description="How often a run retries rollouts that a server or worker failure spoilt.",
+        description="How often a run retries rollouts that a server or worker failure lost.",
     )
 
     def sampled(self) -> Sampling:
         """Return how the sampled rollouts are drawn."""
         return Sampling(self.temperature, self.top_p)
-
-    def greedy(self) -> Sampling:
-        """Return how the greedy rollout is drawn."""
-        return Sampling(0.0)
 
 
 def plan_shards(
@@ -68,47 +64,35 @@ def plan_shards(
 ) -> Iterator[dg.DynamicOutput[dict[str, Any]]]:
     """Yield the work of each shard: its part of every set, without the rollouts that exist.
 
-    A shard with nothing left to ask is not started. A question belongs to the same shard in
-    every set and every run with this number of shards. Raises Text2SqlError if shards would
-    compete for the same GPUs.
+    A question belongs to the same shard in every set and every run with this number of shards.
+    Raises Text2SqlError if shards would compete for the same GPUs.
     """
-    done = {one.folder: _complete(root, one) for one in sets}
-    _require_gpus_apart(config, policy, [one for one in sets if set(one.keys) - done[one.folder]])
+    missing: dict[str, set[str]] = {}
+    for one in sets:
+        tally = tally_rollouts(root, one)
+        missing[one.folder] = {key for key in one.keys if tally.valid(key) < one.samples}
+    served = any(missing[one.folder] and policy.starts_server(one.policy) for one in sets)
+    if config.shards > 1 and served and visible_gpus():
+        raise Text2SqlError(
+            f"{config.shards} shards would each start a vLLM server on the same GPUs: set shards "
+            "to 1 and raise concurrency; vllm's data_parallel_size uses all GPUs for one server."
+        )
     settings = config.model_dump(include={"concurrency", "threads", "resampling"})
     for shard in range(config.shards):
         part = [
             one.to_dict() | {"keys": keys}
             for one in sets
-            if (keys := sorted(set(one.keys[shard :: config.shards]) - done[one.folder]))
+            if (keys := sorted(missing[one.folder].intersection(one.keys[shard :: config.shards])))
         ]
         work = {"name": f"shard-{shard}-of-{config.shards}", "sets": part}
         if part:
             yield dg.DynamicOutput(work | settings, str(shard), output_name="shards")
 
 
-def _require_gpus_apart(
-    config: SamplingConfig, policy: PolicyResource, sets: Sequence[RolloutSet]
-) -> None:
-    """Refuse shards on this machine's GPUs that would each start a vLLM server there."""
-    served = any(policy.starts_server(one.policy) for one in sets)
-    if config.shards > 1 and served and visible_gpus():
-        raise Text2SqlError(
-            f"{config.shards} shards would each start a vLLM server on the same GPUs: set shards "
-            "to 1 and raise concurrency; vllm's data_parallel_size uses all GPUs for one server."
-        )
-
-
-def _complete(root: Path, rollouts: RolloutSet) -> set[str]:
-    """Return the questions with all their rollouts valid."""
-    tally = tally_rollouts(root, rollouts)
-    return {key for key in rollouts.keys if tally.valid(key) >= rollouts.samples}
-
-
-LOST_SHARD = dg.RetryPolicy(max_retries=2, delay=10)
-"""A shard resumes if its process or pod is lost or its server is down."""
-
-
-@dg.op(pool=SAMPLING_POOL, retry_policy=LOST_SHARD, tags=sampling_pod())
+# The retries resume a shard whose process or pod was lost, or whose server was down.
+@dg.op(
+    pool=SAMPLING_POOL, retry_policy=dg.RetryPolicy(max_retries=2, delay=10), tags=sampling_pod()
+)
 @fails_in_a_sentence
 def sample_shard(
     context: dg.OpExecutionContext,
@@ -177,9 +161,9 @@ async def _sample(
     return pace.drawn
 
 
-def require_valid(tally: Tally, least: float = 0.5) -> None:
-    """Refuse to continue if too many rollouts failed to say anything."""
-    if len(tally) - tally.invalid < least * max(1, len(tally)):
+def require_valid(tally: Tally) -> None:
+    """Refuse to continue if more than half of the rollouts failed to say anything."""
+    if len(tally) - tally.invalid < 0.5 * max(1, len(tally)):
         raise Text2SqlError(
             f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for example with: "
             f"{tally.error or 'nothing was sampled'}. Fix the cause and run it again: "
@@ -191,11 +175,10 @@ def tallied(
     root: Path, sets: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, tuple[RolloutSet, Tally]]:
     """Return sets of rollouts with the counts of their outcomes; raise if one says nothing."""
-    found = {}
-    for name, row in sets.items():
-        rollouts = RolloutSet.from_dict(row)
-        found[name] = (rollouts, tally_rollouts(root, rollouts))
-        require_valid(found[name][1])
+    rollouts = {name: RolloutSet.from_dict(row) for name, row in sets.items()}
+    found = {name: (one, tally_rollouts(root, one)) for name, one in rollouts.items()}
+    for _, tally in found.values():
+        require_valid(tally)
     return found
 
 
@@ -205,10 +188,7 @@ def describe_rollouts(
     shards: Sequence[Any],
     estimate: str = "",
 ) -> dg.Output[None]:
-    """Return a graph asset's output: which rollouts exist now, and how many are new.
-
-    ``estimate`` is the sentence about the cost from before sampling.
-    """
+    """Return a graph asset's output: its rollouts, how many are new, the ``estimate`` before."""
     rows = [
         {
             "rollouts": name,
@@ -226,6 +206,5 @@ def describe_rollouts(
     )
     new = sum(sum(counts.values()) for counts in shards)
     metadata = {"rollouts": records(rows), "shards that sampled": len(shards), "new": new}
-    if estimate:
-        metadata["estimate before"] = estimate
+    metadata |= {"estimate before": estimate} if estimate else {}
     return dg.Output(None, metadata=metadata, data_version=dg.DataVersion(version))

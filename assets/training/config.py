@@ -20,10 +20,11 @@ from resources.forms import Form, InvalidValue
 from resources.step_pods import EXECUTOR_VARIABLE
 from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
-from text2sql.training.difficulty import Bounds, require_prompts
+from text2sql.training.difficulty import Bounds
 from text2sql.training.prime_rl.preflight import require_installed
 from text2sql.training.prime_rl.settings import SingleNode, SlurmNodes, TwoGpusLora
 from text2sql.training.runs import FROM_BASE, training_record
+from text2sql.training.settings import config_part, resolved
 from text2sql.training.trl.config import TrlSettings
 
 _FRESH = Field(
@@ -140,7 +141,7 @@ def read_forms(config: Mapping[str, Any], assets: Collection[str] = FORMS) -> di
     forms: dict[str, Form] = {}
     for name in filter(assets.__contains__, FORMS):
         try:
-            forms[name] = FORMS[name](**resolved(_part(config, "ops", name, "config")))
+            forms[name] = FORMS[name](**resolved(config_part(config, "ops", name, "config")))
         except InvalidValue as error:
             raise Text2SqlError(f"{name}: {error}") from error
     drawn, kept = forms.get("base_rollouts"), forms.get("training_prompts")
@@ -167,33 +168,17 @@ def _require_enough(forms: Mapping[str, Form], count: int, reason: str) -> None:
     kept, grpo = forms.get("training_prompts"), forms.get("grpo_policy")
     if not isinstance(grpo, GrpoConfig):
         return
-    if isinstance(kept, TrainingPromptsConfig):
-        needed = kept.minimum_prompts
-        require_prompts("training_prompts", "minimum_prompts", needed, count, reason)
     trainer = grpo.trainer
     setting = "groups_per_step" if isinstance(trainer, TrlConfig) else "prompts_per_step"
-    require_prompts("grpo_policy", setting, getattr(trainer, setting), count, reason)
-
-
-def _part(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return a part of a config, empty if it is no mapping: Dagster rejects that itself."""
-    part: Any = config
-    for name in names:
-        part = part.get(name) if isinstance(part, Mapping) else None
-    return {str(n): value for n, value in part.items()} if isinstance(part, Mapping) else {}
-
-
-def resolved(value: Any) -> Any:
-    """Return a value with its environment variables, ``{env: NAME}``, replaced as Dagster does."""
-    if not isinstance(value, Mapping):
-        return value
-    if set(value) != {"env"} or not isinstance(name := value["env"], str):
-        return {key: resolved(part) for key, part in value.items()}
-    if name not in os.environ:
-        raise Text2SqlError(
-            f"The run config uses the environment variable {name}, which is not set."
-        )
-    return os.environ[name]
+    needs = [("grpo_policy", setting, getattr(trainer, setting))]
+    if isinstance(kept, TrainingPromptsConfig):
+        needs.insert(0, ("training_prompts", "minimum_prompts", kept.minimum_prompts))
+    for asset, name, needed in needs:
+        if count < needed:
+            raise Text2SqlError(
+                f"{asset} needs {counted(needed, 'prompt')} ({name}), but {reason}: set {name} "
+                "lower, or sample more questions."
+            )
 
 
 def require_trainable(
@@ -204,7 +189,7 @@ def require_trainable(
     Called before the filter, which may sample for hours. Checks nothing for a run that was trained
     before, nor if training starts in a pod of the cluster.
     """
-    where = _part(config, "resources", "trainer", "config").get("where")
+    where = config_part(config, "resources", "trainer", "config").get("where")
     in_pod = "kubernetes" in (where, os.environ.get(EXECUTOR_VARIABLE))
     if not (isinstance(trainer, TrlConfig) or in_pod or training_record(root, run)):
         require_installed(trainer)

@@ -9,7 +9,7 @@ import dagster as dg
 import pandas as pd
 
 from assets.checks.expectations import SuiteResult, expect, merge, no_null, validate
-from assets.checks.page import report_checks
+from assets.checks.view import report_checks
 from assets.common.columns import MODEL_TEAM, columns_of
 from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import assets_of, require_training_run, training_run_of

@@ -20,20 +20,11 @@ from resources.policy import PolicyResource
 from resources.step_pods import training_pod
 from resources.trainer import TrainerResource
 from text2sql.agent.prompts import prompt_revision
-from text2sql.common.artifacts import (
-    training_folder,
-    training_plan_file,
-    training_record_file,
-)
+from text2sql.common import artifacts
 from text2sql.common.json_files import write_json
 from text2sql.common.provenance import read_record, sealed
 from text2sql.errors import Text2SqlError
-from text2sql.training.backends import (
-    prime_rl_program,
-    require_adapter_server,
-    require_weights,
-    trl_program,
-)
+from text2sql.training import backends
 from text2sql.training.metrics import Metrics, is_finite, read_metrics
 from text2sql.training.prime_rl.metrics import alarm_of
 from text2sql.training.runs import find_start, is_reusable, keep_prompts, plan_run
@@ -64,7 +55,7 @@ def grpo_policy(
     same prompts, start, settings and code are trained only once; a stopped run resumes from its
     last complete checkpoint.
     """
-    _require_passed(context, "training_prompts", "prompts_can_teach")
+    require_passed(context, "training_prompts", "prompts_can_teach")
     run = context.partition_key
     require_run_name(run)
     start = find_start(root.path, config.start_from)
@@ -85,17 +76,17 @@ def grpo_policy(
             f"{planned['start_revision']}: set the same start_from for base_rollouts and filter "
             "again."
         )
-    folder = training_folder(root.path, run, planned["version"])
+    folder = artifacts.training_folder(root.path, run, planned["version"])
     record = read_record(folder / "record.json")
     fresh = not isinstance(config.trainer, TrlConfig) and config.trainer.fresh
     reused = not fresh and is_reusable(record, planned, policy.revision)
     if not reused:
         root.make(folder)
-        write_json(training_plan_file(root.path, run), sealed(planned))
+        write_json(artifacts.training_plan_file(root.path, run), sealed(planned))
         keep_prompts(root.path, folder, planned)
         record = _train(context, config, root, policy, trainer, planned, folder)
         write_json(folder / "record.json", record)
-    write_json(training_record_file(root.path, run), record)
+    write_json(artifacts.training_record_file(root.path, run), record)
     return dg.MaterializeResult(
         metadata=describe_training(folder, record, reused),
         data_version=dg.DataVersion(record["policy_revision"]),
@@ -113,13 +104,13 @@ def _train(
 ) -> dict[str, Any]:
     """Train as planned; return the sealed record."""
     started, start, settings = time.monotonic(), planned["start"]["policy"], config.trainer
-    weights = require_weights(policy.directory(start), start)
+    weights = backends.require_weights(policy.directory(start), start)
     if isinstance(settings, TrlConfig):
-        program = trl_program(settings, weights, folder)
+        program = backends.trl_program(settings, weights, folder)
     else:
-        require_adapter_server(settings, policy.server)
+        backends.require_adapter_server(settings, policy.server)
         agent, fresh = policy.settings(start), settings.fresh
-        program = prime_rl_program(
+        program = backends.prime_rl_program(
             settings.backend, settings, weights, folder, agent, root.path, fresh
         )
     reported = trainer.run(context, program, folder, config.stall_limit(), observer(context))
@@ -179,7 +170,7 @@ def describe_training(folder: Path, record: dict[str, Any], reused: bool) -> dic
     }
 
 
-def _require_passed(context: dg.AssetExecutionContext, asset: str, check: str) -> None:
+def require_passed(context: dg.AssetExecutionContext, asset: str, check: str) -> None:
     """Raise Text2SqlError if an asset's check failed last.
 
     A blocking check stops the rest of its own run; a later run that starts downstream is

@@ -29,7 +29,6 @@ from assets.training.config import (
     TrlConfig,
     read_forms,
     require_trainable,
-    resolved,
 )
 from pipelines.config_errors import check_run_config
 from pipelines.home import check_variables, open_instance
@@ -47,6 +46,7 @@ from text2sql.evaluation.promotion.champion import ADOPTED_RUN, champion_record
 from text2sql.evaluation.stored import read_scores
 from text2sql.training.backends import identity_settings
 from text2sql.training.runs import FROM_BASE, StartPolicy, find_start, read_training, run_state
+from text2sql.training.settings import resolved
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from text2sql.agent.prompts import (
 )
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import MOST_CALLS
-from text2sql.policy import Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import Retry, ServerPolicy
 
 QUERY = "SELECT count(*) FROM city"

@@ -10,7 +10,8 @@ from tests.support.agent_databases import ask, make_database
 from text2sql.agent.schema.descriptions import read_descriptions
 from text2sql.agent.schema.tables import describe
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tools import TOOL_NAMES, TOOL_SCHEMAS, Tools
+from text2sql.agent.tool_calls import TOOL_NAMES, TOOL_SCHEMAS
+from text2sql.agent.tools import Tools
 from text2sql.common.render import Budget, render_cell
 from text2sql.errors import Text2SqlError
 
@@ -239,9 +240,9 @@ def test_a_note_stays_within_the_budget(use):
     script = f"CREATE TABLE t(a); INSERT INTO t VALUES {rows}"
     unknown = {f"{number}{'wanted' * 9}": 1 for number in range(9)}
     call = ("sample_rows", {"table": "t", "limit": 5} | unknown)
-    for chars, told in ((500, False), (2000, True)):
+    for chars, noted in ((500, False), (2000, True)):
         (text,), _ = use(call, script=script, settings=AgentSettings(output_chars=chars))
-        assert (len(text) <= chars, "note:" in text) == (True, told)
+        assert (len(text) <= chars, "note:" in text) == (True, noted)
 
 
 def test_an_overview_says_that_another_name_was_meant(use):

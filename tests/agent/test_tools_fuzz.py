@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.sandbox.attacks import ATTACKS, CHANGES, STOPPED
 from tests.support.agent_databases import ask, make_database
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tools import TOOL_NAMES, Tools
+from text2sql.agent.tool_calls import TOOL_NAMES
+from text2sql.agent.tools import Tools
 from text2sql.sandbox import Sandbox
 
 SCRIPT = """

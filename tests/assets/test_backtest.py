@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.promotion.back_test import BackTester, BackTestVerdict
+from assets.promotion.back_test import BackTestVerdict, run_back_test
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
 from pipelines.sensors import reason_of
@@ -24,11 +24,9 @@ from tests.support.reporting_databases import save
 from tests.support.scripted_server import ScriptedServer, Step, fails, submits
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
-from text2sql.datasets.pocket.corpus import generate_business_databases
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
-from text2sql.reporting.answering.backtest import verified_questions
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.question_file import read_questions
 from text2sql.reporting.tables.store import ReportingStore
@@ -95,12 +93,9 @@ class Place:
         with ReportingStore(f"sqlite:///{self.root.path / 'reporting.sqlite'}") as store:
             save(store, *questions)
 
-    @property
-    def tester(self) -> BackTester:
-        return BackTester(self.root, ReportingDatabase(), PolicyResource(), SandboxResource())
-
     def test(self) -> BackTestVerdict:
-        return self.tester.verdict(RUN, "d1")
+        resources = (ReportingDatabase(), PolicyResource(), SandboxResource())
+        return run_back_test(self.root.path, RUN, "d1", *resources)
 
     def promote(self, right: int = 30) -> dg.ExecuteInProcessResult:
         """Run card, gates and promotion as the lifecycle does; Dagster decides what stops."""
@@ -227,7 +222,7 @@ def test_other_weights_than_those_recorded_are_refused(place):
 
 def test_the_verified_sql_of_the_shipped_questions_runs(tmp_path):
     database = next(generate_business_databases(tmp_path).rglob("*.sqlite"))
-    verified = verified_questions(read_questions(SHIPPED_QUESTIONS))
+    verified = [one for one in read_questions(SHIPPED_QUESTIONS) if one.verified_sql is not None]
     assert len(verified) >= 4
     with Sandbox(workers=1) as sandbox:
         for question in verified:

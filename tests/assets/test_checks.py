@@ -13,9 +13,8 @@ import dagster as dg
 import pandas as pd
 
 from assets.checks.expectations import EXAMPLES, SuiteResult, merge
-from assets.checks.page import publish_checks
 from assets.checks.suites import check_gold_answers, check_gold_determined, check_tidiness
-from assets.checks.view import check_result
+from assets.checks.view import check_result, publish_checks
 from assets.data import bird
 from assets.data.frames import time_by_database, with_flags
 from resources.paths import ArtifactRoot

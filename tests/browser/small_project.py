@@ -21,7 +21,7 @@ from tests.support.interface import Interface
 from tests.support.lifecycle_tools import SIZES
 from tests.support.scripted_server import ScriptedServer, Step, asked_in, replies_with
 from text2sql.common.json_files import write_json
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
+from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS
 from text2sql.datasets.stored import load_questions
 from text2sql.reporting.tables.question_file import read_questions
 

@@ -113,7 +113,7 @@ def test_a_replay_on_the_same_data_gives_the_same(place):
     assert "result      the same rows" in run(place, "replay", answer.id)[1]
 
 
-def test_a_replay_tells_changed_data(place):
+def test_a_replay_detects_changed_data(place):
     [answer] = place.answer(place.question("q", "SELECT city, id FROM shop WHERE city > ''"))
     place.change("UPDATE shop SET id = 7 WHERE city = 'Bonn'")
     place.change("INSERT INTO shop VALUES (8, 'Rome')")
@@ -128,7 +128,7 @@ def test_a_replay_tells_changed_data(place):
     assert "result      changed: " in text
 
 
-def test_a_replay_tells_changed_sql(place):
+def test_a_replay_detects_changed_sql(place):
     question = place.question("q", COUNT)
     [answer] = place.answer(question)
     place.replies.steps["ask q"] = [submits("SELECT max(id) AS shops FROM shop")]
@@ -148,7 +148,7 @@ def test_a_replay_detects_sql_that_is_not_repeatable(place):
     assert "the data did not change, so it is not repeatable" in text
 
 
-def test_a_replay_tells_sql_that_runs_no_more(place):
+def test_a_replay_detects_sql_that_no_longer_runs(place):
     [answer] = place.answer(place.question("q", "SELECT count(city) FROM shop"))
     place.change("ALTER TABLE shop RENAME COLUMN city TO town")
     code, text = run(place, "replay", answer.id)
@@ -223,12 +223,12 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize(("table", "change", "told"), NONSENSE)
-def test_invalid_rows_are_named(place, table, change, told):
+@pytest.mark.parametrize(("table", "change", "message"), NONSENSE)
+def test_invalid_rows_are_named(place, table, change, message):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute(f"UPDATE {table} SET {change}")
-    with pytest.raises(Text2SqlError, match=re.escape(told)):
+    with pytest.raises(Text2SqlError, match=re.escape(message)):
         run(place, "show", 1)
 
 

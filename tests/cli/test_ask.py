@@ -150,7 +150,7 @@ def test_a_rollout_that_tried_to_write_has_no_vote(shop):
     [
         (
             [says("There are some."), says("Many.")],
-            "no query was submitted (the reply held neither a tool call nor SQL: 'Many.')",
+            "no query was submitted (the reply contained neither a tool call nor SQL: 'Many.')",
         ),
         ([submits("SELECT nope FROM city")], "the submitted query failed: no such column: nope"),
         ([submits("DROP TABLE city")], "the submitted query failed"),
@@ -191,7 +191,7 @@ def in_turn(*queries):
         (["SELECT 1"], 0, "answered"),
     ],
 )
-def test_no_consensus_is_something_else_than_no_answer(shop, queries, code, status):
+def test_no_consensus_differs_from_no_answer(shop, queries, code, status):
     asked = (shop, "Which?", "--votes", len(queries))
     result, _ = run(in_turn(*queries), *asked, "--json")
     found = json.loads(result.stdout)
@@ -235,7 +235,7 @@ def test_the_trace_shows_broken_arguments_as_they_were_written(shop):
     assert sent[0]["tool_calls"][0]["function"]["arguments"] == "{}"  # a server takes no other
 
 
-def test_the_cost_tells_opening_apart(shop):
+def test_the_cost_lists_opening_separately(shop):
     result, _ = run([submits(QUERY)], shop, "Which?")
     assert re.search(r"^Cost: 1 turn, .* tokens, [\d.]+ s, after [\d.]+ s to open the policy$",
                      result.stdout, re.MULTILINE)  # fmt: skip
@@ -397,7 +397,7 @@ def test_wrong_usage(shop, arguments, words):
     assert words in result.stderr
 
 
-def test_a_policy_that_is_not_there(shop, tmp_path):
+def test_a_missing_policy(shop, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     result = program(shop, "Which?", "--policy", tmp_path)
     assert (result.returncode, len(result.stderr.splitlines())) == (1, 1)

@@ -90,7 +90,7 @@ def test_evaluate_warns_of_predictions_that_are_not_text(tmp_path, database):
     result = evaluated(tmp_path, database, {"9": 5, "10": None, "11": ["SELECT 1"]})
     assert result.exit_code == 0, result.output
     assert "warning: 2 predictions are neither text nor null" in result.stderr
-    assert "the first has the id 9" in result.stderr
+    assert "the first is id 9" in result.stderr
     assert "execution accuracy 0.00% of 3" in result.stdout
     assert "neither text" not in evaluated(tmp_path / "b", database, {"9": None}).stderr
 

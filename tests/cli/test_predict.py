@@ -101,7 +101,7 @@ def test_votes_are_reported_and_more_votes_only_draw_the_missing_rollouts(place)
     assert len(server.requests) == 2
     assert json.loads((place / "votes.json").read_text())["predictions"][0]["votes"] == 4
     assert "share of the votes: 67% on average; 0 ties" in result.stdout
-    assert "resuming: 4 rollouts are stored already, of 6\n" in result.stderr
+    assert "resuming: 4 rollouts of 6 already stored\n" in result.stderr
 
     result, server = predict(place, by_question, "--votes", 2, "--temperature", 0.7)
     assert [request["temperature"] for request in server.requests] == [0.7, 0.7]

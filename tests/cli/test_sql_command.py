@@ -88,7 +88,7 @@ def test_sql_command_writes_valid_json_for_every_value(database):
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_sql_command_tells_damage_in_one_sentence(tmp_path, options):
+def test_sql_command_reports_damage_in_one_sentence(tmp_path, options):
     database = damaged_inside(tmp_path / "shop.db")
     shown = CliRunner().invoke(sql_command, [str(database), "SELECT sum(a) FROM t", *options])
     assert isinstance(shown.exception, InfrastructureError)

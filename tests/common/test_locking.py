@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from assets.checks.page import publish_checks
+from assets.checks.view import publish_checks
 from text2sql.common.locking import locked
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.held_out import Use, note_use

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from text2sql.datasets.fetching import zip_rules
+from text2sql.datasets.fetching import archives
 from text2sql.datasets.fetching.archives import DamagedArchive, unpack
 from text2sql.datasets.reading.digests import Digests
 from text2sql.errors import Text2SqlError
@@ -211,7 +211,7 @@ def test_deeply_nested_archives_are_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zip_rules, "MAX_FILES", 5)
+    monkeypatch.setattr(archives, "MAX_FILES", 5)
     file = archive(tmp_path, {f"{number}.csv": b"" for number in range(6)})
     refuse(file, tmp_path, "more than 5 files")
 

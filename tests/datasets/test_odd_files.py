@@ -304,7 +304,7 @@ def test_an_id_may_hold_a_slash(tmp_path: Path) -> None:
     found = read(tmp_path, [question(1, question_id="a/b"), question(2, question_id="b")])
     file = tmp_path / "dev.json"
     issues = [Issue("a/b", "a tie", "us"), Issue("b", "a tie", "us")]
-    known = [DatasetIssues(file_digest(file), "", tuple(issues))]
+    known = [DatasetIssues(file_digest(file), tuple(issues))]
     keys = ["dev/a/b", "dev/b"]
     assert found.file_keys == keys
     assert issues_of(known, file, keys) == dict(zip(keys, issues, strict=True))

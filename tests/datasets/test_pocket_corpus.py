@@ -15,8 +15,8 @@ import pytest
 from tests.support.splits import load_split
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools
-from text2sql.datasets.pocket.business import SHIPPED_QUESTIONS
 from text2sql.datasets.pocket.corpus import (
+    SHIPPED_QUESTIONS,
     CorpusSizes,
     generate,
     generate_business_databases,

@@ -135,7 +135,7 @@ def test_rollouts_with_other_sampling_are_refused():
     trained = policy(TRAINED, "mm", {0: "mm", 1: "mw"})
     *same, last = trained.sampled
     colder = [*same, replace(last, sampling={"temperature": 0.2})]
-    with pytest.raises(Text2SqlError, match=r"dev/1, sample 1.* sampling .*0\.2.* are of {}"):
+    with pytest.raises(Text2SqlError, match=r"dev/1, sample 1.* sampling .*0\.2.* not {}"):
         score(policy(BASE, "mm"), replace(trained, sampled=colder), questions=2, k=2)
     greedy = [replace(one, sampling={"temperature": 0.0}) for one in trained.greedy]
     assert score(policy(BASE, "mm"), replace(trained, greedy=greedy), questions=2, k=2)
@@ -177,7 +177,7 @@ def test_other_policies_prompts_and_datasets_are_refused():
     with pytest.raises(Text2SqlError, match="revision 1, not 2"):
         score(policy(BASE, "mwwe"), other)
     prompts = [*trained.greedy, rollout(5, "match", prompt_revision="9")]
-    with pytest.raises(Text2SqlError, match="prompt revision 9, others are of 1"):
+    with pytest.raises(Text2SqlError, match="prompt revision 9, not 1"):
         score(policy(BASE, "mwwe"), replace(trained, greedy=prompts))
     with pytest.raises(Text2SqlError, match=r"aaaa \(base\), bbbb \(trained\)"):
         score(replace(policy(BASE, "mwwe"), dataset="aaaa"), replace(trained, dataset="bbbb"))

@@ -219,7 +219,7 @@ def test_the_weakest_parts_and_the_p_of_each(made):
     assert '<th class="number">p</th>' in page and "of twenty parts" in page
 
 
-def test_examples_show_the_transcript_and_say_where_it_lies(made):
+def test_examples_show_the_transcript_and_say_where_it_is(made):
     page, details = made
     assert [one["key"] for one in details["examples"]] == ["dev/2", "dev/3"]
     assert details["examples"][0]["place"] == "rollouts/trained-greedy.jsonl:3"

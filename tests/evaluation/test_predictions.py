@@ -132,7 +132,7 @@ def test_incomplete_positions_are_not_taken_for_ids(folder, ids, words):
     result = evaluate(folder, dict.fromkeys(ids, "SELECT 1"))
     assert result.exit_code == 1 and words in str(result.exception)
     result = evaluate(folder, dict.fromkeys(ids, "SELECT 1\t----- bird -----\tother"))
-    assert "belong to no question" in result.stderr
+    assert "match no question" in result.stderr
 
 
 def test_an_incomplete_entry_is_described(folder):
@@ -221,7 +221,7 @@ def test_the_result_counts_what_is_left_out(folder):
 def test_predictions_without_sql_are_counted(folder):
     warnings = evaluate(folder, {"10": RIGHT[0], "11": "", "12": None}).stderr
     assert "missing: 1 question has no prediction; the first is dev/13" in warnings
-    assert "empty: 2 predictions hold no SQL; the first is dev/11" in warnings
+    assert "empty: 2 predictions have no SQL; the first is dev/11" in warnings
 
 
 def test_a_truncated_line_is_reported(folder):

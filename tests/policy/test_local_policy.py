@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 import torch
 
 from tests.support.tiny_policy import make_policy
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import ContextOverflow, Sampling
 from text2sql.policy.local.batching import Batch, Turn, draw
@@ -233,7 +233,7 @@ def test_a_folder_without_a_model_is_refused_in_one_sentence(tmp_path, folder):
     with pytest.raises(Text2SqlError, match=r"no config\.json"):
         LocalPolicy(tmp_path / "missing")
     (tmp_path / "config.json").write_text('{"model_type": "no-such-model"}')
-    with pytest.raises(Text2SqlError, match="could not be loaded"):
+    with pytest.raises(Text2SqlError, match="it has no weights"):
         LocalPolicy(tmp_path)
 
 

@@ -22,12 +22,12 @@ from tests.support.scripted_server import (
 )
 from text2sql.agent.loop import run_episode
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tool_calls import checked
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS, checked
+from text2sql.common.http import proxy_for
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.policy import ContextOverflow, Sampling
+from text2sql.policy.base import ContextOverflow, Sampling
 from text2sql.policy.open import open_policy
-from text2sql.policy.served.connections import fetch, proxy_for
+from text2sql.policy.served.connections import fetch
 from text2sql.policy.served.server import Retry, ServerPolicy
 
 QUICK = Retry(attempts=2, first_wait=0.005, longest_wait=0.01, total_seconds=20)

@@ -18,9 +18,9 @@ from tests.support.scripted_server import (
     replay,
     says,
 )
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.policy import ContextOverflow, Sampling
+from text2sql.policy.base import ContextOverflow, Sampling
 from text2sql.policy.open import open_policy, policy_directory, served_models
 from text2sql.policy.served import replies
 from text2sql.policy.served.server import Retry, ServerPolicy, api_root
@@ -358,9 +358,9 @@ def test_specifications_that_lead_nowhere(spec):
     ],
 )
 def test_an_invalid_address_is_shown_without_its_secret(address):
-    with pytest.raises(Text2SqlError, match=r"is not the address of a server") as told:
+    with pytest.raises(Text2SqlError, match=r"is not the address of a server") as caught:
         open_policy(address)
-    assert "hush" not in str(told.value)
+    assert "hush" not in str(caught.value)
 
 
 def test_addresses():

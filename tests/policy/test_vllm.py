@@ -88,8 +88,8 @@ def draw(
     return golds, asyncio.run(drawn())
 
 
-def told(rollout) -> list[tuple]:
-    """What was said in a rollout, without the ids of its calls."""
+def transcript(rollout) -> list[tuple]:
+    """The messages of a rollout, without the ids of its calls."""
     calls = [
         [(call["function"]["name"], call["function"]["arguments"]) for call in m["tool_calls"]]
         if m.get("tool_calls")
@@ -114,7 +114,7 @@ def test_greedy_rollouts_are_those_of_the_policy_in_this_process(
     _, served = draw(server.url, questions, sandbox, tmp_path / "served", Sampling())
     _, local = draw("pocket", questions, sandbox, tmp_path / "local", Sampling())
     assert all(rollout.valid and rollout.calls for rollout in served)
-    alike = [told(a) == told(b) for a, b in zip(served, local, strict=True)]
+    alike = [transcript(a) == transcript(b) for a, b in zip(served, local, strict=True)]
     assert sum(alike) >= len(questions) - 2  # rounding may decide between two equal tokens
     same = [a for a, like in zip(zip(served, local, strict=True), alike, strict=True) if like]
     assert all(a.completion_tokens == b.completion_tokens for a, b in same)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from assets.reporting.config import ReportAnswersConfig
+from assets.reporting.answers import ReportAnswersConfig
 from resources.automation import AutomationSettings
 from resources.forms import InvalidValue
 from text2sql.cli.main import cli

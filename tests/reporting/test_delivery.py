@@ -61,7 +61,8 @@ class Reports:
         return build_message(f"{at:%Y-%m-%d}", shown, what)
 
     def deliver(self, *channels, message: Message | None = None) -> list[Delivery]:
-        return deliver(self.store, message or self.message(), channels)
+        shown = message or self.message()
+        return [deliver(self.store, shown, channel) for channel in channels]
 
     def noted(self) -> list[tuple]:
         columns = (deliveries.c.channel, deliveries.c.status, deliveries.c.attempts)

@@ -113,7 +113,7 @@ WHOLE = "- {id: a, question: q, database: d"
         ("- id: a\n- {id: a", r"yaml:3: not YAML|yaml:2: not YAML"),
         ("- id: a\n\tquestion: q", r"yaml:2: not YAML"),
         ("[a]: b\n", "must be a YAML or JSON list"),
-        ("[" * 5000, "nested too deeply"),
+        ("[" * 5000, "cannot be read: maximum recursion depth"),
     ],
 )
 def test_a_malformed_file_is_named_with_its_line(tmp_path, text, message):

@@ -58,7 +58,8 @@ def pod(**changes) -> Pod:
     """A pod of the preset for 8 GPUs."""
     settings = KubernetesConfig(**changes)
     reads = (Path("/models/Qwen3.5-9B"), Path("/artifacts/prompts"))
-    return Pod(settings, COMMAND, Path("/artifacts/training/first/v"), 120.0, 8, reads)
+    program = Program(COMMAND, gpus=8, reads=reads)
+    return Pod(settings, program, Path("/artifacts/training/first/v"), 120.0)
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)

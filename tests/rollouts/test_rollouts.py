@@ -26,7 +26,7 @@ from tests.support.stored_rollouts import latest
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.verdicts import run_gold
-from text2sql.policy import Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import Retry, ServerPolicy
 from text2sql.rollouts.draw import RolloutPlan, vote_of
 from text2sql.rollouts.store import RolloutStore
@@ -193,17 +193,17 @@ def test_nothing_but_failures_ends_the_run(draw, questions, tmp_path):
 
 
 def test_concurrency_is_bounded_and_progress_reported(draw):
-    told = []
+    reported = []
     meeting = threading.Barrier(2, timeout=30)
 
     def script(body):
         return Step(submits(GOLD).body, meet=meeting)
 
     found, _ = draw(
-        script, samples=3, concurrency=2, on_progress=lambda *numbers: told.append(numbers)
+        script, samples=3, concurrency=2, on_progress=lambda *numbers: reported.append(numbers)
     )
     assert len(found) == 12
-    assert told == [(n, 12) for n in range(13)]
+    assert reported == [(n, 12) for n in range(13)]
     assert draw.peak == 2
 
 
@@ -277,7 +277,7 @@ from tests.support.agent_databases import ask
 from pathlib import Path
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import run_gold
-from text2sql.policy import Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import ServerPolicy
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore

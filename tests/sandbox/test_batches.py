@@ -11,8 +11,8 @@ import pytest
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Limits, Sandbox, Status
 from text2sql.sandbox.channel import OPENING, RUNNING, WRITING
+from text2sql.sandbox.pool import Work
 from text2sql.sandbox.process import BatchOutcome
-from text2sql.sandbox.work import Work
 
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
 UNINTERRUPTIBLE = "SELECT instr(hex(zeroblob(4000000)), hex(zeroblob(2000000)) || '1')"

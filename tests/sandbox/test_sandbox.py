@@ -25,8 +25,7 @@ from tests.sandbox.attacks import CHANGES, STOPPED
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.sandbox import Limits, Sandbox, Status, check_database, classify, clean_sql
 from text2sql.sandbox.channel import RUNNING, Channel
-from text2sql.sandbox.worker.connection import Database
-from text2sql.sandbox.worker.databases import DatabaseCache
+from text2sql.sandbox.worker.databases import Database, DatabaseCache
 from text2sql.sandbox.worker.execution import Job, _read
 
 TABLES = """
@@ -601,7 +600,7 @@ def test_a_pipe_or_folder_beside_a_database_fails_at_once(sandbox, database, end
             "socket": lambda path: listener.bind(str(path)),
             "device": lambda path: path.symlink_to("/dev/zero"),
         }[kind](path)
-        with pytest.raises(Text2SqlError, match=rf"{end} is a {kind} .* move it away"):
+        with pytest.raises(Text2SqlError, match=rf"{end} is not a regular file, .* move it away"):
             sandbox.execute(database, "SELECT count(*) FROM t", Limits(20))
 
 
@@ -610,7 +609,7 @@ def test_a_pipe_beside_a_database_in_use_fails_at_once(sandbox, tmp_path, owner)
     owner(database, "BEGIN IMMEDIATE")
     assert rows(sandbox, database, "SELECT count(*) FROM t") == [(3,)]
     os.mkfifo(tmp_path / "d.sqlite-journal")
-    with pytest.raises(Text2SqlError, match="-journal is a pipe"):
+    with pytest.raises(Text2SqlError, match="-journal is not a regular file"):
         sandbox.execute(database, "SELECT count(*) FROM t", Limits(20))
 
 
@@ -804,10 +803,10 @@ SLOW = "SELECT sum(length(x.b) + x.a) FROM t x, (SELECT 1 FROM t LIMIT 8) y"
     [
         (lambda path: os.truncate(path, 0), "empty"),
         (lambda path: os.truncate(path, 8192), "damaged"),
-        (lambda path: (path.unlink(), os.mkfifo(path)), "is a pipe"),
-        (lambda path: (path.unlink(), path.mkdir()), "is a folder"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
+        (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
         (Path.unlink, "No such file"),
-        (lambda path: os.mkfifo(f"{path}-journal"), "-journal is a pipe"),
+        (lambda path: os.mkfifo(f"{path}-journal"), "-journal is not a regular file"),
     ],
 )
 def test_a_file_that_changes_while_it_is_read_is_never_a_query_error(

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from text2sql.training.prime_rl.plan import LaunchPlan
-from text2sql.training.prime_rl.settings import read_settings
+from text2sql.training.prime_rl.settings import LaunchPlan, read_settings
 from text2sql.training.prime_rl.toml import rl_config
 
 FILES = LaunchPlan(

@@ -1,4 +1,4 @@
-"""The difficulty filter: rated, bounded, shuffled, its cost told before, spoilt rollouts redone."""
+"""The difficulty filter: ratings, bounds, order, cost, and failed rollouts drawn again."""
 
 import json
 import re
@@ -145,8 +145,8 @@ def test_a_cost_is_unknown_until_it_was_measured(tmp_path: Path) -> None:
         "completion_tokens": 5_000,
         "measured_on": 4,
     }
-    told: list[str] = []
-    pace = PaceKeeper(store.path, "run", told.append)
+    said: list[str] = []
+    pace = PaceKeeper(store.path, "run", said.append)
     for done in range(5):
         pace(done, 8)
     pace.began -= 3600
@@ -280,7 +280,7 @@ def test_the_filter_as_assets(root: Path) -> None:
     assert [row["key"] for row in rows] == expected
 
 
-def test_spoilt_rollouts_are_asked_again_within_the_run(root: Path) -> None:
+def test_failed_rollouts_are_drawn_again_within_the_run(root: Path) -> None:
     failed: set[str] = set()
 
     def script(body: dict):
@@ -298,8 +298,8 @@ def test_spoilt_rollouts_are_asked_again_within_the_run(root: Path) -> None:
             "demo",
             base_rollouts={"config": {"shards": 1, "samples": 2}},
         )
-        spoilt = len(failed)
-        assert spoilt and len(server.requests) == 32 + spoilt
+        invalid = len(failed)
+        assert invalid and len(server.requests) == 32 + invalid
     assert result.success
     (store,) = (root / "rollouts").glob("train-*/shard-*.jsonl")
     valid = [r for r in latest(store) if r.valid]
@@ -321,11 +321,11 @@ def test_resampling_is_bounded(root: Path) -> None:
             base_rollouts={"config": sampling},
             training_prompts={"config": {"minimum_valid": 2}},
         )
-        spoilt = len(server.requests) - 32
-    assert not result.success and spoilt > 0
+        invalid = len(server.requests) - 32
+    assert not result.success and invalid > 0
     rated = [json.loads(line) for line in (root / "prompts" / "difficulty.jsonl").open()]
     unknown = [row for row in rated if row["kind"] == "unknown"]
-    assert len(unknown) * 2 == spoilt
+    assert len(unknown) * 2 == invalid
     (check,) = result.get_asset_check_evaluations()
     assert "enough valid rollouts" in check.description and "at least 16 questions" in str(check)
 

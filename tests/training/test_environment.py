@@ -15,7 +15,7 @@ from tests.support.agent_databases import ask, make_database
 from tests.support.scripted_server import ScriptedServer, calls, completion, fails, says, submits
 from text2sql.agent.settings import AgentSettings
 from text2sql.judge.verdicts import run_gold
-from text2sql.policy import Sampling
+from text2sql.policy.base import Sampling
 from text2sql.policy.served.server import ServerPolicy
 from text2sql.rollouts.draw import RolloutPlan
 from text2sql.rollouts.store import RolloutStore

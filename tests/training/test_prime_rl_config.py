@@ -16,7 +16,6 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import run_gold
 from text2sql.sandbox import Sandbox
 from text2sql.training.prime_rl.checkout import prime_rl_directory, rl_environment, rl_program
-from text2sql.training.prime_rl.plan import check_prompts
 from text2sql.training.prime_rl.preflight import dry_run
 from text2sql.training.prime_rl.settings import (
     PRIME_RL,
@@ -28,6 +27,7 @@ from text2sql.training.prime_rl.settings import (
 )
 from text2sql.training.prime_rl.slurm import SCRIPT
 from text2sql.training.prime_rl.toml import rl_config, write_toml
+from text2sql.training.prompts import read_prompts
 
 GOLDEN = {
     "prime_rl": "prime_rl_8gpu.toml",
@@ -145,12 +145,12 @@ def test_fewer_prompts_than_a_step_needs_are_refused(tmp_path, count):
     )
     for path, rows in ((files.prompts, questions), (files.golds, golds)):
         path.write_text("".join(json.dumps(row.to_dict()) + "\n" for row in rows))
-    settings = read_settings("prime_rl", {"prompts_per_step": 4})
     if count == 4:
-        assert check_prompts(settings, files) == 4
+        found, _ = read_prompts(files.prompts, files.golds, 4, "prompts_per_step")
+        assert found == questions
         return
-    with pytest.raises(Text2SqlError, match=f"has {count} prompts; a step needs 4"):
-        check_prompts(settings, files)
+    with pytest.raises(Text2SqlError, match=f"has {count} prompts; a step needs 4.*prompts_per"):
+        read_prompts(files.prompts, files.golds, 4, "prompts_per_step")
 
 
 class SingleNodeForm(dg.Config, SingleNode):

@@ -10,9 +10,8 @@ from tests.support.prime_rl_place import FULL, Place
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import policy_directory
 from text2sql.training.prime_rl import checkout
-from text2sql.training.prime_rl.plan import LaunchPlan
 from text2sql.training.prime_rl.preflight import disk_bytes, preflight
-from text2sql.training.prime_rl.settings import read_settings
+from text2sql.training.prime_rl.settings import LaunchPlan, read_settings
 from text2sql.training.prime_rl.toml import rl_config
 
 

@@ -45,7 +45,7 @@ def test_a_checkpoint_with_a_file_that_a_disk_lost_is_none(tmp_path, name, conte
     assert complete_checkpoint(tmp_path) == 4
     (tmp_path / "checkpoints" / "step_4" / name).write_bytes(content)
     assert complete_checkpoint(tmp_path) == 2
-    assert incomplete_checkpoints(tmp_path, 2) == [tmp_path / "checkpoints" / "step_4"]
+    assert incomplete_checkpoints(tmp_path) == [tmp_path / "checkpoints" / "step_4"]
 
 
 def test_a_checkpoint_that_prime_rl_cannot_read_is_named(tmp_path):

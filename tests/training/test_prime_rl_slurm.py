@@ -124,14 +124,14 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("text", "exit_code"), ENDS)
-def test_ends_are_told_apart(tmp_path, text, exit_code):
+def test_each_end_has_its_exit_status(tmp_path, text, exit_code):
     log = tmp_path / "rl.log"
     log.write_text(f"{text}\n")
     error = failure(1, log, tmp_path)
     assert error.exit_code == exit_code and text.removesuffix(".") in str(error)
 
 
-def test_what_a_job_printed_tells_why_it_failed(tmp_path):
+def test_the_output_of_a_job_shows_why_it_failed(tmp_path):
     (tmp_path / "rl.log").write_text("Slurm job 8 ended as FAILED (exit code 1:0).\n")
     (tmp_path / "job_8.log").write_text("RuntimeError: NCCL error: unhandled system error\n")
     assert failure(1, tmp_path / "rl.log", tmp_path).exit_code == 13
@@ -141,7 +141,8 @@ def test_states_of_a_job(place, monkeypatch):
     monkeypatch.setenv("PATH", place.environment["PATH"])
     script = place.folder / "rl.sbatch"
     script.write_text("exit 3\n")
-    job = slurm.submit(script)
+    submit = slurm.SlurmJob(place.folder, 1.0).submit
+    job = submit(script)
     assert wait_until(lambda: not slurm.job_state(job).alive)
     assert slurm.job_state(job) == slurm.JobState("FAILED", code="3:0")
     place.install_slurm(purge=True, no_accounting=True)
@@ -150,7 +151,7 @@ def test_states_of_a_job(place, monkeypatch):
     assert slurm.job_state(job) is None
     place.install_slurm(refuse="Batch job submission failed: Invalid account")
     with pytest.raises(Text2SqlError, match=r"rejects the job .*Invalid account"):
-        slurm.submit(script)
+        submit(script)
 
 
 def test_without_slurm_the_missing_program_is_named(place, monkeypatch):

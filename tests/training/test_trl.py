@@ -214,7 +214,10 @@ def environment(material, tmp_path):
     questions, golds = read_run_prompts(run)
     with Sandbox(1) as sandbox:
         settings = AgentSettings.for_policy(run.policy_dir)
-        yield RolloutDrawer(questions, golds, sandbox, settings, seed=3), questions
+        yield (
+            RolloutDrawer({q.key: q for q in questions}, golds, sandbox, settings, seed=3),
+            questions,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +289,7 @@ def test_a_step_whose_rollouts_fail_is_no_step(material, base, tmp_path):
     asyncio.run(policy.close())
     settings = AgentSettings.for_policy(material["policy_dir"])
     with Sandbox(1) as sandbox:
-        source = RolloutDrawer(questions, golds, sandbox, settings, seed=1)
+        source = RolloutDrawer({q.key: q for q in questions}, golds, sandbox, settings, seed=1)
         forward = base.model.forward
         base.model.forward = None
         try:
@@ -296,7 +299,7 @@ def test_a_step_whose_rollouts_fail_is_no_step(material, base, tmp_path):
             base.model.forward = forward
 
 
-def test_the_control_deals_the_same_rewards_to_other_rollouts(material, tmp_path):
+def test_the_control_shuffles_the_rewards(material, tmp_path):
     rewards = [1.0, None, 0.1, *[0.0] * 13]
     control = _Steps(make_run(material, tmp_path, shuffle_rewards=True), None, None)
     dealt = control._rewards(list(rewards), 1)

@@ -13,8 +13,8 @@ from text2sql.agent.prompts import NUDGE, opening_messages, schema_budget, sql_i
 from text2sql.agent.schema.tables import describe
 from text2sql.agent.schema.text import render_full
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tool_calls import Mistake, checked
-from text2sql.agent.tools import TOOL_SCHEMAS, ToolRecord, Tools
+from text2sql.agent.tool_calls import TOOL_SCHEMAS, Mistake, checked
+from text2sql.agent.tools import ToolRecord, Tools
 from text2sql.errors import InfrastructureError
 from text2sql.policy.base import ContextOverflow, Message, Policy, Reply, Sampling
 from text2sql.questions import Question
@@ -70,7 +70,9 @@ async def run_episode(
     for what the user must fix first: no such database, a refused key.
     """
     started = time.monotonic()
-    run = _Run(question, policy, sandbox, settings, sampling, on_message)
+    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
+    tell = on_message or (lambda message: None)
+    run = _Run(question, policy, sandbox, settings, sampling, tell)
     stop: StopReason
     error = ""
     try:
@@ -79,31 +81,39 @@ async def run_episode(
         stop, error = "context_exceeded", str(overflow)
     except InfrastructureError as failure:
         stop, error = "infrastructure", str(failure)
-    return run.episode(stop, time.monotonic() - started, error)
+    return Episode(
+        messages=run.messages,
+        tool_log=run.tools.log,
+        sql=run.tools.sql,
+        stop_reason=stop,
+        write_attempts=run.tools.write_attempts,
+        turns=run.turns,
+        prompt_tokens=run.prompt_tokens,
+        completion_tokens=run.completion_tokens,
+        seconds=time.monotonic() - started,
+        error=error,
+        submitted=run.tools.submitted,
+    )
 
 
+@dataclass
 class _Run:
-    """The state of one rollout."""
+    """The state of one rollout; ``tell`` gets each message."""
 
-    def __init__(
-        self,
-        question: Question,
-        policy: Policy,
-        sandbox: Sandbox,
-        settings: AgentSettings,
-        sampling: Sampling,
-        on_message: OnMessage | None = None,
-    ) -> None:
-        self.question = question
-        self.policy = policy
-        self.sandbox = sandbox
-        self.settings = settings
-        self.sampling = replace(sampling, max_tokens=min(sampling.max_tokens, settings.max_tokens))
-        self.tools = Tools(question, sandbox, settings)
-        self.messages = opening_messages(question, settings)
-        self.tell = on_message or (lambda message: None)
-        self.turns = self.prompt_tokens = self.completion_tokens = 0
-        self.compacted = False
+    question: Question
+    policy: Policy
+    sandbox: Sandbox
+    settings: AgentSettings
+    sampling: Sampling
+    tell: OnMessage
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    compacted: bool = False
+
+    def __post_init__(self) -> None:
+        self.tools = Tools(self.question, self.sandbox, self.settings)
+        self.messages = opening_messages(self.question, self.settings)
 
     async def agentic(self) -> StopReason:
         """Take turns until something ends the rollout."""
@@ -120,7 +130,9 @@ class _Run:
                 nudged = True
                 self._add({"role": "user", "content": NUDGE})
                 continue
-            await self._execute(reply)
+            for place, call in enumerate(reply.tool_calls):
+                text = await self.tools.call(call.name, call.arguments, place)
+                self._add({"role": "tool", "tool_call_id": call.id, "content": text})
             if self.tools.submitted is not None:
                 return "submit"
         return "turn_limit"
@@ -138,12 +150,6 @@ class _Run:
         if text := _submission(reply):
             self.tools.submit(text)
         return "submit" if text else "no_action"
-
-    async def _execute(self, reply: Reply) -> None:
-        """Answer every call in order; not all are executed (see ``Tools.call``)."""
-        for place, call in enumerate(reply.tool_calls):
-            text = await self.tools.call(call.name, call.arguments, place)
-            self._add({"role": "tool", "tool_call_id": call.id, "content": text})
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
@@ -167,31 +173,20 @@ class _Run:
         self.prompt_tokens += reply.prompt_tokens
         self.completion_tokens += reply.completion_tokens
         self.messages.append(reply.message)
-        self.tell(_as_written(reply))
+        # Servers refuse arguments that are not a JSON object, so the history has {} for these;
+        # whoever follows the rollout sees what the model wrote.
+        calls = [
+            {"id": call.id, "type": "function",
+             "function": {"name": call.name, "arguments": call.arguments}}
+            for call in reply.tool_calls
+        ]  # fmt: skip
+        self.tell(reply.message | ({"tool_calls": calls} if calls else {}))
         return reply
-
-    def episode(self, stop: StopReason, seconds: float, error: str) -> Episode:
-        """Return what happened."""
-        return Episode(
-            messages=self.messages,
-            tool_log=self.tools.log,
-            sql=self.tools.sql,
-            stop_reason=stop,
-            write_attempts=self.tools.write_attempts,
-            turns=self.turns,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            seconds=seconds,
-            error=error,
-            submitted=self.tools.submitted,
-        )
 
 
 def _submission(reply: Reply) -> str:
-    """Return the query of a single-turn reply: from a call of submit, or from its text.
-
-    A policy that was trained with tools may call them although it was shown none.
-    """
+    """Return the query of a single-turn reply: from a call of submit, or from its text."""
+    # A policy that was trained with tools may call them although it was shown none.
     for call in reply.tool_calls:
         if call.name == "submit":
             with suppress(Mistake):
@@ -199,24 +194,8 @@ def _submission(reply: Reply) -> str:
     return sql_in(reply.content)
 
 
-def _as_written(reply: Reply) -> Message:
-    """Return the message with the arguments as the model wrote them.
-
-    In the history, arguments that are not a JSON object are ``{}``, since servers refuse them.
-    """
-    calls = [
-        {"id": call.id, "type": "function",
-         "function": {"name": call.name, "arguments": call.arguments}}
-        for call in reply.tool_calls
-    ]  # fmt: skip
-    return reply.message | ({"tool_calls": calls} if calls else {})
-
-
 def _compact(messages: list[Message]) -> list[Message] | None:
-    """Shorten long tool results, the last one only if it is the only long one.
-
-    Returns None if none is long.
-    """
+    """Shorten the long tool results except the last, or the only one; None if none is long."""
     long = [
         index
         for index, message in enumerate(messages)

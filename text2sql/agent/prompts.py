@@ -7,7 +7,7 @@ import json
 import re
 
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tools import TOOL_SCHEMAS
+from text2sql.agent.tool_calls import TOOL_SCHEMAS
 from text2sql.common.render import Budget
 from text2sql.policy.base import Message
 from text2sql.policy.calls import spoken
@@ -70,10 +70,7 @@ def schema_budget(settings: AgentSettings) -> Budget:
 
 
 def sql_in(text: str) -> str:
-    """Return the query in a reply: the last fenced one, else the text from a statement on.
-
-    Thinking that the server left in is skipped. Empty without a query.
-    """
+    """Return the query in a reply: the last fenced one, else from a statement on; may be empty."""
     answer = spoken(text).partition("<|im_end|>")[0]
     fenced = [(tag.lower(), body.strip()) for tag, body in _FENCE.findall(answer)]
     queries = [body for tag, body in fenced if _has_query(tag, body)]

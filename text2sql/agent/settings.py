@@ -41,7 +41,11 @@ class AgentSettings:
         if self.mode not in ("agentic", "single_turn"):
             raise Text2SqlError(f"mode is {self.mode!r}; it must be agentic or single_turn.")
         for name, least in _LEAST.items():
-            _require_number(name, getattr(self, name), least)
+            value, whole = getattr(self, name), isinstance(least, int)
+            fine = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+            if not fine or not least <= value < math.inf:
+                kind = "a whole number, at least" if whole else "a number of at least"
+                raise Text2SqlError(f"{name} is {value!r}; it must be {kind} {least}.")
         if not isinstance(self.evidence, bool):
             raise Text2SqlError(f"evidence is {self.evidence!r}; it must be true or false.")
 
@@ -56,15 +60,17 @@ class AgentSettings:
 
     @classmethod
     def for_policy(cls, directory: Path | str | None) -> AgentSettings:
-        """Read the settings a policy was trained with from its ``agent_config.json``.
+        """Read the settings of a policy from its ``agent_config.json``; without one, the defaults.
 
-        Without a directory or such a file they are the defaults. Raises Text2SqlError if the file
-        is not a JSON object of settings.
+        Raises Text2SqlError if the file is not a JSON object of settings.
         """
         path = Path(directory) / CONFIG_NAME if directory else None
         if path is None or not path.exists():
             return cls()
-        return cls(**_read(path, {field.name for field in fields(cls)}))
+        values = read_object(path)
+        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
+            raise Text2SqlError(f"{path} has unknown settings: {', '.join(unknown)}.")
+        return cls(**values)
 
 
 _LEAST: dict[str, float] = {
@@ -76,31 +82,11 @@ _LEAST: dict[str, float] = {
     "sample_rows": 1,
     "query_seconds": 0.001,
 }
-
-
-def _require_number(name: str, value: Any, least: float) -> None:
-    """Refuse what is not a finite number, not whole if ``least`` is, or too small."""
-    whole = isinstance(least, int)
-    fine = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not fine or not least <= value < math.inf:
-        kind = "a whole number, at least" if whole else "a number of at least"
-        raise Text2SqlError(f"{name} is {value!r}; it must be {kind} {least}.")
-
-
-def _read(path: Path, names: set[str]) -> dict[str, Any]:
-    values = read_object(path)
-    if unknown := sorted(set(values) - names):
-        raise Text2SqlError(f"{path} has unknown settings: {', '.join(unknown)}.")
-    return values
+"""The least value of each number; it must be whole if this is."""
 
 
 def trained_settings(spec: str, model: str | None = None) -> AgentSettings:
-    """Return the agent settings that a policy was trained with, else the defaults.
-
-    They are stored with its weights. Raises what ``weights_folder`` raises.
-    """
-    from text2sql.policy.open import (
-        weights_folder,  # imports HTTP clients, which most callers never need
-    )
+    """Return the settings stored with a policy's weights, else the defaults; see weights_folder."""
+    from text2sql.policy.open import weights_folder  # HTTP clients, which most callers never need
 
     return AgentSettings.for_policy(weights_folder(spec, model))

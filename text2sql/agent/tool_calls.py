@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.render import neutral
+from text2sql.policy.calls import loaded
 
 
 def _schema(name: str, description: str, required: list[str], **properties: Any) -> dict[str, Any]:
@@ -54,10 +54,10 @@ TOOL_SCHEMAS: list[dict[str, Any]] = [
 ]
 """The tools as OpenAI function schemas."""
 
-TOOL_NAMES: tuple[str, ...] = tuple(schema["function"]["name"] for schema in TOOL_SCHEMAS)
-_PARAMETERS = {
+_PARAMETERS: dict[str, Any] = {
     schema["function"]["name"]: schema["function"]["parameters"] for schema in TOOL_SCHEMAS
 }
+TOOL_NAMES = tuple(_PARAMETERS)
 
 
 class Mistake(Exception):
@@ -67,8 +67,7 @@ class Mistake(Exception):
 def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with texts as strings, without nulls.
 
-    Raises Mistake for an unknown tool, anything but a JSON object, and a missing or invalid
-    argument.
+    Raises Mistake for an unknown tool and for missing or invalid arguments.
     """
     if name not in TOOL_NAMES:
         raise Mistake(f"unknown tool {short(name)}; available: {', '.join(TOOL_NAMES)}")
@@ -78,7 +77,12 @@ def checked(name: str, arguments: str | dict[str, Any]) -> dict[str, Any]:
     for key, kind in parameters["properties"].items():
         value = values.get(key)
         if value is not None and kind["type"] == "string":
-            value = _as_text(key, value)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
+                    value = str(value)
+            if not isinstance(value, str):
+                raise Mistake(f"{key} must be a string")
+            value = value.strip()
         if value is not None and value != "":
             found[key] = value
     for key in parameters["required"]:
@@ -98,31 +102,14 @@ def ignored(name: str, arguments: str | dict[str, Any]) -> str:
 
 
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
-    values: Any = arguments
-    try:
-        if isinstance(arguments, str):  # strict=False reads unescaped line breaks
-            values = json.loads(arguments or "{}", strict=False)
-    except (ValueError, RecursionError):
-        values = None
+    values = loaded(arguments or "{}") if isinstance(arguments, str) else arguments
     if not isinstance(values, dict):
         raise Mistake(f"the arguments of {name} are not a complete JSON object")
     return values
 
 
-def _as_text(key: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(ValueError):  # Python writes no integer of more than 4,300 digits
-            return str(value)
-    raise Mistake(f"{key} must be a string")
-
-
 def row_limit(value: Any, settings: AgentSettings) -> int:
-    """Read a number of rows: a whole number of at least 1, at most what one result shows.
-
-    Raises Mistake for anything else.
-    """
+    """Read a number of rows, limited to what one result shows; raises Mistake if invalid."""
     if value is None or is_null(value):
         return settings.sample_rows
     try:

@@ -12,22 +12,11 @@ from typing import Any
 from text2sql.agent.schema.tables import DatabaseSchema, Table, describe
 from text2sql.agent.schema.text import render_detail, render_matching, render_overview
 from text2sql.agent.settings import AgentSettings
-from text2sql.agent.tool_calls import (
-    TOOL_NAMES,
-    TOOL_SCHEMAS,
-    Mistake,
-    checked,
-    ignored,
-    is_null,
-    row_limit,
-    short,
-)
+from text2sql.agent.tool_calls import Mistake, checked, ignored, is_null, row_limit, short
 from text2sql.common.render import neutral, quoted, render_rows
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, clean_sql
-
-__all__ = ["TOOL_NAMES", "TOOL_SCHEMAS", "ToolRecord", "Tools", "query_limits"]
 
 _COUNTED_ROWS = 100_000
 _READ_BYTES = 20_000_000
@@ -78,53 +67,60 @@ class Tools:
         ``MOST_CALLS`` of a turn, are answered and logged but not executed; a submit always is.
         Raises InfrastructureError if the sandbox failed, never for a model's mistake.
         """
-        started = time.monotonic()
-        status, text = self._ignored(name, place) or await self._execute(name, arguments)
-        output = self._within_budget(text)
-        seconds = time.monotonic() - started
-        self.log.append(ToolRecord(str(name), _logged(arguments), len(output), seconds, status))
-        return output
-
-    def _ignored(self, name: str, place: int) -> tuple[str, str] | None:
+        started, most = time.monotonic(), self._settings.output_chars
+        status = "ignored"
         if self.submitted is not None:
-            return "ignored", "ignored: the answer was already submitted"
-        if place >= MOST_CALLS and name != "submit":
-            return "ignored", f"ignored: a turn has at most {MOST_CALLS} calls; call it again"
-        return None
+            text = "ignored: the answer was already submitted"
+        elif place >= MOST_CALLS and name != "submit":
+            text = f"ignored: a turn has at most {MOST_CALLS} calls; call it again"
+        else:
+            status, text = await self._execute(name, arguments)
+        if len(text) > most:  # names may have thousands of characters
+            text = f"{text[: most - _CUT]}... [{len(text):,} chars]"
+        seconds = time.monotonic() - started
+        try:
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        except (TypeError, ValueError, RecursionError):
+            written = f"<{type(arguments).__name__} that is no JSON>"
+        self.log.append(ToolRecord(str(name), written, len(text), seconds, status))
+        return text
 
     async def _execute(self, name: str, arguments: str | dict[str, Any]) -> tuple[str, str]:
         try:
             values = checked(name, arguments)
-            if name == "inspect_schema":
-                text = await self._inspect_schema(values.get("table"))
-                return "ok", self._noted(text, ignored(name, arguments))
-            if name == "sample_rows":
-                status, text = await self._sample_rows(values["table"], values.get("limit"))
-                return status, self._noted(text, ignored(name, arguments))
+            if name == "submit":
+                self.submit(values["sql"])
+                return "ok", "submitted"
             if name == "run_sql":
-                return await self._run_sql(values["sql"])
+                result = await self._query(clean_sql(values["sql"]))
+                self.write_attempts += result.status is Status.WRITE
+                return str(result.status), self._shown(result)
+            if name == "inspect_schema":
+                status, text = "ok", await self._inspect_schema(values.get("table"))
+            else:
+                count = row_limit(values.get("limit"), self._settings)
+                table = _find(await self._describe(), values["table"])
+                result = await self._query(f"SELECT * FROM {quoted(table.name)} LIMIT {count}")
+                status, text = str(result.status), self._shown(result)
+            note = ignored(name, arguments)
         except Mistake as mistake:
             return "error", f"error: {mistake}"
-        self.submit(values["sql"])
-        return "ok", "submitted"
+        fits = len(text) + len(note) <= self._settings.output_chars
+        return status, text + note if fits else text
 
     def submit(self, text: str) -> None:
         """Take a submission and clean it, once and for all."""
         self.submitted, self.sql = text, clean_sql(text)
 
-    def _within_budget(self, text: str) -> str:
-        """Cut text that names of thousands of characters have made too long."""
-        most = self._settings.output_chars
-        return text if len(text) <= most else f"{text[: most - _CUT]}... [{len(text):,} chars]"
-
-    def _noted(self, text: str, note: str) -> str:
-        return text + note if len(text) + len(note) <= self._settings.output_chars else text
-
     async def _inspect_schema(self, name: str | None) -> str:
         schema = await self._describe()
         if name is None or (is_null(name) and not schema.find(name)):
             return render_overview(schema, self._settings.budget)
-        table, word = _find_part(schema, name)
+        # table.word shows the columns of a table that have a word in them.
+        head, _, word = name.rpartition(".")
+        table = schema.find(head) if head and schema.find(name) is None else None
+        word = word.strip(' "`[]') if table else ""
+        table = table or _find(schema, name)
         seconds = min(_DETAIL_SECONDS, self._settings.query_seconds)
         query = f"SELECT * FROM {quoted(table.name)} LIMIT {_DETAIL_ROWS}"
         rows = await self._query(query, seconds)
@@ -135,19 +131,6 @@ class Tools:
         late = f"\nits rows are not shown: to read {_DETAIL_ROWS} took more than {seconds:g} s"
         return text + (late if rows.status is Status.TIMEOUT else "")
 
-    async def _sample_rows(self, name: str, limit: Any) -> tuple[str, str]:
-        count = row_limit(limit, self._settings)
-        table = _find(await self._describe(), name)
-        result = await self._query(f"SELECT * FROM {quoted(table.name)} LIMIT {count}")
-        return str(result.status), self._shown(result)
-
-    async def _run_sql(self, sql: str) -> tuple[str, str]:
-        result = await self._query(clean_sql(sql))
-        if result.status is not Status.WRITE:
-            return str(result.status), self._shown(result)
-        self.write_attempts += 1
-        return str(result.status), neutral(result.error)
-
     async def _query(self, sql: str, seconds: float | None = None) -> QueryResult:
         limits = query_limits(self._settings)
         limits = replace(limits, seconds=seconds or limits.seconds)
@@ -157,6 +140,8 @@ class Tools:
         return result
 
     def _shown(self, result: QueryResult) -> str:
+        if result.status is Status.WRITE:
+            return neutral(result.error)
         if result.status is Status.TIMEOUT:
             seconds = f"{self._settings.query_seconds:g}"
             return f"error: the query ran longer than {seconds} s and was stopped"
@@ -183,25 +168,9 @@ def query_limits(settings: AgentSettings) -> Limits:
     )
 
 
-def _logged(arguments: Any) -> str:
-    try:
-        return arguments if isinstance(arguments, str) else json.dumps(arguments)
-    except (TypeError, ValueError, RecursionError):
-        return f"<{type(arguments).__name__} that is no JSON>"
-
-
 def _find(schema: DatabaseSchema, name: str) -> Table:
     table = schema.find(name)
     if table is None:
         names = ", ".join(neutral(other) for other in schema.names_like(name))
         raise Mistake(f"no table named {short(name)}; tables: {names[:_MESSAGE_CHARS]}")
     return table
-
-
-def _find_part(schema: DatabaseSchema, name: str) -> tuple[Table, str]:
-    """Find a table, or with ``table.word`` the table and the word to look for in its columns."""
-    head, _, word = name.rpartition(".")
-    owner = schema.find(head) if head and schema.find(name) is None else None
-    if owner is None:
-        return _find(schema, name), ""
-    return owner, word.strip(' "`[]')

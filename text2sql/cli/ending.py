@@ -30,7 +30,9 @@ _log = logging.getLogger("text2sql")
 def run(program: click.Group) -> int:
     """Run a command line and return its exit status; a failure is one sentence on stderr."""
     fail_on_closed_output()
-    _escape_unknown_characters()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # Write what the terminal's encoding lacks as escapes instead of failing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return int(program.main(standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -42,20 +44,12 @@ def run(program: click.Group) -> int:
         return _report(str(error), error.exit_code)
     except OSError as error:
         return _report(f"{error.filename or OUTPUT}: {error.strerror or error}.", FAILED)
-    except RuntimeError as error:
-        if "start new thread" not in str(error):
-            return _bug(error)
-        return _report("Cannot start another thread. ulimit -a shows this user's limits.", FAILED)
     except Exception as error:  # noqa: BLE001 - the program ends here
-        return _bug(error)
-
-
-def _bug(error: Exception) -> int:
-    return _report(
-        f"unexpected {type(error).__name__}: {error}. This is a bug in text2sql: please report "
-        "it with the output of 'text2sql --verbose COMMAND …'.",
-        BUG,
-    )
+        return _report(
+            f"unexpected {type(error).__name__}: {error}. This is a bug in text2sql: please report "
+            "it with the output of 'text2sql --verbose COMMAND …'.",
+            BUG,
+        )
 
 
 def fail_on_closed_output() -> None:
@@ -64,13 +58,10 @@ def fail_on_closed_output() -> None:
     Python has no stream for it then, and would silently drop what is printed.
     """
     if sys.stdout is None:
-        while (number := os.open(os.devnull, os.O_RDWR)) < _FIRST_FREE:
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # what is opened next must not get the number of a standard stream
         os.close(number)
         sys.stdout = _Closed()
-
-
-_FIRST_FREE = 3
 
 
 class _Closed(io.TextIOBase):
@@ -79,12 +70,6 @@ class _Closed(io.TextIOBase):
     def write(self, text: str) -> int:
         """Fail as a write to a closed descriptor does."""
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-
-
-def _escape_unknown_characters() -> None:
-    """Write characters that the terminal's encoding lacks as escapes."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _report(sentence: str, status: int) -> int:
@@ -114,7 +99,7 @@ def last_words(sentence: str, *, err: bool = False) -> None:
 
 
 def _write_nowhere() -> None:
-    """Discard what is still buffered, without an error."""
+    """Discard what is still buffered: flushing it when Python exits would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:

@@ -28,8 +28,6 @@ def artifact_root() -> Path:
 
 
 # Data
-
-
 def downloads_folder(root: Path) -> Path:
     """Return the folder of downloaded files, one subfolder an address."""
     return root / "downloads"
@@ -86,8 +84,6 @@ def split_folder(root: Path, fingerprint: str, split: str) -> Path:
 
 
 # Rollouts
-
-
 def rollouts_folder(root: Path, name: str = "") -> Path:
     """Return the folder of one set of rollouts, a store for each shard in it, or of all sets."""
     return root / "rollouts" / name
@@ -99,8 +95,6 @@ def base_rollouts_file(root: Path) -> Path:
 
 
 # Training
-
-
 def prompts_folder(root: Path) -> Path:
     """Return the folder of the training prompts: questions, gold results and ratings."""
     return root / "prompts"
@@ -125,8 +119,6 @@ def training_plan_file(root: Path, run: str) -> Path:
 
 
 # Evaluation
-
-
 def evaluation_folder(root: Path, run: str = "") -> Path:
     """Return the folder of a training run's evaluation on dev, or of all of them."""
     return root / "evaluation" / run
@@ -143,8 +135,6 @@ def held_out_log(root: Path) -> Path:
 
 
 # Promotion
-
-
 def champion_file(root: Path) -> Path:
     """Return the record of the current champion."""
     return root / "champion.json"
@@ -171,8 +161,6 @@ def back_test_rollouts(root: Path, revision: str) -> Path:
 
 
 # Reporting
-
-
 def reporting_file(root: Path) -> Path:
     """Return the SQLite file with the reporting tables, unless a URL names another database."""
     return root / "reporting.sqlite"
@@ -199,8 +187,6 @@ def day_rollouts(root: Path, day: str) -> Path:
 
 
 # Dagster and logs
-
-
 def logs_folder(root: Path) -> Path:
     """Return the folder of the logs of runs and servers."""
     return root / "logs"

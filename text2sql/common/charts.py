@@ -29,7 +29,6 @@ _INK, _GRID, _MUTED = "#1f2329", "#d0d7df", "#8c959f"
 _VARIABLES = {FIRST: "--first", SECOND: "--second", _INK: "--ink", _GRID: "--grid", _MUTED: "--dim"}
 """matplotlib's colours and the variables of ``base.html`` that they become in a page."""
 
-_FONT = 12
 _SERIES_PER_ROW = {1: 24, 2: 34}
 """Pixels that a row of bars takes, by its number of bars."""
 _LEAST_GAP = 14
@@ -39,18 +38,12 @@ _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's colour
     "svg.hashsalt": "text2sql",  # ids would be random without it
     "text.parse_math": False,  # a dollar sign is data, not a formula
-    "font.size": _FONT,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _GRID,
-    "grid.color": _GRID,
+    "font.size": 12,
+    **dict.fromkeys(("text.color", "xtick.color", "ytick.color", "axes.labelcolor"), _INK),
+    **dict.fromkeys(("axes.edgecolor", "grid.color"), _GRID),
+    **dict.fromkeys(("xtick.major.pad", "ytick.major.pad"), 8),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor"), "none"),  # the page's own background
     "axes.axisbelow": True,
-    "xtick.major.pad": 8,
-    "ytick.major.pad": 8,
-    "axes.facecolor": "none",  # the page's own background
-    "figure.facecolor": "none",
 }
 
 

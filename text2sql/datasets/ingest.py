@@ -88,12 +88,9 @@ def repeated_databases(train: Mapping[str, str], dev: Mapping[str, str]) -> dict
 
 
 def _identities(question: Question) -> list[tuple[str, ...]]:
-    words = _folded(question.question)
-    if not words:
-        return []
-    pairs = [("database", question.db_id), ("sql", _folded(question.sql))]
-    return [(words, kind, value) for kind, value in pairs if value]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip("?.;! ")
+    words, sql = (
+        " ".join(text.casefold().split()).rstrip("?.;! ")
+        for text in (question.question, question.sql)
+    )
+    pairs = [("database", question.db_id), ("sql", sql)]
+    return [(words, kind, value) for kind, value in pairs if words and value]

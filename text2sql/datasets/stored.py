@@ -20,10 +20,10 @@ from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 
-QUESTIONS = "questions.jsonl"
+_QUESTIONS = "questions.jsonl"
 DATABASES = "databases.parquet"
 GOLDS = "gold_results.jsonl"
-GOLD_STATE = "gold_results.json"
+_GOLD_STATE = "gold_results.json"
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,13 @@ class Dataset:
     def to_dict(self) -> dict[str, Any]:
         """Return the dataset as plain JSON values."""
         splits = {name: layout.to_dict() for name, layout in self.splits.items()}
-        return {
-            "source": self.source,
-            "folder": str(self.folder),
-            "fingerprint": self.fingerprint,
-            "splits": splits,
-        }
+        return vars(self) | {"folder": str(self.folder), "splits": splits}
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Dataset:
+    def from_dict(cls, row: dict[str, Any]) -> Dataset:
         """Read what ``to_dict`` wrote."""
         splits = {name: SplitLayout.from_dict(name, one) for name, one in row["splits"].items()}
-        return cls(row["source"], Path(row["folder"]), row["fingerprint"], splits)
+        return cls(**row | {"folder": Path(row["folder"]), "splits": splits})
 
 
 def store_latest(root: Path, dataset: Dataset) -> None:
@@ -79,9 +74,13 @@ def load_current(root: Path) -> Dataset:
 
 
 def _load(file: Path, asset: str) -> Dataset:
+    return Dataset.from_dict(read_object(_made(file, asset)))
+
+
+def _made(file: Path, asset: str) -> Path:
     if not file.is_file():
-        raise Text2SqlError(f"{file} does not exist: materialize {asset} first.")
-    return Dataset.from_dict(read_object(file))
+        raise Text2SqlError(f"{file} does not exist: materialize {asset} for this dataset first.")
+    return file
 
 
 def dataset_folder(root: Path, dataset: Dataset) -> Path:
@@ -102,21 +101,16 @@ def split_folder(root: Path, dataset: Dataset, split: str) -> Path:
 def store_records(root: Path, dataset: Dataset, split: str, records: Iterable[Record]) -> None:
     """Write every row of a split's questions file, including rows that are not used."""
     rows = (
-        {
-            "position": record.position,
-            "question": record.question.to_dict(),
-            "reason": record.reason or "",
-            "detail": record.detail,
-        }
-        for record in records
+        vars(one) | {"question": one.question.to_dict(), "reason": one.reason or ""}
+        for one in records
     )
-    write_rows(split_folder(root, dataset, split) / QUESTIONS, rows)
+    write_rows(split_folder(root, dataset, split) / _QUESTIONS, rows)
 
 
 def load_rows(root: Path, split: str, dataset: Dataset | None = None) -> list[dict[str, Any]]:
     """Return every row of a split (default: of the current dataset), used or not."""
     folder = split_folder(root, dataset or load_current(root), split)
-    return _rows(folder / QUESTIONS, "bird_questions")
+    return read_rows(_made(folder / _QUESTIONS, "bird_questions"))
 
 
 def load_questions(root: Path, split: str, dataset: Dataset | None = None) -> list[Question]:
@@ -139,7 +133,7 @@ def all_questions(root: Path, dataset: Dataset) -> list[Question]:
 def load_golds(root: Path, split: str) -> dict[str, GoldResult]:
     """Return the gold results of a split's usable questions by key; some may have failed."""
     dataset = load_current(root)
-    if not read_if_there(dataset_folder(root, dataset) / GOLD_STATE).get("accepted", True):
+    if not read_if_there(dataset_folder(root, dataset) / _GOLD_STATE).get("accepted", True):
         raise Text2SqlError(
             f"The gold results of {dataset.folder} failed their check: see gold_results in "
             "Dagster, then fix the dataset or allow more failures."
@@ -151,7 +145,7 @@ def load_all_golds(
     root: Path, dataset: Dataset, version: str | None = None
 ) -> dict[str, GoldResult] | None:
     """Return the gold results of all splits, None where those of ``version`` are not stored."""
-    state = read_if_there(dataset_folder(root, dataset) / GOLD_STATE)
+    state = read_if_there(dataset_folder(root, dataset) / _GOLD_STATE)
     if version is not None and state.get("version") != version:
         return None
     splits = [_split_golds(root, dataset, split) for split in dataset.splits]
@@ -168,7 +162,7 @@ def store_golds(
     write_by_split(root, dataset, GOLDS, [gold.to_dict() for gold in golds.values()])
     failed = any(gold.lost for gold in golds.values())
     state = {"version": "" if failed else version, "accepted": accepted}
-    write_json(dataset_folder(root, dataset) / GOLD_STATE, state)
+    write_json(dataset_folder(root, dataset) / _GOLD_STATE, state)
 
 
 def write_by_split(
@@ -181,11 +175,5 @@ def write_by_split(
 
 
 def _split_golds(root: Path, dataset: Dataset, split: str) -> dict[str, GoldResult]:
-    rows = _rows(split_folder(root, dataset, split) / GOLDS, "gold_results")
+    rows = read_rows(_made(split_folder(root, dataset, split) / GOLDS, "gold_results"))
     return {row["key"]: GoldResult.from_dict(row) for row in rows}
-
-
-def _rows(file: Path, asset: str) -> list[dict[str, Any]]:
-    if not file.is_file():
-        raise Text2SqlError(f"{file} does not exist: materialize {asset} for this dataset first.")
-    return read_rows(file)

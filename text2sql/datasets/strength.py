@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from importlib.metadata import version as installed
 from pathlib import Path
 from statistics import fmean
@@ -35,52 +36,46 @@ UNSCORED = ["reason", "questions", "first"]
 _PROGRESS_EVERY = 1_000
 
 
-def strength_version(root: Path, dataset: Dataset, seconds: float, code: str) -> str:
-    """Return a version of everything that reward strength depends on; ``code`` is the code's."""
+def current_strength(
+    root: Path,
+    dataset: Dataset,
+    limits: Limits,
+    code: str,
+    open_sandbox: Callable[[], Sandbox],
+    open_known: Callable[[], KnownResults],
+    say: Callable[[str], None],
+) -> list[Strength]:
+    """Return the strength of every usable question, as stored for the same data and ``code``.
+
+    Otherwise it is measured and stored; both ``open_`` are called only then. The known results
+    are those of near-misses that an earlier run has run.
+    """
     golds = load_all_golds(root, dataset) or {}
-    return fingerprint(
+    version = fingerprint(
         data=dataset.fingerprint,
         golds=[[gold.key, gold.status, gold.digest] for gold in golds.values()],
-        config={"seconds": seconds},
+        config={"seconds": limits.seconds},
         code=code,
         sqlite=sqlite3.sqlite_version,
         sqlglot=installed("sqlglot"),
     )
-
-
-def stored_strength(root: Path, dataset: Dataset, version: str) -> list[Strength] | None:
-    """Return the strengths of all splits, None if none of this version are stored."""
-    if read_if_there(dataset_folder(root, dataset) / STATE).get("version") != version:
-        return None
-    files = [split_folder(root, dataset, split) / STRENGTH for split in dataset.splits]
-    return [Strength.from_dict(row) for file in files for row in read_rows(file)]
-
-
-def measure_dataset(
-    root: Path,
-    dataset: Dataset,
-    version: str,
-    sandbox: Sandbox,
-    limits: Limits,
-    known: KnownResults,
-    say: Callable[[str], None],
-) -> list[Strength]:
-    """Measure and store the strength of every usable question.
-
-    ``known`` has the results of near-misses that an earlier run has run.
-    """
-    questions = [q for split in dataset.splits for q in load_questions(root, split, dataset)]
-    golds = load_all_golds(root, dataset) or {}
+    state = dataset_folder(root, dataset) / STATE
+    if read_if_there(state).get("version") == version:
+        say("Reused the reward strength of an earlier run: nothing has changed.")
+        files = [split_folder(root, dataset, split) / STRENGTH for split in dataset.splits]
+        return [Strength.from_dict(row) for file in files for row in read_rows(file)]
 
     def report(done: int, of: int) -> None:
         if done == of or done % _PROGRESS_EVERY == 0:
             say(f"The near-misses of {done:,} of {of:,} gold queries have run.")
 
-    found = list(measure_strength(questions, golds, sandbox, limits, known, report))
+    questions = [q for split in dataset.splits for q in load_questions(root, split, dataset)]
+    with closing(open_known()) as known, open_sandbox() as sandbox:
+        found = list(measure_strength(questions, golds, sandbox, limits, known, report))
     write_by_split(root, dataset, STRENGTH, [one.to_dict() for one in found])
     # Without a version the next run measures again: an infrastructure failure is no result.
     retry = any(one.retry for one in found)
-    write_json(dataset_folder(root, dataset) / STATE, {"version": "" if retry else version})
+    write_json(state, {"version": "" if retry else version})
     return found
 
 
@@ -149,10 +144,7 @@ def unscored(found: Iterable[Strength]) -> list[tuple[str, int, str]]:
 
 
 def load_strength(root: Path, split: str) -> dict[str, float | None]:
-    """Return the reward strength of a split's questions by key, None for one without a score.
-
-    Empty if reward_strength was not materialized for the current dataset.
-    """
+    """Return reward strength by key, None for one without a score; empty if it was not measured."""
     file = split_folder(root, load_current(root), split) / STRENGTH
     return {row["key"]: row["score"] for row in read_rows(file)} if file.is_file() else {}
 

@@ -12,8 +12,10 @@ from text2sql.common.artifacts import evaluation_folder, held_out_folder, traini
 from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.provenance import code_state, fingerprint, sealed
+from text2sql.datasets.stored import load_current, load_golds, load_questions, load_rows
+from text2sql.datasets.strength import load_strength
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.known_issues import Correction
+from text2sql.evaluation.known_issues import list_version, load_corrections
 from text2sql.evaluation.predictions.writing import submitted_sql, write_submissions
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.report.details import Evaluated, PreviousChampion, details_of
@@ -49,24 +51,6 @@ class Evaluation:
     metric: str
     dagster_run: str
     code_version: str
-
-
-@dataclass(frozen=True)
-class SplitData:
-    """A split's questions, and what is known of them.
-
-    ``rows`` are the questions of every row of the file, usable or not. ``empty`` and ``failing``
-    are the keys of questions whose gold returns no row or does not run. ``issues_version`` names
-    the list of known issues, empty without one.
-    """
-
-    questions: Sequence[Question]
-    rows: Sequence[Question]
-    strengths: Strengths | None
-    corrections: Mapping[str, Correction]
-    issues_version: str
-    empty: set[str]
-    failing: set[str]
 
 
 def first_of_subsets(questions: Sequence[Question], each: int) -> list[Question]:
@@ -137,51 +121,42 @@ def read_sets(root: Path, folder: Path, dataset: str) -> dict[str, RolloutSet]:
 
 
 def evaluate(
-    root: Path,
-    what: Evaluation,
-    sets: Mapping[str, RolloutSet],
-    data: SplitData,
-    sandbox: Sandbox | None,
-    timed_runs: int = 0,
+    root: Path, what: Evaluation, strong: float, sandbox: Sandbox | None, timed_runs: int = 0
 ) -> Scores:
-    """Score the rollouts of the ``sets``, and write everything into the evaluation's folder.
+    """Score the stored rollouts on a split, and write everything into the evaluation's folder.
 
-    With a ``sandbox`` the greedy queries are also judged by the other rules, timed ``timed_runs``
-    times each. Raises Text2SqlError where rollouts are of another policy revision.
+    ``strong`` is the reward strength from which a question is strong. With a ``sandbox`` the greedy
+    queries are also judged by the other rules, timed ``timed_runs`` times each. Raises
+    Text2SqlError where rollouts are of another policy revision or dataset.
     """
+    sets = read_sets(root, what.folder, load_current(root).fingerprint)
+    questions, corrections = load_questions(root, what.split), load_corrections(root, what.split)
+    strength, golds = load_strength(root, what.split), load_golds(root, what.split)
+    strengths = Strengths(strength, strong) if strength else None
+    empty = {key for key, gold in golds.items() if gold.empty}
+    failing = {key for key, gold in golds.items() if gold.failing}
     located = [_locate(root, sets, name) for name in (BASE, TRAINED)]
     base, trained = policies = [_policy_rollouts(sets, found) for found in located]
-    k = sets[f"{TRAINED} sampled"].samples
-    scores = score_policies(
-        data.questions,
-        base,
-        trained,
-        k,
-        _provenance(root, what, sets, data.issues_version),
-        strengths=data.strengths,
-        corrections=data.corrections,
-        empty=data.empty,
-        failing=data.failing,
-    )
+    k, provenance = sets[f"{TRAINED} sampled"].samples, _provenance(root, what, sets)
+    about = (provenance, strengths, corrections, empty, failing)
+    scores = score_policies(questions, base, trained, k, *about)
     rules = None
     if sandbox is not None:
         greedy = {policy.name: policy.greedy for policy in policies}
-        rules = measure_rules(data.questions, greedy, sandbox, timed_runs)
+        rules = measure_rules(questions, greedy, sandbox, timed_runs)
         scores = replace(scores, scores=[*scores.scores, *rules.scores()])
-    write_json(what.folder / SCORES, scores.to_dict())
-    outcomes = outcomes_of(trained, k)
-    write_json(what.folder / OUTCOMES, outcomes)
-    rivals = _rivals(root, sets, base)
-    write_json(what.folder / RIVALS, rivals)
+    outcomes, rivals = outcomes_of(trained, k), _rivals(root, sets, base)
+    for name, value in ((SCORES, scores.to_dict()), (OUTCOMES, outcomes), (RIVALS, rivals)):
+        write_json(what.folder / name, value)
     before = _compare_with_champion(root, scores, outcomes["greedy"], rivals)
-    details = details_of(what.run, data.questions, scores, located, root, before, rules)
-    slices = slices_of(data.questions, data.strengths, data.empty, data.failing)
-    grounds = Grounds(slices, data.corrections, rules)
-    write_report(what.folder, details, located, data.questions, root, grounds)
+    details = details_of(what.run, questions, scores, located, root, before, rules)
+    grounds = Grounds(slices_of(questions, strengths, empty, failing), corrections, rules)
+    write_report(what.folder, details, located, questions, root, grounds)
     note = {"training_run": what.run, "dagster_run": what.dagster_run, "code": code_state()}
     write_json(what.folder / NOTE, sealed(note | {"files": file_versions(what.folder)}))
     files = [what.folder / f"predict_{what.split}{end}" for end in (".json", ".sql")]
-    write_submissions(files, data.rows, submitted_sql(one.rollout for one in located[1].greedy))
+    rows = [Question.from_dict(row["question"]) for row in load_rows(root, what.split)]
+    write_submissions(files, rows, submitted_sql(one.rollout for one in located[1].greedy))
     return scores
 
 
@@ -232,9 +207,7 @@ def _policy_rollouts(sets: Mapping[str, RolloutSet], found: Evaluated) -> Policy
     return PolicyRollouts(found.name, revision, greedy, sampled, dataset, once, asked)
 
 
-def _provenance(
-    root: Path, what: Evaluation, sets: Mapping[str, RolloutSet], issues_version: str
-) -> dict[str, str]:
+def _provenance(root: Path, what: Evaluation, sets: Mapping[str, RolloutSet]) -> dict[str, str]:
     drawn = sets[f"{TRAINED} sampled"]
     sampling = f"temperature {drawn.sampling.temperature:g}, top_p {drawn.sampling.top_p:g}"
     found = {
@@ -246,8 +219,8 @@ def _provenance(
         "sampling": f"{counted(drawn.samples, 'rollout')}, {sampling}",
         "dagster_run": what.dagster_run,
     }
-    if issues_version:
-        found["known_issues"] = issues_version
+    if issues := list_version(root):
+        found["known_issues"] = issues
     # A base that the run was not trained from, or that got other prompts, is no fair comparison.
     base, trained = (sets[f"{name} greedy"] for name in (BASE, TRAINED))
     record = read_if_there(training_record_file(root, what.run))

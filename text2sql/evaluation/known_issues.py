@@ -35,9 +35,8 @@ from text2sql.sandbox import Limits, Sandbox
 if TYPE_CHECKING:
     from text2sql.rollouts.store import Rollout
 
-_DATASET = ("questions_sha256", "name", "issues")
+_DATASET = ("questions_sha256", "name", "issues")  # the name is for people
 _ISSUE = ("id", "reason", "source", "corrected", "also")
-_SHA256 = re.compile(r"[0-9a-f]{12,64}\Z")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,6 @@ class DatasetIssues:
     """The issues of one questions file, identified by the sha256 of its bytes."""
 
     questions_sha256: str
-    name: str
     issues: tuple[Issue, ...]
 
 
@@ -133,7 +131,7 @@ def _load(file: Path) -> Any:
 def _dataset(row: Any, where: str) -> DatasetIssues:
     _require_fields(row, _DATASET, ("questions_sha256", "issues"), where)
     digest = str(row["questions_sha256"]).lower()
-    if not _SHA256.match(digest):
+    if not re.fullmatch("[0-9a-f]{12,64}", digest):
         raise Text2SqlError(
             f"{where}: questions_sha256 must be the questions file's sha256 (12 digits or more)."
         )
@@ -143,7 +141,7 @@ def _dataset(row: Any, where: str) -> DatasetIssues:
     ids = [issue.id for issue in issues]
     if twice := [one for one in ids if ids.count(one) > 1]:
         raise Text2SqlError(f"{where}: the id {twice[0]} occurs twice; make it one entry.")
-    return DatasetIssues(digest, str(row.get("name") or ""), issues)
+    return DatasetIssues(digest, issues)
 
 
 def _issue(row: Any, where: str) -> Issue:
@@ -159,9 +157,7 @@ def _issue(row: Any, where: str) -> Issue:
     return Issue(str(row["id"]), texts[0], texts[1], texts[2].strip(), tuple(also))
 
 
-def _require_fields(
-    row: Any, allowed: Collection[str], required: Iterable[str], where: str
-) -> None:
+def _require_fields(row: Any, allowed: Sequence[str], required: Sequence[str], where: str) -> None:
     if not isinstance(row, dict):
         raise Text2SqlError(f"{where} must be a mapping with {', '.join(required)}.")
     if unknown := [str(name) for name in row if name not in allowed]:
@@ -196,7 +192,7 @@ def run_corrections(
     issues: Mapping[str, Issue],
     questions: Sequence[Question],
     sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
     known: KnownResults | None = None,
 ) -> dict[str, Correction]:
     """Run the gold queries of the issues of ``questions``; return corrections by question key.
@@ -259,8 +255,20 @@ def renew_corrections(
 
     Without a ``file`` there are no corrections. Raises Text2SqlError for a list about other data.
     """
-    issues = read_issues(Path(file).expanduser()) if file else []
-    found, listed = _run_all(root, dataset, issues, sandbox, limits) if issues else ({}, 0)
+    issues: dict[str, dict[str, Issue] | None] = {}
+    if file and (listed := read_issues(Path(file).expanduser())):
+        for split, layout in dataset.splits.items():
+            keys = [row["question"]["key"] for row in load_rows(root, split)]
+            issues[split] = issues_of(listed, layout.questions, keys)
+        if all(one is None for one in issues.values()):
+            files = ", ".join(str(layout.questions) for layout in dataset.splits.values())
+            raise Text2SqlError(
+                "The list of known issues is about other data: it has no entry with the sha256 of "
+                f"{files} (sha256sum prints it); correct questions_sha256, or do without the list."
+            )
+    found: dict[str, Correction] = {}
+    for split, named in issues.items():
+        found |= run_corrections(named or {}, load_questions(root, split), sandbox, limits)
     rows = [correction.to_dict() for correction in found.values()]
     # Without the time that the queries took, which differs from run to run.
     content = fingerprint(
@@ -268,33 +276,7 @@ def renew_corrections(
     )
     about = {"file": file, "fingerprint": content, "corrections": rows}
     write_json(dataset_folder(root, dataset) / "known_issues.json", about)
-    return Corrections(found, listed - len(found), content)
-
-
-def _run_all(
-    root: Path,
-    dataset: Dataset,
-    datasets: Sequence[DatasetIssues],
-    sandbox: Sandbox,
-    limits: Limits,
-) -> tuple[dict[str, Correction], int]:
-    """Return the corrections, and how many issues the list has for the dataset's splits."""
-    issues = {
-        split: issues_of(
-            datasets, layout.questions, [row["question"]["key"] for row in load_rows(root, split)]
-        )
-        for split, layout in dataset.splits.items()
-    }
-    if all(one is None for one in issues.values()):
-        files = ", ".join(str(layout.questions) for layout in dataset.splits.values())
-        raise Text2SqlError(
-            "The list of known issues is about other data: it has no entry with the sha256 of "
-            f"{files} (sha256sum prints it); correct questions_sha256, or do without the list."
-        )
-    found: dict[str, Correction] = {}
-    for split, of_split in issues.items():
-        found |= run_corrections(of_split or {}, load_questions(root, split), sandbox, limits)
-    return found, sum(len(one or {}) for one in issues.values())
+    return Corrections(found, sum(len(one or {}) for one in issues.values()) - len(found), content)
 
 
 def load_corrections(root: Path, split: str) -> dict[str, Correction]:

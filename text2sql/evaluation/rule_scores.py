@@ -89,7 +89,7 @@ def measure_rules(
     greedy: Mapping[str, Sequence[Rollout]],
     sandbox: Sandbox,
     repeats: int = 0,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
 ) -> RuleResults:
     """Judge policies' greedy rollouts by every rule; with ``repeats`` also by their time.
 

@@ -39,6 +39,8 @@ CREATE TABLE IF NOT EXISTS results (key TEXT UNIQUE, result TEXT);
 CREATE TABLE IF NOT EXISTS databases (stamp TEXT PRIMARY KEY, fingerprint TEXT);
 """
 _VIEWS = "SELECT sql FROM sqlite_master WHERE type = 'view'"
+_Place = tuple[Path, str, int]
+"""A text, and a number that keeps apart runs whose results may differ each time."""
 
 
 class KnownResults:
@@ -140,10 +142,6 @@ def execute_known(
         same = {database for database, stamp in stamps.items() if _state_of(database) == stamp}
         known.add({keys[p]: results[p] for p in missing if p in keys and p[0] in same})
     return [results[place] for place in distinct]
-
-
-_Place = tuple[Path, str, int]
-"""A text, and a number that keeps apart runs whose results may differ each time."""
 
 
 def _keys(

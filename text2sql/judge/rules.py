@@ -60,7 +60,7 @@ def rule_values(
     questions: Sequence[Question],
     files: Sequence[Mapping[str, str]],
     sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
 ) -> list[Values]:
     """Judge predictions of several models (SQL by question key) by every rule.
 
@@ -124,9 +124,7 @@ def r_ves(ratio: float) -> float:
 
 
 def time_ratios(
-    pairs: Sequence[tuple[Path, str, str]],
-    repeats: int,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    pairs: Sequence[tuple[Path, str, str]], repeats: int, limits: Limits = Limits()
 ) -> list[float | None]:
     """Return gold's time divided by the prediction's, of (database, gold, prediction) that match.
 
@@ -158,7 +156,7 @@ def efficiency_values(
     predictions: Mapping[str, str],
     matched: Collection[str],
     repeats: int,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
 ) -> Values:
     """Return both efficiency scores of each question; those that are not ``matched`` have 0.
 

@@ -16,6 +16,9 @@ from text2sql.judge.equality import Rule, same, sorts
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
+NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
+"""The result of an empty submission, which is not run."""
+
 
 class Verdict(StrEnum):
     """How a submission ended. ``INFRASTRUCTURE`` says nothing about the submission itself."""
@@ -98,11 +101,7 @@ class GoldResult:
         return cls(**(row | {"status": Status(row["status"])}))
 
 
-def run_gold(
-    question: Question,
-    sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
-) -> GoldResult:
+def run_gold(question: Question, sandbox: Sandbox, limits: Limits = Limits()) -> GoldResult:
     """Run a question's gold query as it is written, on its own read-only connection.
 
     Raises Text2SqlError when the database cannot be read at all.
@@ -118,15 +117,11 @@ def gold_result(key: str, sql: str, result: QueryResult) -> GoldResult:
     return GoldResult(key, result.status, *digests, *measured, sorts(sql))
 
 
-NOTHING_SUBMITTED = QueryResult(Status.NO_STATEMENT, error="nothing was submitted")
-"""The result of an empty submission, which is not run."""
-
-
 def execute_submission(
     sql: str | None,
     database: Path,
     sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
     *,
     strict_text: bool = True,
 ) -> QueryResult:

@@ -62,10 +62,7 @@ class Policy(Protocol):
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> Reply:
-        """Return the next assistant turn.
-
-        Raises InfrastructureError without a reply, ContextOverflow for a conversation too long.
-        """
+        """Return the next assistant turn; raises InfrastructureError or ContextOverflow."""
         ...
 
     async def close(self) -> None:

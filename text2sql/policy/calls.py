@@ -13,7 +13,6 @@ import json
 import re
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from text2sql.policy.base import ToolCall
@@ -49,12 +48,8 @@ _FIRST = re.compile(rf"\s*<parameter{_NAME}")
 _NEXT = re.compile(rf"(?:{_VALUE_END}|\n)<parameter{_NAME}")
 _LAST = re.compile(rf"(?:^[ \t]*{_VALUE_END})*{_VALUE_END}\Z", re.MULTILINE)
 _OPENS = re.compile(r"<tool_call>|<function[ =]|<parameter[ =]")
-
-
-@dataclass(frozen=True)
-class _Found:
-    calls: list[Named]
-    end: int
+_TAG_LINE = re.compile(r"^<tool_call>\s*$", re.MULTILINE)
+_CALL_BEGINS = ("<parameter", "{", "[", '"', "</function")
 
 
 def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall], str]:
@@ -69,10 +64,9 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
     position = 0
     while start := _OPEN.search(rest, position):
         passed = thinking_until(rest, position, start.start())
-        found = None if passed else _read(rest, start, tool_names)
-        end = found.end if found else passed or start.end()
+        found, end = ([], passed) if passed else _read(rest, start, tool_names)
         kept.append(rest[position : start.start() if found else end])
-        calls += found.calls if found else []
+        calls += found
         position = end
     if not calls and (calls := _only_calls(rest, tool_names)):
         position = len(rest)
@@ -87,35 +81,29 @@ def new_call_id() -> str:
     return f"call_{uuid.uuid4().hex[:12]}"
 
 
-def _read(text: str, start: re.Match[str], tool_names: Collection[str]) -> _Found | None:
-    name = start[2]
+def _read(text: str, start: re.Match[str], names: Collection[str]) -> tuple[list[Named], int]:
+    """Return the calls that a tag opens, and where they end; none for a tag that text mentions."""
+    name, begin = start[2], start.end()
     if name is None:
-        found, stop = _json_calls(text, start.end())
-        return _Found(found, _behind(text, stop)) if found else None
-    if not start["tag"] and (name not in tool_names or not _is_begun(text[start.end() :])):
-        return None
-    end = _end(text, start.end())
-    following = _CUT.search(text, start.end())
-    if end is not None and not _opens_before(text, start.end(), end.start()):
-        body, stop, closed = text[start.end() : end.start()], end.end(), True
+        found, stop = _json_calls(text, begin)
+        return (found, _behind(text, stop)) if found else ([], begin)
+    if not start["tag"]:
+        rest = text[begin:].lstrip()
+        begun = rest.startswith(_CALL_BEGINS) or "<parameter".startswith(rest)
+        if name not in names or not begun:
+            return [], begin
+    end = _end(text, begin)
+    following = _CUT.search(text, begin)
+    if end is not None and not _TAG_LINE.search(text[begin : end.start()]):
+        body, stop, closed = text[begin : end.start()], end.end(), True
     else:
         stop = following.start() if following else len(text)
-        body, closed = text[start.end() : stop], following is not None
-    return _Found([(name, _arguments(body, closed))], _behind(text, stop))
-
-
-def _is_begun(rest: str) -> bool:
-    """Say whether a call follows a tag, not a sentence that mentions the tag."""
-    rest = rest.lstrip()
-    begins = ("<parameter", "{", "[", '"', "</function")
-    return rest.startswith(begins) or "<parameter".startswith(rest)
+        body, closed = text[begin:stop], following is not None
+    return [(name, _arguments(body, closed))], _behind(text, stop)
 
 
 def _end(text: str, start: int) -> re.Match[str] | None:
-    """Find the tag that ends a call: the first one before structure or on its own line.
-
-    A tag on its own line belongs to a value that continues after it.
-    """
+    """Find the tag that ends a call: the first one before structure or on its own line."""
     if text.find("</function", start) < 0:
         return None  # saves time: a model that repeats itself opens thousands
     end, line = _END.search(text, start), _LINE_END.search(text, start)
@@ -131,53 +119,31 @@ def _behind(text: str, stop: int) -> int:
     return closing.end() if closing else stop
 
 
-def _opens_before(text: str, start: int, end: int) -> bool:
-    """Say whether another call opens on a line of its own before ``end``."""
-    return re.search(r"^<tool_call>\s*$", text[start:end], re.MULTILINE) is not None
-
-
 def _arguments(body: str, closed: bool) -> str:
     """Return the parameters as a JSON object, or the raw body if the call was cut off.
 
-    A body that is a JSON object is returned unchanged.
+    A body that is a JSON object, as in Llama's ``<function=NAME>{...}</function>``, is returned
+    unchanged.
     """
-    if _is_object(body):
-        return body.strip()
-    if not closed and not _LAST.search(body):
+    if isinstance(loaded(body), dict) or not (closed or _LAST.search(body)):
         return body.strip()
     values: dict[str, str] = {}
     opening = _FIRST.match(body)
     while opening:
         following = _NEXT.search(body, opening.end())
         value = body[opening.end() : following.start() if following else len(body)]
-        values[opening[1]] = _value(value)
+        value = _LAST.sub("", value).removeprefix("\r").removeprefix("\n")
+        values[opening[1]] = value.removesuffix("\n").removesuffix("\r")
         opening = following
     return json.dumps(values, ensure_ascii=False)
 
 
-def _is_object(body: str) -> bool:
-    """Say whether a body is a JSON object, as Llama's ``<function=NAME>{...}</function>`` is."""
-    try:
-        return isinstance(json.loads(body, strict=False), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _value(text: str) -> str:
-    text = _LAST.sub("", text)
-    text = text.removeprefix("\r").removeprefix("\n")
-    return text.removesuffix("\n").removesuffix("\r")
-
-
 def _json_calls(text: str, start: int) -> tuple[list[Named], int]:
-    """Read ``{"name": ..., "arguments": {...}}`` at ``start``, several in a row, or a list.
-
-    Returns the calls and where they end. Without a call the list is empty.
-    """
+    """Read ``{"name": ..., "arguments": {...}}``, one, several or a list; return also the end."""
     found: list[Named] = []
     at: int | None = start
     while at is not None and (value := _decoded(text, at)):
-        calls = [_named(entry) for entry in _as_list(value[0])]
+        calls = [_named(entry) for entry in (value[0] if isinstance(value[0], list) else value[:1])]
         if not calls or None in calls:
             break
         found += [call for call in calls if call]
@@ -207,20 +173,16 @@ def _decoded(text: str, start: int) -> tuple[Any, int] | None:
         return value, end + (doubled and text.startswith("}", end))
     except (ValueError, RecursionError):
         end = text.find("</tool_call>", start)
-        value = _loaded(f"{text[start:end]}}}") if end > start else None
+        value = loaded(f"{text[start:end]}}}") if end > start else None
         return None if value is None else (value, end)
 
 
-def _loaded(text: str) -> Any:
-    """Read JSON, with raw line breaks in texts; None if it is invalid."""
+def loaded(text: str, *, strict: bool = False) -> Any:
+    """Read JSON, with raw line breaks in texts, as models write them; None if it is invalid."""
     try:
-        return json.loads(text, strict=False)
+        return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _named(entry: Any) -> Named | None:
@@ -247,10 +209,7 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 
 def thinking_until(text: str, start: int, end: int) -> int:
-    """Return the end of the thinking that begins between ``start`` and ``end``; 0 without any.
-
-    Thinking that also ends there does not count.
-    """
+    """Return the end of thinking that begins in between and continues after ``end``; else 0."""
     begun = [match.start() for match in _THOUGHT_START.finditer(text[start:end])]
     if not begun or _THOUGHT_END.search(text[start:end], begun[-1]):
         return 0

@@ -7,11 +7,12 @@ import logging
 import os
 from pathlib import Path
 
+from text2sql.common.http import is_loopback
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
 from text2sql.policy.places import is_served
-from text2sql.policy.served.connections import NoAnswer, fetch, is_loopback
-from text2sql.policy.served.failures import error_text
+from text2sql.policy.served.connections import NoAnswer, fetch
+from text2sql.policy.served.failures import REDIRECTS, Retryable, refusal
 from text2sql.policy.served.server import ServerPolicy, api_root, named_revision
 from text2sql.policy.weights import is_adapter
 
@@ -50,10 +51,7 @@ def open_policy(spec: str, model: str | None = None, threads: int | None = None)
 
 
 def server_parts(spec: str, model: str | None = None) -> tuple[list[str], str | None]:
-    """Return the URLs in a server's specification, and the model: named in it, or ``model``.
-
-    Raises Text2SqlError if both name different ones.
-    """
+    """Return the URLs in a server's specification, and the model: named in it, or ``model``."""
     urls, _, named = spec.partition("#")
     if named and model and named != model:
         raise Text2SqlError(f"The policy {spec} already names a model: leave {model!r} out.")
@@ -92,7 +90,12 @@ def _open_server(urls: list[str], model: str | None) -> Policy:
     served: dict[str, str] = {}
     for url in urls:
         offered = served_models(url, key)
-        model = model or _only(url, offered)
+        if not model and len(offered) > 1:
+            raise Text2SqlError(
+                f"The server at {url} has several models; choose one with --model: "
+                f"{', '.join(offered)}."
+            )
+        model = model or next(iter(offered))
         if model not in offered:
             raise Text2SqlError(
                 f"The server at {url} has no model {model!r}; it has: {', '.join(offered)}."
@@ -105,7 +108,7 @@ def _open_server(urls: list[str], model: str | None) -> Policy:
 def served_models(url: str, api_key: str = "") -> dict[str, str]:
     """Ask a server for its models; map names to the source of their weights, if it is given.
 
-    Raises InfrastructureError if nothing answers, Text2SqlError if something else does.
+    Raises InfrastructureError if it does not answer, Text2SqlError if the user must fix something.
     """
     address = f"{api_root(url)}/models"
     _log.debug("asking %s", address)
@@ -115,41 +118,19 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
         raise InfrastructureError(
             f"No policy server answers at {url}: {error}. Start it, or check the address."
         ) from error
-    if answer.status in (401, 403):
-        raise Text2SqlError(
-            f"The server at {url} refused the key; set {API_KEY_VARIABLE} to a valid one."
-        )
-    if answer.status >= 500 or answer.status == 429:
-        reason = error_text(answer.content)
-        raise InfrastructureError(
-            f"The policy server at {url} answered HTTP {answer.status}: {reason}."
-        )
-    if 300 <= answer.status < 400:
-        place = answer.headers.get("location", "no location given")
-        raise Text2SqlError(
-            f"{url} redirects (HTTP {answer.status}: {place}); give the final address."
-        )
-    models = _models(answer.content)
+    if answer.status >= 500 or answer.status in (401, 403, 429, *REDIRECTS):
+        failure = refusal(answer, url, "", proven=False)
+        if isinstance(failure, Retryable):
+            raise InfrastructureError(f"The policy server at {url} answered {failure}.")
+        raise failure
+    try:
+        entries = json.loads(answer.content)["data"]
+        models = {str(entry["id"]): str(entry.get("root") or "") for entry in entries}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        models = {}
     if not models:
         raise Text2SqlError(
             f"{url} is not an OpenAI-compatible server: {address} lists no models "
             f"(HTTP {answer.status})."
         )
     return models
-
-
-def _models(content: bytes) -> dict[str, str]:
-    try:
-        entries = json.loads(content)["data"]
-        return {str(entry["id"]): str(entry.get("root") or "") for entry in entries}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def _only(url: str, offered: dict[str, str]) -> str:
-    if len(offered) > 1:
-        raise Text2SqlError(
-            f"The server at {url} has several models; choose one with --model: "
-            f"{', '.join(offered)}."
-        )
-    return next(iter(offered))

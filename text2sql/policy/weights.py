@@ -26,22 +26,14 @@ BASE_NAME = "base"
 """The base model's name on a server that serves it beside an adapter."""
 
 TOKENIZER_FILES = (
-    "tokenizer*",
-    "vocab*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template*",
+    *("tokenizer*", "vocab*", "merges.txt"),
+    *("special_tokens_map.json", "added_tokens.json", "chat_template*"),
 )
 """Patterns of the files that say how a model directory reads and writes text, whatever its kind."""
 
 _REVISION_FILES = (
-    "*.safetensors",
-    "config.json",
-    *TOKENIZER_FILES,
-    "generation_config.json",
-    "agent_config.json",
-    ADAPTER_CONFIG,
+    *("*.safetensors", "config.json", *TOKENIZER_FILES),
+    *("generation_config.json", "agent_config.json", ADAPTER_CONFIG),
 )
 _MAX_HEADER = 100_000_000
 _VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # the maximum ranks that vLLM accepts
@@ -69,10 +61,7 @@ def is_adapter(directory: Path) -> bool:
 
 
 def read_adapter(directory: Path) -> Adapter | None:
-    """Return a directory's adapter; None where it holds a model or nothing.
-
-    Raises Text2SqlError for an adapter whose base model is not named.
-    """
+    """Return a directory's adapter, None without one; raises Text2SqlError without a base model."""
     if not is_adapter(directory):
         return None
     config = read_object(directory / ADAPTER_CONFIG)
@@ -103,6 +92,7 @@ def directory_revision(path: Path | str) -> str:
     adapter = read_adapter(folder)
     total = hashlib.sha256(f"{adapter.base_revision}\0".encode() if adapter else b"")
     for file in sorted(files, key=lambda file: file.name):
+        # Names and sizes keep bytes that move from one file to the next from hashing alike.
         total.update(f"{file.name}\0{file.stat().st_size}\0".encode())
         with file.open("rb") as stream:
             while block := stream.read(1 << 20):
@@ -130,10 +120,9 @@ def shards(index: Path) -> set[str]:
 
 
 def tensors(file: Path) -> list[str]:
-    """Return the names of the tensors in a complete safetensors file, without loading them.
+    """Return the names of the tensors in a safetensors file, without loading them.
 
-    Raises Text2SqlError if the header cannot be read or contradicts the file's size. The format:
-    https://huggingface.co/docs/safetensors
+    Raises Text2SqlError if it is incomplete. Format: https://huggingface.co/docs/safetensors
     """
     try:
         with file.open("rb") as stream:

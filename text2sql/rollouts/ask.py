@@ -18,13 +18,11 @@ from text2sql.rollouts.store import Rollout
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.sandbox.worker.databases import DAMAGED
 
-_GREEDY = Sampling(temperature=0.0)
-_DRAWN = Sampling(temperature=1.0)
 _CHECK = Limits(seconds=2.0, keep_rows=100)
 _QUOTED_CHARS = 100
 _STOPS = {
     "submit": "an empty one was",
-    "no_action": "the reply held neither a tool call nor SQL",
+    "no_action": "the reply contained neither a tool call nor SQL",
     "turn_limit": "the turns ran out",
     "truncated": "a reply reached the token limit",
     "context_exceeded": "the conversation outgrew the context",
@@ -83,7 +81,7 @@ async def ask(
     """
     if not question.question.strip():
         raise Text2SqlError("The question is empty; ask something.")
-    sampling = _GREEDY if votes == 1 else _DRAWN
+    sampling = Sampling(temperature=0.0 if votes == 1 else 1.0)
     plan = RolloutPlan(policy, sandbox, settings, sampling, votes, concurrency=votes)
     rollouts = tuple(await plan.rollouts([question], None, on_message=follower))
     if not any(rollout.valid for rollout in rollouts):
@@ -106,21 +104,18 @@ def fate(rollout: Rollout) -> str:
     if not rollout.valid:
         return f"the policy or the sandbox failed ({rollout.error.rstrip('.')})"
     if rollout.sql is None:
-        return f"no query was submitted ({_STOPS[rollout.stop_reason]}{_detail(rollout)})"
+        detail = rollout.error if rollout.stop_reason == "context_exceeded" else ""
+        if rollout.stop_reason == "no_action":
+            said = " ".join(str(rollout.messages[-1].get("content") or "").split())
+            detail = repr(said[:_QUOTED_CHARS])
+        reason = _STOPS[rollout.stop_reason] + (f": {detail}" if detail else "")
+        return f"no query was submitted ({reason})"
     if rollout.status != Status.OK:
         return f"the submitted query failed: {rollout.error or rollout.status}"
     if rollout.write_attempts:
         return "it tried to write before it submitted a query, so it has no vote"
     count = rollout.row_count
     return f"the query returned {count or 'no'} row{'' if count == 1 else 's'}"
-
-
-def _detail(rollout: Rollout) -> str:
-    """Return what was too long for the context, or what was said instead of a call."""
-    if rollout.stop_reason == "context_exceeded":
-        return f": {rollout.error}" if rollout.error else ""
-    said = " ".join(str(rollout.messages[-1].get("content") or "").split())
-    return f": {said[:_QUOTED_CHARS]!r}" if rollout.stop_reason == "no_action" else ""
 
 
 def _fates(rollouts: Sequence[Rollout]) -> str:

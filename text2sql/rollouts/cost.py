@@ -45,10 +45,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of drawing ``rollouts``; None is unknown, since nothing was measured yet.
-
-    ``rate`` is in rollouts per second, of all shards of the measured run.
-    """
+    """The cost of drawing ``rollouts`` at ``rate`` a second (all shards); None is unknown."""
 
     rollouts: int
     tokens: Tokens | None = None
@@ -100,7 +97,7 @@ def duration(seconds: float) -> str:
 def estimate(rollouts: int, folders: Sequence[Path]) -> Estimate:
     """Estimate the cost of a number of rollouts of a policy from the folders of its stores."""
     stores = [store for folder in folders for store in sorted(folder.glob("*.jsonl"))]
-    return Estimate(rollouts, mean_tokens(stores), _rate(_paces(folders)))
+    return Estimate(rollouts, mean_tokens(stores), _rate(folders))
 
 
 def mean_tokens(stores: Iterable[Path]) -> Tokens | None:
@@ -113,24 +110,17 @@ def mean_tokens(stores: Iterable[Path]) -> Tokens | None:
     return Tokens(len(seen), prompt, sum(r.completion_tokens for r in seen) / len(seen))
 
 
-def _paces(folders: Iterable[Path]) -> list[Pace]:
-    return [_pace(file) for folder in folders for file in sorted(folder.glob(f"*{PACE}"))]
-
-
-def _pace(file: Path) -> Pace:
-    try:
-        return Pace(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise Text2SqlError(
-            f"{file} cannot be read as the pace of a shard ({error}): delete it; it is only used "
-            "for estimates."
-        ) from error
-
-
-def _rate(paces: Sequence[Pace]) -> float | None:
+def _rate(folders: Iterable[Path]) -> float | None:
     """Return the rate of the run that drew the most rollouts."""
     runs: dict[str, list[Pace]] = {}
-    for pace in paces:
+    for file in (file for folder in folders for file in sorted(folder.glob(f"*{PACE}"))):
+        try:
+            pace = Pace(**json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise Text2SqlError(
+                f"{file} cannot be read as the pace of a shard ({error}): delete it; it is only "
+                "used for estimates."
+            ) from error
         runs.setdefault(pace.run_id, []).append(pace)
     if not runs:
         return None
@@ -160,10 +150,17 @@ class PaceKeeper:
         if self._last is not None and done > self._last:
             self.drawn += done - self._last
         self._last = done
-        if time() - self._noted >= _EVERY:
-            self._noted = time()
-            self.note()
-            self.tell(self._sentence(done, total))
+        if time() - self._noted < _EVERY:
+            return
+        self._noted = time()
+        self.note()
+        text = f"{done:,} of {counted(total, 'rollout')}"
+        if rate := self.drawn / (self._noted - self.began):
+            tokens = mean_tokens([self.store])
+            each = f"; {tokens.prompt + tokens.completion:,.0f} tokens each" if tokens else ""
+            left = duration((total - done) / rate)
+            text += f"; {rate:.2f} a second{each}; about {left} to go in this shard"
+        self.tell(f"{text}.")
 
     def note(self) -> None:
         """Write the pace file, unless nothing was drawn."""
@@ -172,13 +169,3 @@ class PaceKeeper:
         pace = Pace(self.run_id, self.drawn, round(self.began, 3), round(time(), 3))
         file = self.store.with_name(self.store.stem + PACE)
         write_whole(file, json.dumps(asdict(pace)) + "\n")
-
-    def _sentence(self, done: int, total: int) -> str:
-        text = f"{done:,} of {counted(total, 'rollout')}"
-        rate = self.drawn / (time() - self.began)
-        if not rate:
-            return f"{text}."
-        tokens = mean_tokens([self.store])
-        each = f"; {tokens.prompt + tokens.completion:,.0f} tokens each" if tokens else ""
-        left = duration((total - done) / rate)
-        return f"{text}; {rate:.2f} a second{each}; about {left} to go in this shard."

@@ -32,7 +32,7 @@ Follower = Callable[[int, Message], None]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is there after drawing: valid rollouts, and lost ones with the error of one."""
+    """How many rollouts are valid after drawing and how many were lost, with an example error."""
 
     valid: int
     lost: int
@@ -77,9 +77,16 @@ class RolloutPlan:
         InfrastructureError after nothing but failures (twice ``concurrency`` in a row).
         """
         await asyncio.to_thread(self.sandbox.check, [question.database for question in questions])
-        self._require_golds(questions)
+        lacking = [q.key for q in questions if self.golds is not None and q.key not in self.golds]
+        if lacking:
+            raise Text2SqlError(
+                f"{len(lacking)} questions have no gold result, for example {lacking[0]}; "
+                "run gold first."
+            )
         work = _Work(self, questions, store, on_message, keep)
-        work.count_stored(transcripts)
+        for rollout in store.scan(transcripts) if store else ():
+            if rollout.drawn_as == work.drawn_as:
+                work.note(rollout)
         try:
             for retries_left in reversed(range(1 + self.retries)):
                 drawn = await work.round(on_progress)
@@ -112,13 +119,9 @@ class RolloutPlan:
             found[rollout.key, rollout.sample] = brief
 
         await self.draw(
-            questions,
-            store,
-            on_progress=on_progress,
-            on_message=on_message,
-            keep=keep,
-            transcripts=transcripts,
-        )
+            questions, store, keep=keep, transcripts=transcripts,
+            on_progress=on_progress, on_message=on_message,
+        )  # fmt: skip
         return [found[q.key, sample] for q in questions for sample in range(self.samples)]
 
     async def run_winner(self, winner: Vote, database: Path, keep_rows: int) -> QueryResult:
@@ -126,107 +129,79 @@ class RolloutPlan:
         limits = Limits(keep_rows=keep_rows)
         return await self.sandbox.aexecute(database, winner.sql, limits)
 
-    def _require_golds(self, questions: Sequence[Question]) -> None:
-        golds = self.golds
-        if golds is None:
-            return
-        if lacking := [question.key for question in questions if question.key not in golds]:
-            raise Text2SqlError(
-                f"{len(lacking)} questions have no gold result, for example {lacking[0]}; "
-                "run gold first."
-            )
-
 
 def vote_of(rollouts: Iterable[Rollout]) -> Vote:
-    """Vote among a question's rollouts; the share is of all of them, lost ones included.
-
-    A rollout that tried to write has no vote.
-    """
+    """Vote among a question's rollouts; those lost count in the share, writers have no vote."""
     return vote([rollout.submission for rollout in rollouts])
 
 
-class _Coverage:
-    """Which samples of which questions have a valid rollout: one bit each."""
-
-    def __init__(self, questions: Sequence[Question], samples: int) -> None:
-        self._questions, self._samples = questions, samples
-        self._valid = dict.fromkeys((question.key for question in questions), 0)
-
-    @property
-    def total(self) -> int:
-        return len(self._valid) * self._samples
-
-    @property
-    def valid(self) -> int:
-        return sum(bits.bit_count() for bits in self._valid.values())
-
-    def note(self, rollout: Rollout) -> bool:
-        """Take the latest of a sample for what counts; return whether it is part of the plan."""
-        if rollout.key not in self._valid or not 0 <= rollout.sample < self._samples:
-            return False
-        bit = 1 << rollout.sample
-        bits = self._valid[rollout.key]
-        self._valid[rollout.key] = bits | bit if rollout.valid else bits & ~bit
-        return True
-
-    def missing(self) -> Iterator[tuple[Question, int]]:
-        """Yield the questions and samples that have no valid rollout when their turn comes."""
-        for question in self._questions:
-            for sample in range(self._samples):
-                if not self._valid[question.key] >> sample & 1:
-                    yield question, sample
-
-
+@dataclass
 class _Work:
-    """The rollouts of one call: a few workers take from one list, so that memory stays flat."""
+    """The rollouts of one call: a few workers take from one list, so that memory stays flat.
 
-    def __init__(
-        self,
-        plan: RolloutPlan,
-        questions: Sequence[Question],
-        store: RolloutStore | None,
-        on_message: Follower | None,
-        keep: Callable[[Rollout], None],
-    ) -> None:
-        self.plan, self.store, self.keep, self.on_message = plan, store, keep, on_message
-        self.coverage = _Coverage(questions, plan.samples)
+    ``valid`` has a bit for each sample of a question that says whether its rollout is valid.
+    """
+
+    plan: RolloutPlan
+    questions: Sequence[Question]
+    store: RolloutStore | None
+    on_message: Follower | None
+    keep: Callable[[Rollout], None]
+    failures: int = 0
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.valid = dict.fromkeys((question.key for question in self.questions), 0)
+        # Computed once: the prompt revision hashes all instructions.
         origin = origin_of(plan.policy.info, plan.settings, plan.sampling)
         self.origin = origin | {"run_id": plan.run_id}
         names = ("policy_revision", "prompt_revision", "sampling")
         self.drawn_as = drawn_as(*(origin[name] for name in names))
-        self.failures = 0
-        self.error = ""
-
-    def count_stored(self, transcripts: bool) -> None:
-        """Note what the store has of the plan."""
-        for rollout in self.store.scan(transcripts) if self.store else ():
-            if rollout.drawn_as == self.drawn_as and self.coverage.note(rollout):
-                self.keep(rollout)
 
     async def round(self, on_progress: OnProgress | None) -> Drawn:
         """Ask once for all that is missing; an error that is no rollout's own ends all."""
-        coverage, self.failures = self.coverage, 0
-        done = coverage.valid
+        self.failures = 0
+        done, total = self.count_valid(), len(self.valid) * self.plan.samples
         report = on_progress or (lambda done, total: None)
-        report(done, coverage.total)
+        report(done, total)
 
         async def work(queue: Iterator[tuple[Question, int]]) -> None:
             nonlocal done
             for question, sample in queue:
                 await self._one(question, sample)
                 done += 1
-                report(done, coverage.total)
+                report(done, total)
 
-        queue = coverage.missing()
-        count = min(self.plan.concurrency, coverage.total - done)
+        queue = self.missing()
+        count = min(self.plan.concurrency, total - done)
         workers = [asyncio.create_task(work(queue)) for _ in range(count)]
         try:
             await asyncio.gather(*workers)
         finally:
+            # gather leaves the others running when one fails.
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-        return Drawn(coverage.valid, coverage.total - coverage.valid, self.error)
+        valid = self.count_valid()
+        return Drawn(valid, total - valid, self.error)
+
+    def count_valid(self) -> int:
+        return sum(bits.bit_count() for bits in self.valid.values())
+
+    def note(self, rollout: Rollout) -> None:
+        """Keep a rollout that is part of the plan; the latest of a sample counts."""
+        if rollout.key in self.valid and 0 <= rollout.sample < self.plan.samples:
+            bit, bits = 1 << rollout.sample, self.valid[rollout.key]
+            self.valid[rollout.key] = bits | bit if rollout.valid else bits & ~bit
+            self.keep(rollout)
+
+    def missing(self) -> Iterator[tuple[Question, int]]:
+        """Yield the questions and samples that have no valid rollout when their turn comes."""
+        for question in self.questions:
+            for sample in range(self.plan.samples):
+                if not self.valid[question.key] >> sample & 1:
+                    yield question, sample
 
     async def _one(self, question: Question, sample: int) -> None:
         plan, follower = self.plan, self.on_message
@@ -235,14 +210,12 @@ class _Work:
             question, plan.policy, plan.sandbox, plan.settings, plan.sampling, follow
         )
         gold = plan.golds[question.key] if plan.golds is not None else None
-        origin = self.origin | {"sample": sample}
-        rollout = await asyncio.to_thread(
-            judge_episode, episode, question, gold, plan.sandbox, origin
-        )
+        # Executing and syncing block, which would stop every other rollout of the event loop.
+        judged = (episode, question, gold, plan.sandbox, self.origin | {"sample": sample})
+        rollout = await asyncio.to_thread(judge_episode, *judged)
         if self.store:
             await asyncio.to_thread(self.store.append, rollout)
-        self.coverage.note(rollout)
-        self.keep(rollout)
+        self.note(rollout)
         self.failures = 0 if rollout.valid else self.failures + 1
         self.error = self.error if rollout.valid else rollout.error
         if self.failures >= _FAILURES_IN_A_ROW * plan.concurrency:

@@ -45,8 +45,8 @@ def read_located(files: Iterable[Path], keys: Iterable[str], samples: int) -> Lo
     """Return the stored rollouts of some questions, each (key, sample) once.
 
     They come question by question, in the order of the files, and by sample. In one file the
-    later line holds, of several files the first with a valid rollout; a rollout that an
-    infrastructure failure spoilt is returned only if no valid one followed.
+    later line counts, of several files the first with a valid rollout; a rollout that an
+    infrastructure failure lost is returned only if no valid one followed.
     """
     chosen: dict[str, dict[int, Located]] = {}
     asked = set(keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from text2sql.errors import Text2SqlError
@@ -12,8 +12,7 @@ from text2sql.rollouts.store import Rollout
 def require_policy(name: str, revision: str, *sets: Iterable[Rollout]) -> None:
     """Raise Text2SqlError if a rollout is of another policy revision or was drawn differently.
 
-    All of a mode must have the same prompts, all of a set the same sampling. The error names both
-    revisions and the first rollout that does not belong.
+    All of a mode must have the same prompts, all of a set the same sampling.
     """
     prompts: dict[str, str] = {}
     for rollouts in sets:
@@ -21,34 +20,21 @@ def require_policy(name: str, revision: str, *sets: Iterable[Rollout]) -> None:
         for rollout in rollouts:
             first = prompts.setdefault(rollout.mode, rollout.prompt_revision)
             sampling = rollout.sampling if sampling is None else sampling
-            found = rollout.policy_revision, rollout.prompt_revision, rollout.sampling
-            if found != (revision, first, sampling):
-                raise Text2SqlError(_difference(name, rollout, revision, first, sampling))
-
-
-def _difference(
-    name: str, rollout: Rollout, revision: str, prompts: str, sampling: Mapping[str, Any]
-) -> str:
-    """Say how a rollout differs from the others of its policy."""
-    place = f"The rollout {rollout.key}, sample {rollout.sample}, of the policy '{name}'"
-    if rollout.policy_revision != revision:
-        return (
-            f"{place} is of the policy revision {rollout.policy_revision}, not {revision}: "
-            "score each policy's rollouts separately."
-        )
-    what, mine, others = (
-        ("prompt revision", rollout.prompt_revision, prompts)
-        if rollout.prompt_revision != prompts
-        else ("sampling", rollout.sampling, sampling)
-    )
-    return f"{place} is of the {what} {mine}, others are of {others}: score them separately."
+            for what, found, expected in (
+                ("policy revision", rollout.policy_revision, revision),
+                ("prompt revision", rollout.prompt_revision, first),
+                ("sampling", rollout.sampling, sampling),
+            ):
+                if found != expected:
+                    raise Text2SqlError(
+                        f"The rollout {rollout.key}, sample {rollout.sample}, of the policy "
+                        f"'{name}' has the {what} {found}, not {expected}: score them "
+                        "separately."
+                    )
 
 
 def require_modes(name: str, agentic: Iterable[Rollout], single_turn: Iterable[Rollout]) -> None:
-    """Raise Text2SqlError if rollouts of the agent and single-turn ones are mixed.
-
-    The agent's rollouts must all have one mode, the others must be single-turn.
-    """
+    """Raise Text2SqlError unless the agent's rollouts have one mode, the others single-turn."""
     modes = {rollout.mode for rollout in agentic}
     others = {rollout.mode for rollout in single_turn}
     if len(modes) > 1 or others - {"single_turn"}:

@@ -111,10 +111,7 @@ class RolloutStore:
                     yield _parse(line, f"{self.path}, line {number}", transcripts)
 
     def append(self, rollout: Rollout) -> None:
-        """Write one rollout and wait until it is on the disk.
-
-        Raises Text2SqlError if it cannot be written; what was written before stays.
-        """
+        """Write one rollout and wait until it is on the disk; raises Text2SqlError if it cannot."""
         line = (json.dumps(rollout.to_dict()) + "\n").encode()
         with self._lock:
             if self._file is None:
@@ -122,10 +119,12 @@ class RolloutStore:
             file = self._file
             before = os.lseek(file, 0, os.SEEK_END)
             try:
-                _write(file, line)
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(file, view) :]
                 os.fsync(file)
             except OSError as error:
-                os.ftruncate(file, before)
+                os.ftruncate(file, before)  # half a line would swallow the next one
                 raise Text2SqlError(
                     f"A rollout cannot be written to {self.path}: {error.strerror}; earlier ones "
                     "are safe, and the next run asks only for what is missing."
@@ -159,12 +158,6 @@ def _parse(line: bytes, place: str, transcripts: bool) -> Rollout:
         raise Text2SqlError(f"{place} is not a rollout ({error}); move the file away.") from error
 
 
-def _write(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
-
-
 def _open_alone(path: Path) -> int:
     """Open for appending, refuse a second writer, and drop an incomplete last line."""
     try:
@@ -175,25 +168,17 @@ def _open_alone(path: Path) -> int:
         raise Text2SqlError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
         take_lock(file, path, wait=False)
-    except BlockingIOError as error:
+    except BaseException as error:
         os.close(file)
-        raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
-    except Text2SqlError:
-        os.close(file)
+        if isinstance(error, BlockingIOError):
+            raise Text2SqlError(f"Another process is writing rollouts to {path}.") from error
         raise
-    os.ftruncate(file, _whole_length(file))
+    end, newline = os.fstat(file).st_size, -1
+    while end and newline < 0:  # backwards in blocks until one has the end of a line
+        start = max(0, end - (1 << 16))
+        newline = os.pread(file, end - start, start).rfind(b"\n")
+        end = start if newline < 0 else start + newline + 1
+    os.ftruncate(file, end)
     if new:
         settle(path.parent)
     return file
-
-
-def _whole_length(file: int) -> int:
-    """Return the length of the file up to the end of its last complete line."""
-    end = os.fstat(file).st_size
-    while end:
-        start = max(0, end - (1 << 16))
-        newline = os.pread(file, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

@@ -15,13 +15,7 @@ from text2sql.errors import Text2SqlError
 
 _URL = re.compile(r"(?:^|/)([a-z][a-z0-9+]+:)/")
 _FILES = ("", "-journal", "-wal", "-shm")
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+_NOTHING = 1  # bytes; SQLite takes a file of a single one for empty, too
 
 
 def check_database(path: Path | str) -> Path:
@@ -52,9 +46,6 @@ def check_database(path: Path | str) -> Path:
     return absolute
 
 
-_NOTHING = 1  # bytes; SQLite takes a file of a single one for empty, too
-
-
 def absolute_path(path: Path | str) -> str:
     """Return an absolute path; raises Text2SqlError where the current folder is gone."""
     try:
@@ -73,15 +64,14 @@ def unreadable_part(path: str) -> str:
 
 
 def odd_file(path: str) -> str:
-    """Say which part of a database is not a file, or that it is empty; else return nothing."""
+    """Say which file of a database is not a regular one, or is empty; else return nothing."""
     for end in _FILES:
         try:
             found = os.stat(path + end)
         except OSError:
             continue
         if not stat.S_ISREG(found.st_mode):  # to open a pipe might block forever
-            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
-            return f"{path}{end} is {kind} where SQLite keeps a file; move it away"
+            return f"{path}{end} is not a regular file, as SQLite needs it to be; move it away"
         if not end and found.st_size <= _NOTHING:
             return f"{path} is empty (0 bytes); get a fresh copy"
     return ""

@@ -28,12 +28,10 @@ _GRACE_SECONDS = 0.1
 Text = tuple[str, str]
 """An absolute path of a database and the SQL to run on it."""
 
-
 _FAULTS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 )
 """Signals that mean a crash: the process died of what it ran, and was not killed."""
-
 
 _SHOWN = "ulimit -a shows this user's limits."
 

@@ -8,6 +8,9 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
 
+_SIZE = 16  # bytes of a row's hash: two different rows collide with odds of 2**-128
+_MERGED = frozenset((float, bool))
+
 
 class Status(StrEnum):
     """How the execution of one text ended; only ``OK`` carries a result."""
@@ -57,9 +60,6 @@ def timeout_message(seconds: float) -> str:
     return f"the query ran longer than {seconds:g} s and was stopped"
 
 
-_SIZE = 16  # bytes of a row's hash: two different rows collide with odds of 2**-128
-
-
 class ResultDigest:
     """Digests a result row by row, holding one short hash for each distinct row."""
 
@@ -91,9 +91,6 @@ class ResultDigest:
             counted.update(key)
             counted.update(self._counts[key].to_bytes(8, "little"))
         return rows.hexdigest(), counted.hexdigest(), self._ordered.hexdigest()
-
-
-_MERGED = frozenset((float, bool))
 
 
 def _is_int64(value: float) -> bool:

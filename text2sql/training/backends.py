@@ -16,8 +16,13 @@ from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import is_adapter
 from text2sql.training.difficulty import usable
 from text2sql.training.prime_rl.checkout import package
-from text2sql.training.prime_rl.plan import LaunchPlan
-from text2sql.training.prime_rl.settings import OPERATIONAL, PrimeRlSettings, SingleNode, SlurmNodes
+from text2sql.training.prime_rl.settings import (
+    OPERATIONAL,
+    LaunchPlan,
+    PrimeRlSettings,
+    SingleNode,
+    SlurmNodes,
+)
 from text2sql.training.prompts import GOLDS, PROMPTS
 from text2sql.training.trl.config import GrpoRun, TrlSettings
 
@@ -26,8 +31,6 @@ BackendSettings = TrlSettings | PrimeRlSettings
 PROMPTS_FOLDER = "prompts"
 """The folder, below a run's, of the prompts that it learns from."""
 
-PRIME_RL_GRACE_SECONDS = 120.0
-"""prime-rl ends its servers one after the other, which takes half a minute."""
 
 _OF_FORMS = {"backend", "fresh"}  # what the launchpad's forms add to the settings
 _CHANGEABLE = {"steps", "learning_rate"}
@@ -66,13 +69,6 @@ def identity_settings(backend: str, settings: BackendSettings) -> dict[str, Any]
         return values
     kept = {name: value for name, value in values.items() if name not in _CHANGEABLE}
     return kept | {"backend": backend}
-
-
-def changed_settings(settings: BackendSettings) -> dict[str, Any]:
-    """Return the settings that shape the result and differ from their defaults."""
-    fields = type(settings).model_fields
-    values = result_settings(settings)
-    return {name: value for name, value in values.items() if value != fields[name].default}
 
 
 def require_weights(directory: Path | None, policy: str) -> Path:
@@ -156,8 +152,8 @@ def prime_rl_program(
     gpus = settings.train_gpus + settings.inference_gpus if isinstance(settings, SingleNode) else 0
     return Program(
         command,
-        PRIME_RL_GRACE_SECONDS,
-        gpus,
+        grace_seconds=120.0,  # it ends its servers one after the other, in half a minute
+        gpus=gpus,
         reads=(weights, prompts),
         submits=isinstance(settings, SlurmNodes),
     )

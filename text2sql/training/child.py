@@ -62,7 +62,13 @@ def end_with_parent() -> None:
         signal.signal(number, lambda *_: _end_group())
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     os.set_inheritable(int(heartbeat), False)
-    threading.Thread(target=_watch, args=(int(heartbeat),), name="heartbeat", daemon=True).start()
+
+    def watch() -> None:
+        while os.read(int(heartbeat), 64):
+            pass
+        _end_group()
+
+    threading.Thread(target=watch, name="heartbeat", daemon=True).start()
 
 
 def _is_pipe(number: int) -> bool:
@@ -70,12 +76,6 @@ def _is_pipe(number: int) -> bool:
         return stat.S_ISFIFO(os.fstat(number).st_mode)
     except OSError:
         return False
-
-
-def _watch(heartbeat: int) -> None:
-    while os.read(heartbeat, 64):
-        pass
-    _end_group()
 
 
 def _end_group() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -42,10 +42,6 @@ class Difficulty:
     solved: int
     valid: int
     kind: Kind
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain JSON values."""
-        return asdict(self)
 
 
 class Bounds(Settings):
@@ -200,15 +196,3 @@ def select(
     chosen = [question for question in questions if question.key in kept]
     Random(seed).shuffle(chosen)
     return chosen
-
-
-def require_prompts(asset: str, setting: str, needed: int, available: int, reason: str) -> None:
-    """Raise Text2SqlError if an asset needs more prompts than there can be.
-
-    ``setting`` is the one that asks for them, ``reason`` why there are not more.
-    """
-    if available < needed:
-        raise Text2SqlError(
-            f"{asset} needs {counted(needed, 'prompt')} ({setting}), but {reason}: set {setting} "
-            "lower, or sample more questions."
-        )

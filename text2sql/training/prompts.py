@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from text2sql.common.artifacts import base_rollouts_file
+from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, read_rows, write_json, write_rows
 from text2sql.common.provenance import fingerprint, read_record, sealed
 from text2sql.errors import Text2SqlError
@@ -19,12 +21,23 @@ PROMPTS, GOLDS, RATINGS = "prompts.jsonl", "golds.jsonl", "difficulty.jsonl"
 ABOUT = "about.json"
 
 
-def read_prompts(prompts: Path, golds: Path) -> tuple[list[Question], dict[str, GoldResult]]:
-    """Read both files; raises Text2SqlError if a question has no gold result."""
+def read_prompts(
+    prompts: Path, golds: Path, needed: int = 0, setting: str = ""
+) -> tuple[list[Question], dict[str, GoldResult]]:
+    """Read both files.
+
+    Raises Text2SqlError if a question has no gold result, or if there are fewer than ``needed``
+    questions, as many as a step takes by the ``setting``.
+    """
     questions = [Question.from_dict(row) for row in read_rows(prompts)]
     found = {gold.key: gold for gold in map(GoldResult.from_dict, read_rows(golds))}
     if missing := [question.key for question in questions if question.key not in found]:
         raise Text2SqlError(f"{golds} has no gold result for {missing[0]}.")
+    if len(questions) < needed:
+        raise Text2SqlError(
+            f"{prompts} has {counted(len(questions), 'prompt')}; a step needs {needed}: loosen the "
+            f"difficulty filter or set {setting} lower."
+        )
     return questions, found
 
 
@@ -46,7 +59,7 @@ def write_prompts(
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write what the filter kept; return what it depends on, and a fingerprint of its content."""
-    write_rows(folder / RATINGS, (rating.to_dict() for rating in ratings))
+    write_rows(folder / RATINGS, map(asdict, ratings))
     kept = sorted(question.key for question in prompts)
     write_rows(folder / GOLDS, (golds[key].to_dict() for key in kept))
     write_rows(folder / PROMPTS, (question.to_dict() for question in prompts))

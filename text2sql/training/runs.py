@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from text2sql.common.artifacts import (
-    prompts_folder,
-    training_folder,
-    training_plan_file,
-    training_record_file,
-)
+from text2sql.common import artifacts
 from text2sql.common.files import write_whole
 from text2sql.common.provenance import code_state, file_version, fingerprint, read_record
 from text2sql.errors import Text2SqlError
@@ -21,7 +16,6 @@ from text2sql.policy.places import is_there
 from text2sql.training.backends import (
     PROMPTS_FOLDER,
     BackendSettings,
-    changed_settings,
     identity_settings,
     result_settings,
 )
@@ -68,12 +62,12 @@ def training_record(root: Path, run: str) -> Record:
 
     Raises Text2SqlError if the record cannot be read or was edited.
     """
-    return read_record(training_record_file(root, run))
+    return read_record(artifacts.training_record_file(root, run))
 
 
 def run_state(root: Path, run: str) -> Record:
     """Return the plan of a training run that was started, else its record; empty for neither."""
-    return read_record(training_plan_file(root, run)) or training_record(root, run)
+    return read_record(artifacts.training_plan_file(root, run)) or training_record(root, run)
 
 
 def read_training(root: Path, run: str) -> Record:
@@ -108,7 +102,8 @@ def find_start(root: Path, name: str) -> StartPolicy:
     else:
         record = training_record(root, name)
         if not record:
-            records = training_folder(root).glob(f"*/{training_record_file(root, name).name}")
+            record_name = artifacts.training_record_file(root, name).name
+            records = artifacts.training_folder(root).glob(f"*/{record_name}")
             known = ", ".join(sorted(file.parent.name for file in records)) or "none"
             raise Text2SqlError(
                 f"A run cannot start from '{name}': use base, champion, or a training run below "
@@ -137,7 +132,7 @@ def plan_run(
     of ``version``, which names the run's folder. Raises Text2SqlError for missing prompts, and for
     weights that differ from the start's record.
     """
-    folder = prompts_folder(root)
+    folder = artifacts.prompts_folder(root)
     files = prompt_files(folder)
     start.require_revision(versions["start_revision"])
     parts: Record = {
@@ -146,12 +141,12 @@ def plan_run(
         "settings": identity_settings(backend, settings),
     }
     about = read_record(folder / ABOUT)
-    shaping = result_settings(settings)
+    shaping, fields = result_settings(settings), type(settings).model_fields
     return parts | {
         "version": fingerprint(**parts),
         "backend": backend,
         "settings": shaping,
-        "changed_settings": changed_settings(settings),
+        "changed_settings": {n: v for n, v in shaping.items() if v != fields[n].default},
         "config_version": fingerprint(**parts | {"settings": shaping}),
         "start": {
             "from": start.name,
@@ -169,7 +164,7 @@ def keep_prompts(root: Path, folder: Path, planned: Record) -> None:
 
     Raises Text2SqlError if they have changed since the run was planned.
     """
-    source, kept = prompts_folder(root), folder / PROMPTS_FOLDER
+    source, kept = artifacts.prompts_folder(root), folder / PROMPTS_FOLDER
     files = prompt_files(source)
     for file in (*files, source / ABOUT):
         if file.is_file():

@@ -6,6 +6,7 @@ models that use them; a model gives a setting its default.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -54,3 +55,24 @@ def invalid_value(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "string_pattern_mismatch" and field is not None:
         reason = (field.description or reason).rstrip(".")
     return f"{name} is {first['input']!r}: {reason}" if name else reason
+
+
+def config_part(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a part of a run config, empty if it is no mapping: Dagster rejects that itself."""
+    part: Any = config
+    for name in names:
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return {str(n): value for n, value in part.items()} if isinstance(part, Mapping) else {}
+
+
+def resolved(value: Any) -> Any:
+    """Return a value with its environment variables, ``{env: NAME}``, replaced as Dagster does."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"env"} or not isinstance(name := value["env"], str):
+        return {key: resolved(part) for key, part in value.items()}
+    if name not in os.environ:
+        raise Text2SqlError(
+            f"The run config uses the environment variable {name}, which is not set."
+        )
+    return os.environ[name]

@@ -18,7 +18,7 @@ from typing import Any
 import verifiers.v1 as vf
 from pydantic import Field
 
-from text2sql.agent.loop import Episode, StopReason, run_episode
+from text2sql.agent.loop import StopReason, run_episode
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError
 from text2sql.judge.verdicts import GoldResult, Verdict
@@ -32,6 +32,10 @@ from text2sql.training.prompts import read_prompts
 RESULT = "text2sql"
 """The key of a trace's ``info`` with the rollout's result: verdict, SQL, stop reason, calls."""
 
+_RESULT_FIELDS = (
+    *("key", "sql", "submitted", "status", "verdict", "digest", "row_count", "reward"),
+    *("write_attempts", "turns", "stop_reason", "calls", "error"),
+)
 _MAX_WORKERS = 4
 _POLICY = PolicyInfo("training", "")
 _STOPPED_BY_VERIFIERS: dict[str, StopReason] = {
@@ -73,13 +77,14 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
         """
         episode, settings = trace.state.episode, trace.state.settings
         origin = origin_of(_POLICY, settings, None) | {"sample": 0}
+        sandbox = _sandbox(os.getpid())
         rollout = await asyncio.to_thread(
-            judge_episode, episode, self.data.question, self.data.gold, _sandbox(), origin
+            judge_episode, episode, self.data.question, self.data.gold, sandbox, origin
         )
         if rollout.reward is None:
             raise InfrastructureError(f"The rollout has no verdict: {rollout.error}")
         result = asdict(rollout)
-        trace.info[RESULT] = {name: result[name] for name in _KEPT}
+        trace.info[RESULT] = {name: result[name] for name in _RESULT_FIELDS}
 
     @vf.reward
     async def reward(self, trace: vf.Trace) -> float:
@@ -107,23 +112,6 @@ class QuestionTask(vf.Task[QuestionData, EpisodeState, vf.TaskConfig]):
         return float(trace.info[RESULT]["stop_reason"] in ("truncated", "context_exceeded"))
 
 
-_KEPT = (
-    "key",
-    "sql",
-    "submitted",
-    "status",
-    "verdict",
-    "digest",
-    "row_count",
-    "reward",
-    "write_attempts",
-    "turns",
-    "stop_reason",
-    "calls",
-    "error",
-)
-
-
 class TasksetConfig(vf.TasksetConfig):
     """Two files of JSON lines: questions, and their gold results.
 
@@ -144,18 +132,20 @@ class Text2SqlTaskset(vf.Taskset[QuestionTask, TasksetConfig]):
         for database in {question.database for question in questions}:
             check_database(database)
         Random(self.config.seed).shuffle(questions)
-        return [self._task(*numbered, golds) for numbered in enumerate(questions)]
-
-    def _task(self, idx: int, question: Question, golds: dict[str, GoldResult]) -> QuestionTask:
-        data = QuestionData(
-            idx=idx,
-            id=question.key,
-            name=question.key,
-            prompt=question.question,
-            question=question,
-            gold=golds[question.key],
-        )
-        return QuestionTask(data, self.config.task)
+        return [
+            QuestionTask(
+                QuestionData(
+                    idx=number,
+                    id=question.key,
+                    name=question.key,
+                    prompt=question.question,
+                    question=question,
+                    gold=golds[question.key],
+                ),
+                self.config.task,
+            )
+            for number, question in enumerate(questions)
+        ]
 
 
 class HarnessConfig(vf.HarnessConfig):
@@ -185,42 +175,29 @@ class Text2SqlHarness(vf.Harness[HarnessConfig]):
 
         Raises InfrastructureError if the policy or the sandbox failed.
         """
-        settings = self.config.settings
+        settings, given = self.config.settings, ctx.sampling
+        sampling = Sampling(
+            temperature=1.0 if given.temperature is None else given.temperature,
+            top_p=1.0 if given.top_p is None else given.top_p,
+            # By the limit of tokens the agent recognizes a truncated reply.
+            max_tokens=given.max_tokens or settings.max_tokens,
+        )
+        sandbox = _sandbox(os.getpid())
         policy = ServerPolicy(endpoint, ctx.model, secret, revision="training")
         try:
-            episode = await run_episode(
-                data.question, policy, _sandbox(), settings, _sampling(ctx, settings)
-            )
+            episode = await run_episode(data.question, policy, sandbox, settings, sampling)
         finally:
             await policy.close()
-        episode = _stopped(episode, trace.stop_condition)
+        # If verifiers rejected a turn by a limit, the agent saw only a failure.
+        if stop := _STOPPED_BY_VERIFIERS.get(trace.stop_condition or ""):
+            episode = replace(episode, stop_reason=stop, error="")
         if episode.stop_reason == "infrastructure":
             raise InfrastructureError(episode.error)
         trace.state.episode, trace.state.settings = episode, settings
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
 
 
-def _sampling(ctx: vf.ModelContext, settings: AgentSettings) -> Sampling:
-    """Return verifiers' sampling; by the limit of tokens a truncated reply is recognized."""
-    given = ctx.sampling
-    return Sampling(
-        temperature=1.0 if given.temperature is None else given.temperature,
-        top_p=1.0 if given.top_p is None else given.top_p,
-        max_tokens=given.max_tokens or settings.max_tokens,
-    )
-
-
-def _stopped(episode: Episode, condition: str | None) -> Episode:
-    """Name the limit by which verifiers rejected a turn: the agent saw only a failure."""
-    stop = _STOPPED_BY_VERIFIERS.get(condition or "")
-    return replace(episode, stop_reason=stop, error="") if stop else episode
-
-
-def _sandbox() -> Sandbox:
-    """Return this process's sandbox: an env server forks or spawns its workers."""
-    return _sandbox_of(os.getpid())
-
-
 @cache
-def _sandbox_of(process: int) -> Sandbox:
+def _sandbox(process: int) -> Sandbox:
+    """Return the sandbox of a process: an env server forks or spawns its workers."""
     return Sandbox(min(_MAX_WORKERS, os.cpu_count() or 1))

@@ -49,18 +49,12 @@ class Descriptions:
 
 
 def description_files(database: Path) -> list[Path]:
-    """Return the description files beside a database, without what macOS adds to folders.
-
-    Raises Text2SqlError if their folder cannot be read.
-    """
+    """Return the description files beside a database; raises Text2SqlError if unreadable."""
     return [file for file in _files(database) if _is_read(file)]
 
 
 def unread_files(database: Path) -> list[Path]:
-    """Return what else is in the folder of descriptions: spreadsheets, notes, folders.
-
-    Raises Text2SqlError if it cannot be read.
-    """
+    """Return what else is in their folder, such as spreadsheets; raises the same."""
     return [file for file in _files(database) if not _is_read(file)]
 
 
@@ -69,24 +63,18 @@ def _is_read(file: Path) -> bool:
 
 
 def _files(database: Path) -> list[Path]:
-    folder = _folder(database)
-    if folder is None:
-        return []
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as error:
-        raise Text2SqlError(f"{folder} cannot be read: {error.strerror}.") from error
-    return [folder / n for n in names if n[0] != "." and n.lower() not in _LITTER]
-
-
-def _folder(database: Path) -> Path | None:
-    """Return the folder of descriptions, whatever the case of its name; None without any."""
+    """List the folder of descriptions, whatever the case of its name; empty without one."""
     names = [FOLDER]
     if not os.path.isdir(database.parent / FOLDER):
         with suppress(OSError):  # a folder may be accessible but not listable
             names = sorted(n for n in os.listdir(database.parent) if n.lower() == FOLDER)
-    folders = (database.parent / name for name in names)
-    return next((folder for folder in folders if os.path.isdir(folder)), None)
+    for folder in filter(os.path.isdir, (database.parent / name for name in names)):
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError as error:
+            raise Text2SqlError(f"{folder} cannot be read: {error.strerror}.") from error
+        return [folder / n for n in names if n[0] != "." and n.lower() not in _LITTER]
+    return []
 
 
 def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> Descriptions:
@@ -99,7 +87,10 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
     columns: dict[str, dict[str, str]] = {}
     unmatched: list[str] = []
     phantom: list[str] = []
-    unreadable = [f"{_shown(file)} ({_why_unread(file)})" for file in unread_files(database)]
+    unreadable: list[str] = []
+    for file in unread_files(database):
+        why = "no file" if file.suffix.lower() in _ENDINGS else "neither .csv nor .tsv"
+        unreadable.append(f"{_shown(file)} ({why})")
     doubts: list[str] = []
     for file in description_files(database):
         table, shown = known.get(_plain_name(file.stem)), _shown(file)
@@ -110,7 +101,7 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
         try:
             data = file.read_bytes()
             rows = _read_rows(data, names)
-        except (OSError, csv.Error, _UnreadableError) as error:
+        except (OSError, csv.Error) as error:
             unreadable.append(f"{shown} ({getattr(error, 'strerror', None) or error})")
             continue
         unreadable += [
@@ -123,10 +114,6 @@ def read_descriptions(database: Path, tables: Mapping[str, Sequence[str]]) -> De
     return Descriptions(columns, tuple(unmatched), tuple(phantom), tuple(unreadable), tuple(doubts))
 
 
-def _why_unread(file: Path) -> str:
-    return "no file" if file.suffix.lower() in _ENDINGS else "neither .csv nor .tsv"
-
-
 def _shown(file: Path) -> str:
     return file.name.encode(errors="replace").decode()
 
@@ -134,10 +121,7 @@ def _shown(file: Path) -> str:
 def _match(
     table: str, rows: Sequence[_Row], known: Mapping[str, str], phantom: list[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the text of each column, and a note on those that are described twice.
-
-    ``known`` maps names in their plain form to columns.
-    """
+    """Return each column's text, and notes on columns that are described twice."""
     found: dict[str, str] = {}
     twice: list[str] = []
     for row in rows:
@@ -170,10 +154,6 @@ def _plain_name(name: str) -> str:
     return unicodedata.normalize("NFC", name.strip().lower())
 
 
-class _UnreadableError(Exception):
-    """A file without column descriptions; ``str`` says why."""
-
-
 @dataclass(frozen=True)
 class _Row:
     """One row by heading; ``stray`` says that it has an unclosed quote."""
@@ -187,22 +167,26 @@ def _read_rows(data: bytes, names: Collection[str]) -> list[_Row]:
     """Return the rows of a file; lines count from 1.
 
     An unclosed quote would swallow the rows below. So an invalid CSV record ends with its line if
-    the next lines begin with a column's name, whose plain form is in ``names``. Raises
-    _UnreadableError if the first line has no headings.
+    the next lines begin with a column's name, whose plain form is in ``names``. Bytes that are
+    not UTF-8 are read as Windows-1252: BIRD has UTF-8 files with a dash as spreadsheets on
+    Windows write it. Raises csv.Error if the first line has no headings.
     """
-    text = _decode(data)
+    encoding = _encoding(data)
+    errors = _AS_WINDOWS if encoding == _UTF8 else "replace"
+    text = data.decode(encoding, errors=errors).replace("\0", "")
     body = _SPREADSHEETS.sub("", text.lstrip())
     above = text[: len(text) - len(body)].count("\n")
     lines = list(io.StringIO(body, newline=""))
     for separator in _SEPARATORS:
-        header = [_heading(cell) for cell in next(csv.reader(lines, delimiter=separator), [])]
+        first = next(csv.reader(lines, delimiter=separator), [])
+        header = ["_".join(cell.lower().split()) for cell in first]
         if _NAME in header:
             records = list(_records(lines, separator, header.index(_NAME), names))[1:]
             return [
                 _Row(above + line, dict(zip(header, map(str.strip, cells), strict=False)), stray)
                 for line, cells, stray in records
             ]
-    raise _UnreadableError(f"its first line has no {_NAME}")
+    raise csv.Error(f"its first line has no {_NAME}")
 
 
 def _records(
@@ -212,8 +196,10 @@ def _records(
     start = 0
     while start < len(lines):
         cells, end, proper = _record(lines, start, separator)
-        swallowed = lines[start + 1 : end] if not proper else []
-        stray = any(_cell(line, separator, at) in names for line in swallowed)
+        swallowed = (line.split(separator) for line in lines[start + 1 : end] if not proper)
+        stray = any(
+            _plain_name(cell.strip(' "')) in names for cells in swallowed for cell in cells[at:][:1]
+        )
         if stray:
             cells, end = _record([lines[start]], 0, separator)[0], start + 1
         yield start + 1, cells, stray
@@ -234,14 +220,6 @@ def _record(lines: Sequence[str], start: int, separator: str) -> tuple[list[str]
         return read(strict=False)
 
 
-def _cell(line: str, separator: str, at: int) -> str:
-    return _plain_name("".join(line.split(separator)[at : at + 1]).strip(' "'))
-
-
-def _heading(cell: str) -> str:
-    return "_".join(cell.lower().split())
-
-
 def _doubt_of(data: bytes) -> str:
     """Say how invalid bytes of a file were read; empty for valid Unicode."""
     encoding = _encoding(data)
@@ -253,16 +231,6 @@ def _doubt_of(data: bytes) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         return f"line {line} is not in UTF-8: such bytes were read as Windows-1252"
     return ""
-
-
-def _decode(data: bytes) -> str:
-    """Decode a file; bytes that are not UTF-8 are read as Windows-1252.
-
-    BIRD has UTF-8 files with a dash as spreadsheets on Windows write it.
-    """
-    encoding = _encoding(data)
-    errors = _AS_WINDOWS if encoding == _UTF8 else "replace"
-    return data.decode(encoding, errors=errors).replace("\0", "")
 
 
 def _encoding(data: bytes) -> str:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from text2sql.agent.schema.descriptions import (
-    Descriptions,
-    description_files,
-    read_descriptions,
-    unread_files,
-)
+from text2sql.agent.schema import descriptions
+from text2sql.agent.schema.descriptions import Descriptions
 from text2sql.common.render import Column, quote_name, quoted
 from text2sql.errors import InfrastructureError
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
@@ -53,40 +49,27 @@ class DatabaseSchema:
     descriptions: Descriptions = field(default_factory=Descriptions)
 
     def find(self, name: str) -> Table | None:
-        """Find a table by its name in any case, with or without quotes or ``main.``.
-
-        Outer spaces are part of its name only if two tables differ in nothing else.
-        """
+        """Find a table by its name in any case, with or without quotes or ``main.``."""
         written = name.strip()
-        for wanted in (written, _unquoted(written)):
-            named = [table for table in self.tables if table.name.lower() == wanted.lower()]
-            folded = wanted.lower().strip()
+        for target in (written, _unquoted(written)):
+            named = [table for table in self.tables if table.name.lower() == target.lower()]
+            folded = target.lower().strip()
             spaced = [table for table in self.tables if table.name.lower().strip() == folded]
             if found := named or spaced:  # SQLite tells Ä and ä apart
-                return min(found, key=lambda table: table.name != wanted)
+                return min(found, key=lambda table: table.name != target)
         return None
 
     def names_like(self, name: str) -> list[str]:
         """Return the names of all tables, those that look like ``name`` first."""
-        wanted = _unquoted(name.strip()).lower()
+        target = _unquoted(name.strip()).lower()
 
         def rank(name: str) -> tuple[bool, float]:
             known = name.lower()
-            return wanted not in known, -SequenceMatcher(None, wanted, known).ratio()
+            return target not in known, -SequenceMatcher(None, target, known).ratio()
 
         names = [table.name for table in self.tables]
         likely = sorted(names, key=rank)[:_LIKELY] if len(names) > _LIKELY else []
         return list(dict.fromkeys([*likely, *names]))
-
-    @property
-    def odd_names(self) -> list[str]:
-        """Columns whose name in the database is not valid UTF-8."""
-        return [
-            f"{table.name}.{column.name}"
-            for table in self.tables
-            for column in table.columns
-            if "\ufffd" in column.name
-        ]
 
 
 def describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
@@ -118,8 +101,8 @@ _known: dict[tuple[object, ...], DatabaseSchema] = {}
 
 def _identity(database: Path) -> tuple[object, ...]:
     """Identify the state of the file, its log and descriptions: paths, change times and sizes."""
-    described = description_files(database)
-    parts: list[object] = [database.absolute(), *described, *unread_files(database)]
+    described = descriptions.description_files(database)
+    parts: list[object] = [database.absolute(), *described, *descriptions.unread_files(database)]
     log = database.with_name(database.name + "-wal")
     for file in (database, log, *described):
         with suppress(OSError):  # a missing or unreadable file is reported later
@@ -129,30 +112,28 @@ def _identity(database: Path) -> tuple[object, ...]:
 
 
 def _describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
-    shadows = {
-        row[0]
-        for row in _rows(sandbox, database, "SELECT name, type FROM pragma_table_list")
-        if row[1] == "shadow"
-    }
-    listing = _rows(
-        sandbox,
-        database,
-        "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid",
-    )
+    of_shadows = "SELECT name FROM pragma_table_list WHERE type = 'shadow'"
+    shadows = {row[0] for row in _rows(sandbox, database, of_shadows)}
+    of_tables = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
     shown = {
         str(name): kind == "view"
-        for name, kind in listing
+        for name, kind in _rows(sandbox, database, f"{of_tables} ORDER BY rowid")
         if name not in shadows and not str(name).lower().startswith("sqlite_")
     }
     tables = list(_tables(sandbox, database, shown))
-    counts = _counts(sandbox, database, tables)
-    notes = read_descriptions(
+    notes = descriptions.read_descriptions(
         database, {table.name: [column.name for column in table.columns] for table in tables}
     )
-    described = [
-        replace(table, row_count=count, notes=notes.columns.get(table.name, {}))
-        for table, count in zip(tables, counts, strict=True)
-    ]
+    deadline = time.monotonic() + _COUNT_SECONDS
+    described: list[Table] = []
+    for table in tables:
+        is_counted = not (table.is_view or table.error or time.monotonic() > deadline)
+        if is_counted:
+            sql = f"SELECT count(*) FROM {quoted(table.name)}"
+            found = _run(sandbox, database, sql, _COUNT)
+            if found.status is Status.OK and found.rows:
+                table = replace(table, row_count=int(found.rows[0][0]))
+        described.append(replace(table, notes=notes.columns.get(table.name, {})))
     return DatabaseSchema(tuple(described), notes)
 
 
@@ -211,32 +192,12 @@ def _references(sandbox: Sandbox, database: Path, keys: QueryResult) -> dict[str
     for row in keys.rows:
         position, parent, column, target = int(row[1]), str(row[2]), str(row[3]), row[4]
         if target is None:
-            primary = _primary_key(sandbox, database, parent)
-            target = primary[position] if position < len(primary) else None
+            listed = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(parent)})").rows
+            primary = sorted((row for row in listed if row[5]), key=lambda row: row[5])
+            target = primary[position][1] if position < len(primary) else None
         text = quote_name(parent)
         found[column] = text if target is None else f"{text}.{quote_name(str(target))}"
     return found
-
-
-def _primary_key(sandbox: Sandbox, database: Path, table: str) -> Sequence[str]:
-    result = _run(sandbox, database, f"PRAGMA table_xinfo({quoted(table)})")
-    return [str(row[1]) for row in sorted(result.rows, key=lambda row: row[5]) if row[5]]
-
-
-def _counts(sandbox: Sandbox, database: Path, tables: Sequence[Table]) -> list[int | None]:
-    """Count the rows of each table while time is left; not of views and broken tables."""
-    deadline = time.monotonic() + _COUNT_SECONDS
-    return [
-        None
-        if table.is_view or table.error or time.monotonic() > deadline
-        else _count(sandbox, database, table.name)
-        for table in tables
-    ]
-
-
-def _count(sandbox: Sandbox, database: Path, name: str) -> int | None:
-    result = _run(sandbox, database, f"SELECT count(*) FROM {quoted(name)}", _COUNT)
-    return int(result.rows[0][0]) if result.status is Status.OK and result.rows else None
 
 
 def _unquoted(name: str) -> str:

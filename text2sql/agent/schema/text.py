@@ -34,7 +34,13 @@ def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
     """
     if not schema.tables:
         return "(the database has no tables)"
-    notes = _warnings(schema)
+    odd = ", ".join(
+        f"{table.name}.{column.name}"
+        for table in schema.tables
+        for column in table.columns
+        if "\ufffd" in column.name
+    )
+    notes = [f"warning: not valid UTF-8: {neutral(odd)[:300]}"] if odd else []
     whole = "\n".join([*map(table_line, schema.tables), *notes])
     if len(whole) <= budget.chars:
         return whole
@@ -42,8 +48,10 @@ def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
     text = "\n".join([*lines, _SHORTENED, *notes])
     if len(text) <= budget.chars:
         return text
-    names = [_name_and_count(table) for table in schema.tables]
-    return _listed(names, _ROW_COUNTS, _MORE_TABLES, budget)
+    counts = ["" if table.row_count is None else f" ({table.row_count})" for table in schema.tables]
+    names = [quote_name(table.name) for table in schema.tables]
+    named = [neutral(name) + count for name, count in zip(names, counts, strict=True)]
+    return _listed(named, _ROW_COUNTS, _MORE_TABLES, budget)
 
 
 def render_detail(
@@ -70,11 +78,11 @@ def render_matching(
     budget: Budget,
 ) -> str:
     """Show the columns with ``word`` in their name or description in detail; empty for none."""
-    wanted = word.lower()
+    searched = word.lower()
     found = [
         column
         for column in table.columns
-        if wanted in column.name.lower() or wanted in table.notes.get(column.name, "").lower()
+        if searched in column.name.lower() or searched in table.notes.get(column.name, "").lower()
     ]
     head = f"{_count_line(table)}; columns with {neutral(word)[:60]!r}: {len(found)}"
     return _detail(table, head, found, _examples(columns, rows), budget, True) if found else ""
@@ -148,16 +156,6 @@ def _shortened(tables: Sequence[Table], room: int) -> list[str]:
     return lines
 
 
-def _name_and_count(table: Table) -> str:
-    count = "" if table.row_count is None else f" ({table.row_count})"
-    return neutral(quote_name(table.name)) + count
-
-
-def _warnings(schema: DatabaseSchema) -> list[str]:
-    names = ", ".join(schema.odd_names)
-    return [f"warning: not valid UTF-8: {neutral(names)[:300]}"] if names else []
-
-
 def _listed(names: Sequence[str], note: str, more: str, budget: Budget) -> str:
     """Show as many names as fit, how many there are, and how to find the others."""
     room = budget.chars - len(note) - len(more) - 40
@@ -174,14 +172,11 @@ def _listed(names: Sequence[str], note: str, more: str, budget: Budget) -> str:
 
 def _examples(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, list[str]]:
     """Return the different values of each column as text, without NULL."""
-    return {
-        name: list(dict.fromkeys(_example(row[i]) for row in rows if row[i] is not None))
-        for i, name in enumerate(columns)
-    }
-
-
-def _example(value: object) -> str:
-    return render_cell(value, _EXAMPLE_CHARS)
+    found: dict[str, list[str]] = {}
+    for i, name in enumerate(columns):
+        values = (render_cell(row[i], _EXAMPLE_CHARS) for row in rows if row[i] is not None)
+        found[name] = list(dict.fromkeys(values))
+    return found
 
 
 def _detail(

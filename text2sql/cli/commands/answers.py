@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from text2sql.cli.options import types
 from text2sql.cli.options.dagster import continue_as
 from text2sql.cli.options.reporting import require_questions, with_store, with_url
-from text2sql.cli.options.types import (
-    DAY,
-    FOLDER,
-    SECONDS,
-    IntegerRange,
-    json_flag,
-    json_lines_flag,
-)
 from text2sql.cli.options.usage import NamingGroup
 from text2sql.common.artifacts import artifact_root
 from text2sql.errors import Text2SqlError
@@ -32,8 +25,9 @@ if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
 
 _STATUSES = ("answered", "no_consensus", "low_agreement", "refuted", "error")
-_CHANGED = 3
-"""The exit status of a replay with a different result."""
+_CHANGED = 3  # the exit status of a replay with a different result
+_DATE = click.DateTime(["%Y-%m-%d"])
+_day = partial(click.option, "--day", metavar="YYYY-MM-DD", type=_DATE)
 _json = partial(json.dumps, ensure_ascii=False, allow_nan=False)
 
 
@@ -47,10 +41,10 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--day", metavar="YYYY-MM-DD", type=DAY, help="Only this day's answers.")
+@_day(help="Only this day's answers.")
 @click.option("--status", type=click.Choice(_STATUSES), help="Only answers with this status.")
-@click.option("--most", type=IntegerRange(min=1), default=50, help="Most answers to list.")
-@json_lines_flag
+@click.option("--most", type=types.IntegerRange(min=1), default=50, help="List at most this many.")
+@types.json_lines_flag
 @with_store
 def list_(
     store: ReportingStore, day: datetime | None, status: str | None, most: int, as_json: bool
@@ -59,9 +53,8 @@ def list_(
     from text2sql.cli.output.reporting import answer_list, answer_object
     from text2sql.reporting.model.answer import AnswerStatus
 
-    found = store.list_answers(
-        day.date() if day else None, AnswerStatus(status) if status else None, most
-    )
+    wanted = AnswerStatus(status) if status else None
+    found = store.list_answers(day.date() if day else None, wanted, most)
     if not as_json:
         click.echo(answer_list(found))
     for answer in found if as_json else ():
@@ -69,7 +62,7 @@ def list_(
 
 
 @command.command()
-@click.option("--day", metavar="YYYY-MM-DD", type=DAY, help="The day; default: today.")
+@_day(help="The day; default: today.")
 @click.option("--group", help="Answer only this schedule group, on any day.")
 @click.option("--force", is_flag=True, help="Ask again what is already answered.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
@@ -107,7 +100,7 @@ def run(url: str, day: datetime | None, group: str | None, force: bool, as_json:
 
 @command.command()
 @click.argument("number", metavar="ID", type=int)
-@json_flag
+@types.json_flag
 @with_store
 def show(store: ReportingStore, number: int, as_json: bool) -> None:
     """Show an answer with its origin and every vote."""
@@ -120,8 +113,8 @@ def show(store: ReportingStore, number: int, as_json: bool) -> None:
 
 @command.command()
 @click.argument("number", metavar="ID", type=int)
-@json_flag
-@click.option("--timeout", type=SECONDS, default=30.0, help="Seconds that one query may take.")
+@types.json_flag
+@types.timeout_option
 @with_store
 def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) -> None:
     """Run an answer's queries again and compare the results.
@@ -150,12 +143,12 @@ def replay(store: ReportingStore, number: int, as_json: bool, timeout: float) ->
 
 
 @command.command()
-@click.option("--day", metavar="YYYY-MM-DD", type=DAY, required=True, help="The day to export.")
+@_day(required=True, help="The day to export.")
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "parquet"]), default="csv", help="File format."
 )
-@click.option("--to", "folder", type=FOLDER, required=True, help="The folder to write into.")
-@json_flag
+@click.option("--to", "folder", type=types.FOLDER, required=True, help="The folder to write into.")
+@types.json_flag
 @with_store
 def export(
     store: ReportingStore, day: datetime, format_: Format, folder: Path, as_json: bool

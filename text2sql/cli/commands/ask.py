@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
 import click
 
-from text2sql.agent.settings import AgentSettings
-from text2sql.cli.options.chosen_policy import (
-    model_option,
-    open_chosen,
-    policy_option,
-    single_turn_flag,
-)
+from text2sql.cli.options import chosen_policy
 from text2sql.cli.options.types import FILE, IntegerRange
 from text2sql.cli.options.usage import quoted
-from text2sql.cli.output.answer_output import as_json, as_text, rows_as_csv, unanswered
+from text2sql.cli.output.answer_output import as_json, as_text, print_csv, unanswered
 from text2sql.cli.output.live import Steps, Trace, shows_steps
 from text2sql.errors import InfrastructureError
 from text2sql.evaluation.promotion.champion import choose
-from text2sql.policy.base import Policy
 from text2sql.questions import Question
-from text2sql.rollouts.ask import AskResult, AskStatus, ask, require_usable
+from text2sql.rollouts.ask import AskStatus, ask, require_usable
 from text2sql.rollouts.draw import Follower
 from text2sql.sandbox import Sandbox
 
@@ -37,15 +29,15 @@ _WRITTEN_ROWS = 100_000
 @click.argument("database", type=FILE)
 @quoted("question")
 @click.option("--evidence", help="Knowledge that the question leaves out.")
-@policy_option
-@model_option
+@chosen_policy.policy_option
+@chosen_policy.model_option
 @click.option(
     "--votes",
     type=IntegerRange(1, 64),
     default=1,
     help="Rollouts that vote; a single one is greedy.",
 )
-@single_turn_flag
+@chosen_policy.single_turn_flag
 @click.option("--trace", is_flag=True, help="Show the conversation, step by step, as it happens.")
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "as_rows", is_flag=True, help="Print the rows as CSV with a header.")
@@ -90,9 +82,10 @@ def command(
         require_usable(asked.database, sandbox)  # before a model loads
         choice, started = choose(spec), time.monotonic()
         try:
-            policy, settings = open_chosen(choice, model, single_turn)
+            policy, settings = chosen_policy.open_chosen(choice, model, single_turn)
             opening = time.monotonic() - started
-            found = asyncio.run(_ask(asked, policy, sandbox, settings, votes, keep, follower))
+            work = ask(asked, policy, sandbox, settings, votes, keep, follower)
+            found = chosen_policy.run_with(policy, work)
         except InfrastructureError as error:
             error.exit_code = UNREACHABLE
             raise
@@ -101,7 +94,10 @@ def command(
     if as_object:
         click.echo(as_json(found, asked, policy.info, opening))
     elif as_rows:
-        _print_csv(found)
+        if found.result is None:
+            click.echo(unanswered(found), err=True)
+        else:
+            print_csv(found.result)
     else:
         click.echo(as_text(found, opening))
     if all(one.stop_reason == "no_action" for one in found.rollouts) and spec:
@@ -109,29 +105,3 @@ def command(
             f"note: text2sql doctor --policy {spec} checks whether tool calls work", err=True
         )
     click.get_current_context().exit(_EXIT[found.status])
-
-
-async def _ask(
-    asked: Question,
-    policy: Policy,
-    sandbox: Sandbox,
-    settings: AgentSettings,
-    votes: int,
-    keep_rows: int,
-    follower: Follower | None,
-) -> AskResult:
-    try:
-        return await ask(asked, policy, sandbox, settings, votes, keep_rows, follower)
-    finally:
-        await policy.close()
-
-
-def _print_csv(found: AskResult) -> None:
-    result = found.result
-    if result is None:
-        click.echo(unanswered(found), err=True)
-        return
-    # color keeps the escape sequences of cells, which click would drop.
-    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
-    if len(result.rows) < result.row_count:
-        click.echo(f"note: the first {len(result.rows)} of {result.row_count} rows.", err=True)

@@ -17,14 +17,8 @@ from text2sql.cli.output.answer_output import format_table
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import aligned, neutral
 from text2sql.errors import Text2SqlError
+from text2sql.evaluation.promotion import changes
 from text2sql.evaluation.promotion.champion import read_incumbent, run_of
-from text2sql.evaluation.promotion.changes import (
-    adopt,
-    history,
-    promote_by_hand,
-    roll_back,
-    weights_problem,
-)
 from text2sql.evaluation.promotion.gate import Finding, GateRules, objections
 
 _COLUMNS = ("number", "promoted at", "act", "training run", "revision", "greedy", "by", "reason")
@@ -60,17 +54,20 @@ def show(as_json: bool) -> None:
     """
     root = artifact_root()
     read_incumbent(root)
-    past = history(root)
+    past = changes.history(root)
     if not past:
         raise Text2SqlError(
             f"No champion below {root} yet: train one (make demo), or make a served "
             "model champion with text2sql champion adopt."
         )
-    record, problem = past[-1], weights_problem(past[-1])
+    record, problem = past[-1], changes.weights_problem(past[-1])
     if as_json:
         click.echo(_as_json(record | {"problem": problem}))
     else:
-        click.echo(_text(record))
+        values = _shown(record)
+        shown = [(name, str(values[name])) for name in _FIELDS if values.get(name)]
+        lines = aligned([(name.replace("_", " "), neutral(value)) for name, value in shown])
+        click.echo("\n".join([*lines, *_finding_lines(record)]))
     if problem:
         raise Text2SqlError(
             f"The champion cannot answer: {problem}. Go back with text2sql champion rollback."
@@ -81,7 +78,7 @@ def show(as_json: bool) -> None:
 @json_lines_flag
 def show_history(as_json: bool) -> None:
     """List all champions, the earliest first; the last one answers."""
-    past = history(artifact_root())
+    past = changes.history(artifact_root())
     if as_json:
         for record in past:
             click.echo(_as_json(record))
@@ -112,11 +109,10 @@ def promote(run: str, reason: str, as_json: bool, **limits: Any) -> None:
     now on; earlier answers stay.
     """
     root = artifact_root()
-    record = promote_by_hand(root, run, reason, GateRules(**limits))
-    findings = [Finding(**finding) for finding in record["findings"]]
-    lines = [f"{_mark(one.passed)} {one.check}: {neutral(one.sentence)}" for one in findings]
-    lines.append(f"{_who(record)} is champion now, {objections(findings)}.")
-    _changed(root, record, "\n".join(lines), as_json)
+    record = changes.promote_by_hand(root, run, reason, GateRules(**limits))
+    objected = objections([Finding(**finding) for finding in record["findings"]])
+    said = f"{_who(record)} is champion now, {objected}."
+    _changed(root, record, "\n".join([*_finding_lines(record), said]), as_json)
 
 
 def _changed(root: Path, record: dict[str, Any], said: str, as_json: bool) -> None:
@@ -155,13 +151,13 @@ def adopt_(policy: str, model: str | None, reason: str, as_json: bool) -> None:
     asyncio.run(opened.close())
     place = directory or f"{','.join(server_parts(policy)[0])}#{opened.info.name}"
     root = artifact_root()
-    record = adopt(root, str(place), opened.info.revision, reason)
+    record = changes.adopt(root, str(place), opened.info.revision, reason)
     said = f"{_who(record)} is champion now; it has not been evaluated here."
     _changed(root, record, said, as_json)
 
 
 @command.command()
-@click.option("--to", type=int, metavar="NUMBER", help="The number in the history to go back to.")
+@click.option("--to", type=int, metavar="NUMBER", help="Go back to this number of the history.")
 @_reason
 @json_flag
 def rollback(to: int | None, reason: str, as_json: bool) -> None:
@@ -171,7 +167,7 @@ def rollback(to: int | None, reason: str, as_json: bool) -> None:
     earlier answers stay.
     """
     root = artifact_root()
-    record = roll_back(root, reason, to)
+    record = changes.roll_back(root, reason, to)
     _changed(root, record, f"{_who(record)} is champion again.", as_json)
 
 
@@ -190,17 +186,9 @@ def _who(record: dict[str, Any]) -> str:
     return f"{neutral(name)} (number {record['number']}, {record['revision']})"
 
 
-def _text(record: dict[str, Any]) -> str:
-    values = _shown(record)
-    shown = [(name, str(values[name])) for name in _FIELDS if values.get(name)]
-    lines = aligned([(name.replace("_", " "), neutral(value)) for name, value in shown])
-    for finding in record.get("findings", []):
-        words = f"{_mark(finding.get('passed'))} {finding.get('check')}: {finding.get('sentence')}"
-        lines.append(neutral(words))
-    return "\n".join(lines)
-
-
-def _mark(passed: bool | None) -> str:
-    if passed is None:
-        return "not run "
-    return "passed  " if passed else "FAILED  "
+def _finding_lines(record: dict[str, Any]) -> list[str]:
+    marks = {None: "not run ", True: "passed  ", False: "FAILED  "}
+    return [
+        neutral(f"{marks[one.get('passed')]} {one.get('check')}: {one.get('sentence')}")
+        for one in record.get("findings", [])
+    ]

@@ -8,15 +8,9 @@ from functools import partial
 
 import click
 
+from text2sql.cli.doctor import machine
 from text2sql.cli.doctor.finding import Check, Finding, State, examine
 from text2sql.cli.doctor.installed import check_packages, check_prime_rl, check_python, check_vllm
-from text2sql.cli.doctor.machine import (
-    check_disk,
-    check_gpu,
-    check_ports,
-    check_reporting,
-    check_sandbox,
-)
 from text2sql.cli.doctor.policy import check_policy
 from text2sql.common.render import neutral
 
@@ -24,11 +18,11 @@ _WIDTH = 20
 _CHECKS: dict[str, Check] = {
     "python": check_python,
     "packages": check_packages,
-    "sandbox": check_sandbox,
-    "disk": check_disk,
-    "reporting database": check_reporting,
-    "gpu": check_gpu,
-    "ports": check_ports,
+    "sandbox": machine.check_sandbox,
+    "disk": machine.check_disk,
+    "reporting database": machine.check_reporting,
+    "gpu": machine.check_gpu,
+    "ports": machine.check_ports,
     "vllm": check_vllm,
     "prime-rl": check_prime_rl,
 }

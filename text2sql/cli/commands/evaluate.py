@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import get_args
 
 import click
 
 from text2sql.cli.options.asked import usable
-from text2sql.cli.options.types import FILE, SECONDS, STDOUT, IntegerRange
+from text2sql.cli.options.types import FILE, STDOUT, IntegerRange, timeout_option
 from text2sql.cli.options.usage import require_apart
-from text2sql.cli.output.evaluate_output import (
-    as_object,
-    issue_counts,
-    pairing,
-    print_scores,
-    report,
-    require_forms,
-    summarize_rules,
-)
+from text2sql.cli.output import evaluate_output as output
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
 from text2sql.datasets.reading.files import gold_beside
@@ -49,7 +42,7 @@ from text2sql.sandbox import Limits, Sandbox
     default="official",
     help="Compare results as sets, as multisets, or as lists where the gold SQL sorts.",
 )
-@click.option("--timeout", type=SECONDS, default=30.0, help="Seconds that one query may take.")
+@timeout_option
 @click.option("--jobs", type=IntegerRange(min=1), help="Worker processes; default: one per core.")
 @click.option(
     "--cache/--no-cache",
@@ -77,7 +70,7 @@ from text2sql.sandbox import Limits, Sandbox
     "--export",
     type=FILE,
     multiple=True,
-    callback=require_forms,
+    callback=output.require_forms,
     metavar="FILE",
     help="Also write the predictions for official evaluators: in BIRD's format if FILE ends with "
     ".json, in Spider's if with .sql or .txt.",
@@ -134,10 +127,13 @@ def command(
     export_predictions(export, predictions, records)
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
-        issues = None
+        corrections, used = None, {}
         if issues_path is not None:
             issues = _issues(issues_path, questions, records)
-        corrections = None if issues is None else run_corrections(issues, asked, sandbox, limits)
+            corrections = run_corrections(issues, asked, sandbox, limits)
+            kinds = Counter(one.issue.kind for one in corrections.values())
+            unused = len(issues) - len(corrections)
+            used = {"sha256": file_digest(issues_path), **kinds, "not used": unused}
         scores = score_predictions(asked, sql, sandbox, limits, rule, known, corrections)
         values = rule_values(asked, [sql], sandbox, limits)[0] if all_rules else {}
         digests = database_digests(asked, sandbox, known)
@@ -148,19 +144,18 @@ def command(
         timed = efficiency_values(asked_again, sql, matched, efficiency, limits)
         for key, row in timed.items():
             values.setdefault(key, {}).update(row)
-    used = issue_counts(issues_path, issues, corrections)
-    rules, paired = summarize_rules(asked, values), pairing(records, sql)
-    text = json.dumps(
-        as_object(questions, gold, paired, limits, digests, scores, rules, efficiency, used),
-        indent=1,
+    rules = output.rules_object(asked, values)
+    found = output.as_object(
+        questions, gold, records, sql, limits, digests, scores, rules, efficiency, used
     )
+    text = json.dumps(found, indent=1)
     if out is not None:
         write_whole(out, f"{text}\n")  # before printing, which fails if the reader closes the pipe
-    report(records, sql, scores, used)
+    output.report(records, sql, scores, used)
     if json_path == STDOUT:
         click.echo(text)
     else:
-        print_scores(scores, paired, rules)
+        output.print_scores(found)
     failed = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if failed:
         raise InfrastructureError(
@@ -180,17 +175,11 @@ def _issues(path: Path, questions: Path, records: Sequence[Record]) -> dict[str,
     return found
 
 
-@contextmanager
-def _known_results(cache: bool) -> Iterator[KnownResults | None]:
+def _known_results(cache: bool) -> AbstractContextManager[KnownResults | None]:
     """Open the results of earlier runs in the user's cache folder ($XDG_CACHE_HOME)."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
-        known = KnownResults(Path(home) / "text2sql") if cache else None
-    except Text2SqlError as error:
+        return closing(KnownResults(Path(home) / "text2sql")) if cache else nullcontext()
+    except Text2SqlError as error:  # the cache only saves time
         click.echo(f"note: {error}", err=True)
-        known = None
-    try:
-        yield known
-    finally:
-        if known is not None:
-            known.close()
+        return nullcontext()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from text2sql.cli.options.reporting import with_store
 from text2sql.cli.options.types import json_flag
 from text2sql.common.artifacts import artifact_root
 from text2sql.common.render import neutral
-from text2sql.errors import Text2SqlError
 
 if TYPE_CHECKING:
-    from text2sql.cli.lineage.chain import Chain, Link
+    from text2sql.cli.lineage.chain import Chain
     from text2sql.reporting.model.answer import StoredAnswer
+    from text2sql.reporting.tables.store import ReportingStore
 
 BROKEN = 3
 """The exit status if something in the chain is missing or was edited."""
@@ -39,15 +40,14 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
     \b
     Exit status:
       0  the chain is complete
-      1  what you gave is unknown or ambiguous
+      1  the argument is unknown or ambiguous
       2  wrong usage
       3  something in the chain is missing or was edited
       6  the reporting database is down
     """
     from text2sql.cli.lineage.find import find_chain
 
-    root = artifact_root()
-    found = find_chain(root, asked, lambda number: _answer(number, root, reporting))
+    found = find_chain(artifact_root(), asked, partial(_answer, reporting=reporting))
     if as_json:
         click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=1, default=str))
     else:
@@ -55,35 +55,23 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
     raise SystemExit(BROKEN if found.problems else 0)
 
 
-def _answer(number: int, root: Path, url: str | None) -> StoredAnswer:
-    try:
-        from text2sql.reporting.tables.store import ReportingStore
-    except ModuleNotFoundError as error:
-        raise Text2SqlError(
-            f"{error}: the lineage of answers needs text2sql-lifecycle[reporting]; install it."
-        ) from error
-    from text2sql.cli.options.reporting import require_file
-    from text2sql.reporting.tables.location import reporting_url
-
-    place = url or reporting_url(root)
-    require_file(place)
-    with ReportingStore(place) as store:
-        return store.answer_by_id(number)
+@with_store
+def _answer(store: ReportingStore, number: int) -> StoredAnswer:
+    return store.answer_by_id(number)
 
 
 def _text(found: Chain) -> str:
-    lines = [line for link in found.links for line in (*_link(link), "")]
+    lines = []
+    for link in found.links:
+        facts = link.to_dict()["facts"]
+        lines.append(f"{link.kind} {neutral(link.name)}".rstrip())
+        lines += [f"  {name:<{_WIDTH}}{_shown(value)}".rstrip() for name, value in facts.items()]
+        lines += ["  no facts: see below"] if link.problems and not facts else []
+        lines.append("")
     if not found.problems:
         return "\n".join(lines[:-1])
     problems = [f"  {neutral(sentence)}" for sentence in found.problems]
     return "\n".join([*lines, "Not as recorded:", *problems])
-
-
-def _link(link: Link) -> list[str]:
-    row = link.to_dict()
-    facts = [f"  {name:<{_WIDTH}}{_shown(value)}".rstrip() for name, value in row["facts"].items()]
-    missing = [] if facts or not link.problems else ["  no facts: see below"]
-    return [f"{link.kind} {neutral(link.name)}".rstrip(), *facts, *missing]
 
 
 def _shown(value: Any) -> str:

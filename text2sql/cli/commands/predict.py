@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import click
 
+from text2sql.cli.options import chosen_policy
 from text2sql.cli.options.asked import usable
-from text2sql.cli.options.chosen_policy import (
-    model_option,
-    open_chosen,
-    policy_option,
-    single_turn_flag,
-)
 from text2sql.cli.options.types import FILE, STDOUT, IntegerRange, NumberRange
 from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import report_unusable, require_forms
@@ -22,11 +16,10 @@ from text2sql.cli.output.predict_output import announcing_stored, as_object, as_
 from text2sql.common.files import require_writable, write_whole
 from text2sql.common.progress import show_progress
 from text2sql.datasets.reading.questions import read_records
-from text2sql.evaluation.predictions.predict import Drawing, Predicted, predict, store_name
+from text2sql.evaluation.predictions.predict import Drawing, predict, store_name
 from text2sql.evaluation.predictions.writing import write_predictions
 from text2sql.evaluation.promotion.champion import choose
-from text2sql.policy.base import Policy, Sampling
-from text2sql.questions import Question
+from text2sql.policy.base import Sampling
 from text2sql.rollouts.store import RolloutStore
 from text2sql.sandbox import Sandbox
 
@@ -44,8 +37,8 @@ from text2sql.sandbox import Sandbox
     help="The predictions to write: in BIRD's format if FILE ends with .json, in Spider's if with "
     ".sql or .txt.",
 )
-@policy_option
-@model_option
+@chosen_policy.policy_option
+@chosen_policy.model_option
 @click.option(
     "--votes",
     type=IntegerRange(1, 128),
@@ -57,21 +50,15 @@ from text2sql.sandbox import Sandbox
     type=NumberRange(0, 2, min_open=True),
     help="Temperature of rollouts that vote; default: 1.",
 )
-@single_turn_flag
+@chosen_policy.single_turn_flag
 @click.option(
     "--concurrency", type=IntegerRange(1, 4096), default=16, help="Rollouts at the same time."
 )
 @click.option(
-    "--rollouts",
-    "folder",
-    type=FILE,
-    help="Folder to store the rollouts in; default: rollouts, beside the first FILE.",
+    "--rollouts", "folder", type=FILE, help="Folder for rollouts; default: beside the first FILE."
 )
 @click.option(
-    "--json",
-    "json_path",
-    type=FILE,
-    help="Also write votes and shares as JSON; '-' prints only this.",
+    "--json", "json_path", type=FILE, help="Also write votes as JSON; '-' prints only this."
 )
 def command(
     questions: Path,
@@ -111,13 +98,16 @@ def command(
     asked = usable(records, questions, databases, "asked", "a question and its database")
     require_apart([*out, json_file], [questions, *(one.database for one in asked)])
     report_unusable(records)
-    policy, settings = open_chosen(choose(spec), model, single_turn)
+    policy, settings = chosen_policy.open_chosen(choose(spec), model, single_turn)
     sampling = Sampling(0.0) if votes == 1 else Sampling(temperature or 1.0)
     drawing = Drawing(votes, sampling, settings)
     name = store_name(questions, asked, drawing, policy.info.revision)
     store = RolloutStore((folder or out[0].parent / "rollouts") / name)
     try:
-        found = asyncio.run(_draw(asked, policy, drawing, store, concurrency))
+        with Sandbox() as sandbox, show_progress("rollouts") as progress:
+            announced = announcing_stored(progress)
+            work = predict(asked, policy, sandbox, drawing, store, concurrency, announced)
+            found = chosen_policy.run_with(policy, work)
     except KeyboardInterrupt:
         click.echo(f"interrupted: the same command resumes from {store.path}", err=True)
         raise
@@ -128,18 +118,3 @@ def command(
         write_whole(json_file, f"{text}\n")
     warn(found)
     click.echo(text if json_path == STDOUT else as_text(found, result))
-
-
-async def _draw(
-    asked: list[Question],
-    policy: Policy,
-    drawing: Drawing,
-    store: RolloutStore,
-    concurrency: int,
-) -> list[Predicted]:
-    try:
-        with Sandbox() as sandbox, show_progress("rollouts") as progress:
-            announced = announcing_stored(progress)
-            return await predict(asked, policy, sandbox, drawing, store, concurrency, announced)
-    finally:
-        await policy.close()

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from text2sql.cli.options.reporting import (
-    given_fields,
-    question_fields,
-    require_running,
-    with_new_store,
-    with_store,
-)
+from text2sql.cli.options import reporting
 from text2sql.cli.options.types import FILE, FOLDER, json_flag, json_lines_flag
 from text2sql.cli.options.usage import NamingGroup
 from text2sql.common.counting import counted
@@ -42,8 +36,8 @@ def command() -> None:
 @click.argument("id")
 @click.option("--question", required=True, help="The question, in plain language.")
 @click.option("--database", required=True, help="Its database: a file, or a name (see import).")
-@question_fields
-@with_new_store
+@reporting.question_fields
+@reporting.with_new_store
 def add(store: ReportingStore, id: str, question: str, database: str, **fields: Any) -> None:
     """Add a question. Its ID may have letters, digits, '_', '.' and '-'.
 
@@ -55,8 +49,8 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
     from text2sql.reporting.tables.questions import QuestionTable
 
     path = _database(store, database)
-    given = given_fields(fields, {})
-    require_running(given.get("verified_sql"), path)
+    given = reporting.given_fields(fields, {})
+    reporting.require_running(given.get("verified_sql"), path)
     QuestionTable(store).add(ReportQuestion(id, question.strip(), path, **given))
     click.echo(f"added {id}; see it with: text2sql questions show {id}")
 
@@ -65,20 +59,20 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
 @click.argument("id")
 @click.option("--question", help="The question, in plain language.")
 @click.option("--database", help="Its database: a file, or a name (see import).")
-@question_fields
-@with_store
+@reporting.question_fields
+@reporting.with_store
 def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) -> None:
     """Change the given fields of the question ID, and only these."""
     from text2sql.reporting.tables.questions import QuestionTable
 
     table = QuestionTable(store)
-    changes = given_fields(fields, table.get(id).question.expectations.to_dict())
+    changes = reporting.given_fields(fields, table.get(id).question.expectations.to_dict())
     if database is not None:
         changes["database"] = _database(store, database)
     if not changes:
         raise click.UsageError("say what to change, for example --votes 16")
     asked = table.get(id).question.database
-    require_running(changes.get("verified_sql"), changes.get("database", asked))
+    reporting.require_running(changes.get("verified_sql"), changes.get("database", asked))
     table.edit(id, **changes)
     click.echo(f"changed {', '.join(sorted(changes))} of {id}")
 
@@ -86,7 +80,7 @@ def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) ->
 @command.command("list")
 @_GROUP
 @json_lines_flag
-@with_store
+@reporting.with_store
 def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
     """List the questions, including the disabled ones."""
     from text2sql.cli.output.reporting import question_lines, question_list
@@ -100,7 +94,7 @@ def list_(store: ReportingStore, group: str | None, as_json: bool) -> None:
 @command.command()
 @click.argument("id")
 @json_flag
-@with_store
+@reporting.with_store
 def show(store: ReportingStore, id: str, as_json: bool) -> None:
     """Show a question, its view and its latest answer."""
     from text2sql.cli.output.reporting import question_object, question_text
@@ -114,7 +108,7 @@ def show(store: ReportingStore, id: str, as_json: bool) -> None:
 
 @command.command()
 @_IDS
-@with_store
+@reporting.with_store
 def disable(store: ReportingStore, ids: tuple[str, ...]) -> None:
     """Stop asking the questions IDS; they and their answers stay."""
     _enable(store, ids, False)
@@ -122,7 +116,7 @@ def disable(store: ReportingStore, ids: tuple[str, ...]) -> None:
 
 @command.command()
 @_IDS
-@with_store
+@reporting.with_store
 def enable(store: ReportingStore, ids: tuple[str, ...]) -> None:
     """Ask the questions IDS again."""
     _enable(store, ids, True)
@@ -146,7 +140,7 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
 )
 @click.option("--overwrite", is_flag=True, help="Also replace what was edited by hand.")
 @json_flag
-@with_new_store
+@reporting.with_new_store
 def import_(
     store: ReportingStore, file: Path, folders: tuple[Path, ...], overwrite: bool, as_json: bool
 ) -> None:
@@ -160,7 +154,6 @@ def import_(
     """
     from dataclasses import asdict, replace
 
-    from text2sql.cli.output.reporting import import_text
     from text2sql.reporting.tables.question_file import read_questions
     from text2sql.reporting.tables.questions import QuestionTable
 
@@ -172,13 +165,15 @@ def import_(
     report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
     for note in report.notes():
         click.echo(f"note: {note}", err=True)
-    click.echo(json.dumps(asdict(report)) if as_json else import_text(report))
+    counts = f"{len(report.added)} added, {len(report.updated)} updated"
+    text = f"{counts}, {report.unchanged} unchanged"
+    click.echo(json.dumps(asdict(report)) if as_json else text)
 
 
 @command.command()
 @_GROUP
 @click.option("--to", "file", type=FILE, help="The file to write; default: the terminal.")
-@with_store
+@reporting.with_store
 def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
     """Write the questions as YAML that import reads."""
     from text2sql.reporting.tables.question_file import write_questions

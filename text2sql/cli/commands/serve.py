@@ -27,10 +27,7 @@ _SETTINGS = {setting.name: setting for setting in fields(VllmOptions)}
 @click.command()
 @click.argument("policy", required=False, metavar="[DIR|RUN|MODEL_ID|pocket]")
 @click.option(
-    "--port",
-    type=IntegerRange(0, 65535),
-    default=8000,
-    help="The port on 127.0.0.1; 0 takes a free one.",
+    "--port", type=IntegerRange(0, 65535), default=8000, help="Port on 127.0.0.1; 0 picks one."
 )
 @setting_option(_SETTINGS["python"], FILE)
 @setting_option(_SETTINGS["data_parallel_size"])
@@ -73,7 +70,7 @@ def command(
 
 def _serve(policy: str | None, port: int, options: VllmOptions) -> NoReturn:
     """Serve until a signal stops it, or vLLM fails."""
-    choice, name = _chosen(policy)
+    choice, name = _choice(policy)
     server = VllmServer(choice.spec, options, model=name, port=port)
     server.prepare()
     click.echo(f"Starting vLLM for {choice.title or choice.spec}; its log is {server.log}.")
@@ -88,7 +85,7 @@ def _serve(policy: str | None, port: int, options: VllmOptions) -> NoReturn:
             time.sleep(_WATCH_SECONDS)
 
 
-def _chosen(policy: str | None) -> tuple[Choice, str]:
+def _choice(policy: str | None) -> tuple[Choice, str]:
     """Return the policy to serve, and its name for clients: empty for the policy's own."""
     known = policy is None or policy == POCKET or Path(policy).exists()
     record = {} if known else training_record(artifact_root(), str(policy))

@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,11 +13,11 @@ from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools, query_limits
 from text2sql.cli.options.types import FILE
 from text2sql.cli.options.usage import quoted
-from text2sql.cli.output.answer_output import rows_as_csv
+from text2sql.cli.output.answer_output import print_csv
 from text2sql.common.values import json_rows
 from text2sql.errors import InfrastructureError
 from text2sql.questions import Question
-from text2sql.sandbox import QueryResult, Sandbox, Status, check_database, clean_sql
+from text2sql.sandbox import Sandbox, Status, check_database, clean_sql
 
 _EXIT = {
     Status.OK: 0,
@@ -65,9 +64,21 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
     if result.status is Status.INFRASTRUCTURE:
         raise InfrastructureError(f"{result.error}.")
     if as_json:
-        click.echo(json.dumps(_as_object(result), allow_nan=False))
+        found = {
+            "status": result.status.value,
+            "columns": result.columns,
+            "rows": json_rows(result.rows),
+            "row_count": result.row_count,
+            "complete": result.complete and len(result.rows) == result.row_count,
+            "warnings": result.warnings,
+            "error": result.error,
+            "seconds": round(result.seconds, 6),
+        }
+        click.echo(json.dumps(found, allow_nan=False))
+    elif result.status is not Status.OK:
+        click.echo(f"error: {result.error or result.status.value}", err=True)
     else:
-        _print_csv(result)
+        print_csv(result)
     raise SystemExit(_EXIT[result.status])
 
 
@@ -79,33 +90,3 @@ def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, 
     text = asyncio.run(tools.call("run_sql", {"sql": statement}))
     status = tools.log[-1].status if tools.log[-1].status in set(Status) else Status.ERROR
     return Status(status), text
-
-
-def _print_csv(result: QueryResult) -> None:
-    """Print the rows, or on standard error why there are none; say so if rows are missing."""
-    if result.status is not Status.OK:
-        click.echo(f"error: {result.error or result.status.value}", err=True)
-        return
-    click.echo(rows_as_csv(result.columns, result.rows), nl=False, color=True)
-    if not _is_complete(result):
-        more = "" if result.complete else "more than "
-        click.echo(
-            f"note: the first {len(result.rows)} of {more}{result.row_count} rows.", err=True
-        )
-
-
-def _is_complete(result: QueryResult) -> bool:
-    return result.complete and len(result.rows) == result.row_count
-
-
-def _as_object(result: QueryResult) -> dict[str, Any]:
-    return {
-        "status": result.status.value,
-        "columns": result.columns,
-        "rows": json_rows(result.rows),
-        "row_count": result.row_count,
-        "complete": _is_complete(result),
-        "warnings": result.warnings,
-        "error": result.error,
-        "seconds": round(result.seconds, 6),
-    }

@@ -5,13 +5,13 @@ vLLM and prime-rl have environments of their own and are never imported.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import shutil
 import sqlite3
 import tomllib
 from collections.abc import Iterable
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,7 @@ _PURPOSE = {
 def check_python() -> Iterable[Finding]:
     """Compare this Python with the project's range."""
     project = _project_table()
-    needed = (
-        str(project["requires-python"])
-        if project
-        else importlib.metadata.metadata(PROJECT)["Requires-Python"]
-    )
+    needed = (project or {}).get("requires-python", metadata.metadata(PROJECT)["Requires-Python"])
     found = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     if platform.python_version() in SpecifierSet(needed, prereleases=True):
         yield Finding("python", State.OK, found)
@@ -56,20 +52,20 @@ def check_python() -> Iterable[Finding]:
 def check_packages() -> Iterable[Finding]:
     """Compare the installed packages with the project's pins, the core's and each extra's."""
     requirements = _requirements()
-    core = requirements.get("", [])
-    if lacking := _lacking(core):
-        fix = f"pip install '{PROJECT}', or make setup in the checkout"
-        yield Finding("packages", State.FAIL, ", ".join(lacking), fix)
-    else:
-        yield Finding("packages", State.OK, _versions(core))
-    for extra, purpose in _PURPOSE.items():
+    for extra, purpose in ({"": ""} | _PURPOSE).items():
+        name = f"extra {extra}" if extra else "packages"
         needed = _with_nested(extra, requirements)
-        if lacking := _lacking(needed):
-            found = f"for {purpose}: {', '.join(lacking)}"
+        lacking = ", ".join(filter(None, map(_lack, needed)))
+        if not lacking:
+            names = dict.fromkeys(requirement.name for requirement in needed)
+            found = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+            yield Finding(name, State.OK, found)
+        elif extra:
             fix = f"pip install '{PROJECT}[{extra}]' where you need it"
-            yield Finding(f"extra {extra}", State.WARN, found, fix)
+            yield Finding(name, State.WARN, f"for {purpose}: {lacking}", fix)
         else:
-            yield Finding(f"extra {extra}", State.OK, _versions(needed))
+            fix = f"pip install '{PROJECT}', or make setup in the checkout"
+            yield Finding(name, State.FAIL, lacking, fix)
 
 
 def _with_nested(extra: str, requirements: dict[str, list[Requirement]]) -> list[Requirement]:
@@ -84,30 +80,15 @@ def _with_nested(extra: str, requirements: dict[str, list[Requirement]]) -> list
     return found
 
 
-def _lacking(needed: list[Requirement]) -> list[str]:
-    return [sentence for requirement in needed if (sentence := _lack(requirement))]
-
-
 def _lack(requirement: Requirement) -> str:
     """Return what is wrong with one package, empty if nothing."""
-    version = _version(requirement.name)
-    if version is None:
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
         return f"{requirement.name} is missing"
     if requirement.specifier.contains(version, prereleases=True):
         return ""
     return f"{requirement.name} is {version} instead of {requirement.specifier}"
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _versions(needed: list[Requirement]) -> str:
-    names = dict.fromkeys(requirement.name for requirement in needed)
-    return ", ".join(f"{name} {_version(name)}" for name in names)
 
 
 def _requirements() -> dict[str, list[Requirement]]:
@@ -115,12 +96,12 @@ def _requirements() -> dict[str, list[Requirement]]:
     project = _project_table()
     if project is not None:
         texts = {"": project["dependencies"], **project["optional-dependencies"]}
-        parsed = {extra: [Requirement(text) for text in lines] for extra, lines in texts.items()}
+        parsed = {extra: map(Requirement, lines) for extra, lines in texts.items()}
         return {
             extra: [one for one in lines if one.marker is None or one.marker.evaluate()]
             for extra, lines in parsed.items()
         }
-    listed = [Requirement(text) for text in importlib.metadata.requires(PROJECT) or ()]
+    listed = [Requirement(text) for text in metadata.requires(PROJECT) or ()]
     return {extra: [one for one in listed if _belongs(one, extra)] for extra in ("", *_PURPOSE)}
 
 
@@ -168,8 +149,8 @@ def check_prime_rl() -> Iterable[Finding]:
             State.WARN,
             "not installed; GRPO runs on one machine, through TRL",
             "to train on GPUs, on Linux with at least two of them: install "
-            "https://github.com/PrimeIntellect-ai/prime-rl at the commit and in the way that "
-            f"docs/training.md says, and name its folder with {PRIME_RL_VARIABLE}",
+            "https://github.com/PrimeIntellect-ai/prime-rl as docs/training.md says, and set "
+            f"{PRIME_RL_VARIABLE} to its folder",
         )
         return
     program = directory / ".venv" / "bin" / "rl"
@@ -177,37 +158,32 @@ def check_prime_rl() -> Iterable[Finding]:
         fix = f"run uv sync in it, or set {PRIME_RL_VARIABLE} to prime-rl's checkout"
         yield Finding("prime-rl", State.FAIL, f"{program} does not exist", fix)
     elif shutil.which("uv") is None:
-        fix = "install uv (pip install uv), which starts it"
+        fix = "pip install uv: it starts prime-rl"
         yield Finding("prime-rl", State.WARN, f"{program}, but uv is missing", fix)
     elif find_spec("pydantic") is None:
         fix = f"pip install '{PROJECT}[pipelines]', which training needs"
         yield Finding("prime-rl", State.WARN, f"{program}, but no Dagster to start it", fix)
     else:
-        yield _commit(directory)
-        yield _environment(directory)
+        yield from _prime_rl_checkout(directory)
 
 
-def _commit(directory: Path) -> Finding:
-    """Compare prime-rl's commit with the one that the settings are for."""
-    from text2sql.training.prime_rl.checkout import prime_rl_commit
+def _prime_rl_checkout(directory: Path) -> Iterable[Finding]:
+    """Compare its commit with the one that the settings are for; import what it trains on."""
+    # These need pydantic, which comes with an extra.
+    from text2sql.training.prime_rl.checkout import check_environment, prime_rl_commit
     from text2sql.training.prime_rl.toml import WRITTEN_FOR
 
     commit = prime_rl_commit(directory)
     found = f"{directory} at {commit[:8]}"
     if commit == WRITTEN_FOR:
-        return Finding("prime-rl", State.OK, found)
-    fix = f"git checkout {WRITTEN_FOR} in it, then uv sync as docs/training.md says"
-    found += f"; the settings are for {WRITTEN_FOR[:8]}"
-    return Finding("prime-rl", State.WARN, found, fix)
-
-
-def _environment(directory: Path) -> Finding:
-    """Import the environment that prime-rl trains on, with prime-rl's own Python."""
-    from text2sql.training.prime_rl.checkout import check_environment
-
+        yield Finding("prime-rl", State.OK, found)
+    else:
+        found += f"; the settings are for {WRITTEN_FOR[:8]}"
+        fix = f"git checkout {WRITTEN_FOR} in it, then uv sync as docs/training.md says"
+        yield Finding("prime-rl", State.WARN, found, fix)
     name = "prime-rl environment"
     try:
-        found = check_environment(directory)
+        version = check_environment(directory)["version"]
+        yield Finding(name, State.OK, f"text2sql_env of text2sql {version}")
     except Text2SqlError as error:
-        return Finding(name, State.FAIL, str(error))
-    return Finding(name, State.OK, f"text2sql_env of text2sql {found['version']}")
+        yield Finding(name, State.FAIL, str(error))

@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import urllib.parse
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.policy.open import served_models
 from text2sql.policy.served.connections import NoAnswer, fetch
-from text2sql.policy.vllm.gpu import Gpu, visible_gpus
+from text2sql.policy.vllm.gpu import visible_gpus
 from text2sql.reporting.tables.location import URL_VARIABLE, reporting_url
 from text2sql.sandbox import Limits, Sandbox, Status
 
@@ -47,23 +47,20 @@ def check_gpu() -> Iterable[Finding]:
             "gpu",
             State.WARN,
             "none: nvidia-smi is missing or shows no GPU",
-            "nothing to do for the pocket policy and for served models; to train or serve a 9B "
-            "model, use a machine with NVIDIA GPUs and their driver",
+            "not needed for the pocket policy or models that are served elsewhere; to train or "
+            "serve a 9B model, use a machine with NVIDIA GPUs and their driver",
         )
     for gpu in gpus:
-        yield _gpu(gpu)
-
-
-def _gpu(gpu: Gpu) -> Finding:
-    name = f"gpu {gpu.index}"
-    if gpu.total is None or gpu.free is None:
-        return Finding(name, State.OK, gpu.name)
-    found = f"{gpu.name}, {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB free"
-    if gpu.free >= gpu.total / 2:
-        return Finding(name, State.OK, found)
-    users = ", ".join(f"{user.name} (process {user.pid})" for user in gpu.holders)
-    fix = "end what is no longer needed, or choose another GPU with CUDA_VISIBLE_DEVICES"
-    return Finding(name, State.WARN, f"{found}; used by {users or 'unknown processes'}", fix)
+        name, found = f"gpu {gpu.index}", gpu.name
+        if gpu.total is not None and gpu.free is not None:
+            found += f", {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB free"
+            if gpu.free < gpu.total / 2:
+                users = ", ".join(f"{user.name} (process {user.pid})" for user in gpu.holders)
+                found += f"; used by {users or 'unknown processes'}"
+                fix = "stop what you no longer need, or choose a GPU with CUDA_VISIBLE_DEVICES"
+                yield Finding(name, State.WARN, found, fix)
+                continue
+        yield Finding(name, State.OK, found)
 
 
 def check_ports() -> Iterable[Finding]:
@@ -79,53 +76,38 @@ def _port(port: int, user: str) -> Finding:
         try:
             one.bind(("127.0.0.1", port))
         except OSError as error:
-            return _taken(name, port, user, error)
-    return Finding(name, State.OK, f"free for {user}")
-
-
-def _taken(name: str, port: int, user: str, error: OSError) -> Finding:
-    if user == _PORTS[8000]:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            models = ", ".join(served_models(url))
-        except Text2SqlError:
-            pass  # whatever uses the port is no policy server, as the finding below says
+            reason = error.strerror
         else:
+            return Finding(name, State.OK, f"free for {user}")
+    url = f"http://127.0.0.1:{port}"
+    with suppress(Text2SqlError, NoAnswer, ValueError, KeyError, TypeError):  # another program
+        if user == _PORTS[8000]:
+            models = ", ".join(served_models(url))
             return Finding(name, State.OK, f"a policy server runs at {url}: {models}")
-    elif _shows_this_project(port):
-        return Finding(name, State.OK, f"{user} runs at http://127.0.0.1:{port}")
-    fix = f"see what uses it with: ss -ltnp 'sport = :{port}'; or choose another with --port"
-    return Finding(name, State.WARN, f"not free for {user}: {error.strerror}", fix)
-
-
-def _shows_this_project(port: int) -> bool:
-    """Ask whatever uses a port whether it is Dagster's UI with this project's code."""
-    query = urllib.parse.urlencode({"query": _LOCATIONS})
-    try:
-        reply = fetch(f"http://127.0.0.1:{port}/graphql?{query}", "", _ASK_SECONDS)
+        query = urllib.parse.urlencode({"query": _LOCATIONS})
+        reply = fetch(f"{url}/graphql?{query}", "", _ASK_SECONDS)
         entries = json.loads(reply.content)["data"]["workspaceOrError"]["locationEntries"]
-        return any(entry["name"] == _OUR_LOCATION for entry in entries)
-    except (NoAnswer, ValueError, KeyError, TypeError):
-        return False  # some other program
+        if any(entry["name"] == _OUR_LOCATION for entry in entries):
+            return Finding(name, State.OK, f"{user} runs at {url}")
+    fix = f"see what uses it with: ss -ltnp 'sport = :{port}'; or choose another with --port"
+    return Finding(name, State.WARN, f"not free for {user}: {reason}", fix)
 
 
 def check_disk() -> Iterable[Finding]:
     """Look at the space below the artifact root, and whether it can be written."""
     root = artifact_root()
     place = next(folder for folder in (root, *root.parents) if folder.exists())
-    fix = f"free some, or set {ROOT_VARIABLE} to another folder"
-    if not place.is_dir():
-        yield Finding("disk", State.FAIL, f"{place} is not a folder", fix)
-        return
-    if not os.access(place, os.W_OK | os.X_OK):
-        yield Finding("disk", State.FAIL, f"{place} cannot be written", fix)
-        return
     free = shutil.disk_usage(place).free
-    found = f"{free / _GIB:.1f} GiB free for {root}"
+    state, found, fix = State.OK, f"{free / _GIB:.1f} GiB free for {root}", ""
     if free < _WARN_BYTES:
-        yield Finding("disk", State.FAIL if free < _FAIL_BYTES else State.WARN, found, fix)
-    else:
-        yield Finding("disk", State.OK, found)
+        state = State.FAIL if free < _FAIL_BYTES else State.WARN
+    if not place.is_dir():
+        state, found = State.FAIL, f"{place} is not a folder"
+    elif not os.access(place, os.W_OK | os.X_OK):
+        state, found = State.FAIL, f"{place} cannot be written"
+    if state is not State.OK:
+        fix = f"free some space, or set {ROOT_VARIABLE} to another folder"
+    yield Finding("disk", state, found, fix)
 
 
 def check_sandbox() -> Iterable[Finding]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import edited, is_edited
 from text2sql.errors import Text2SqlError
+
+_LABELS = {"sql": "SQL", "dagster_run": "Dagster run", "dagster_run_id": "Dagster run"}
+
+
+def facts_of(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return some values of a record as facts, named as people read them."""
+    return {_LABELS.get(name, name.replace("_", " ")): record.get(name) for name in names}
 
 
 @dataclass
@@ -39,20 +46,20 @@ class Link:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note an error in the block as a problem, and go on."""
+        """Note an error in the block as a problem, and go on: the rest of the chain is shown."""
         try:
             yield
         except Text2SqlError as error:
-            self.problems.append(f"{error}" if str(error).endswith(".") else f"{error}.")
+            self.problems.append(f"{str(error).removesuffix('.')}.")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self.problems.append(f"The record of {self.name} is invalid: {error!r}.")
         except OSError as error:
             self.problems.append(f"{error.filename} cannot be read: {error.strerror}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the link as plain JSON values."""
+        """Return the link as plain JSON values, without empty facts."""
         facts = {name: fact for name, fact in self.facts.items() if fact not in (None, "", [], {})}
-        return {"kind": self.kind, "name": self.name, "facts": facts, "problems": self.problems}
+        return asdict(self) | {"facts": facts}
 
 
 @dataclass(frozen=True)
@@ -61,14 +68,6 @@ class Chain:
 
     asked: str
     links: list[Link]
-
-    @classmethod
-    def of(cls, asked: str, links: list[Link]) -> Chain:
-        """Make a chain that lists each dataset once, even if several runs were trained on it."""
-        kept: dict[tuple[str, str, int], Link] = {}
-        for place, link in enumerate(links):
-            kept.setdefault((link.kind, link.name, place * (link.kind != "dataset")), link)
-        return cls(asked, list(kept.values()))
 
     @property
     def problems(self) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import click
 
@@ -13,6 +16,7 @@ from text2sql.evaluation.promotion.champion import POCKET_USE, Choice
 from text2sql.policy.base import Policy
 from text2sql.policy.open import open_policy, policy_directory
 
+T = TypeVar("T")
 policy_option = click.option(
     "--policy",
     "spec",
@@ -51,3 +55,15 @@ def open_chosen(
         )
     settings = trained_settings(choice.spec, model)
     return policy, replace(settings, mode="single_turn") if single_turn else settings
+
+
+def run_with(policy: Policy, work: Coroutine[Any, Any, T]) -> T:
+    """Run what uses a policy in an event loop of its own, and close the policy."""
+
+    async def run() -> T:
+        try:
+            return await work
+        finally:
+            await policy.close()
+
+    return asyncio.run(run())

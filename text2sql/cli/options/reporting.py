@@ -16,13 +16,9 @@ from text2sql.reporting.model.bounds import MINIMUM_SHARE, VOTES
 def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the URL of the reporting database, with an option to name it."""
 
-    @click.option(
-        "--reporting",
-        metavar="URL",
-        help="The reporting database; default: TEXT2SQL_REPORTING_URL, or the project's own file.",
-    )
+    @click.option("--reporting", metavar="URL", help="Reporting database; default: the project's.")
     @wraps(work)
-    def run(*arguments: Any, reporting: str | None, **options: Any) -> None:
+    def run(*arguments: Any, reporting: str | None, **options: Any) -> Any:
         try:
             import text2sql.reporting.tables.store  # noqa: F401 - its packages may be missing
         except ModuleNotFoundError as error:
@@ -31,7 +27,7 @@ def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
             ) from error
         from text2sql.reporting.tables.location import reporting_url
 
-        work(reporting or reporting_url(), *arguments, **options)
+        return work(reporting or reporting_url(), *arguments, **options)
 
     return run
 
@@ -40,13 +36,13 @@ def with_store(work: Callable[..., Any], make: bool = False) -> Callable[..., An
     """Open the reporting tables for a command, which may create them with ``make``."""
 
     @wraps(work)
-    def run(url: str, *arguments: Any, **options: Any) -> None:
+    def run(url: str, *arguments: Any, **options: Any) -> Any:
         from text2sql.reporting.tables.store import ReportingStore
 
         if not make:
             require_file(url)
         with ReportingStore(url) as store:
-            work(store, *arguments, **options)
+            return work(store, *arguments, **options)
 
     return with_url(run)
 
@@ -98,9 +94,7 @@ def question_fields(work: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--least-rows", type=int, help="Expect at least this many rows."),
         click.option("--most-rows", type=int, help="Expect at most this many rows."),
         click.option(
-            "--not-empty/--may-be-empty",
-            default=None,
-            help="Whether to expect at least one value that is not NULL.",
+            "--not-empty/--may-be-empty", default=None, help="Expect a value that is not NULL."
         ),
     ]
     for option in reversed(options):

@@ -13,7 +13,6 @@ import click
 # readable=False: whoever opens the file raises an error that also says what the file is for.
 FILE = click.Path(path_type=Path, readable=False)
 FOLDER = click.Path(path_type=Path, readable=False, file_okay=False)
-DAY = click.DateTime(["%Y-%m-%d"])
 STDOUT = Path("-")
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 json_lines_flag = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
@@ -40,7 +39,9 @@ class NumberRange(click.FloatRange):
         return number
 
 
-SECONDS = NumberRange(min=0, min_open=True)
+timeout_option = click.option(
+    "--timeout", type=NumberRange(min=0, min_open=True), default=30.0, help="Seconds per query."
+)
 
 
 def setting_option(

@@ -35,9 +35,9 @@ def quoted(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def one(context: click.Context, argument: click.Parameter, words: tuple[str, ...]) -> str:
         if len(words) > 1:
+            text = shlex.quote(" ".join(words))
             raise click.UsageError(
-                f"The {name} is {len(words)} arguments; put it in quotes, like "
-                f"{shlex.quote(' '.join(words))}."
+                f"The {name} is {len(words)} arguments; put it in quotes, like {text}."
             )
         return words[0]
 

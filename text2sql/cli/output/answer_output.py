@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import click
 
 from text2sql.common.counting import counted
 from text2sql.common.render import aligned, neutral, render_cell
@@ -14,7 +16,7 @@ from text2sql.common.values import csv_value, json_rows
 from text2sql.policy.base import PolicyInfo
 from text2sql.questions import Question
 from text2sql.rollouts.ask import AskResult, AskStatus, fate
-from text2sql.rollouts.store import Rollout
+from text2sql.sandbox import QueryResult
 
 _SHOWN_ROWS = 50
 _CELL_CHARS = 60
@@ -26,16 +28,23 @@ def as_text(found: AskResult, opening: float) -> str:
 
     ``opening`` is the seconds it took to open the policy.
     """
+    rollouts, vote = found.rollouts, found.vote
     if found.result is None:
-        lines = [unanswered(found), *_candidates(found.valid)]
-        return "\n".join([*lines, _cost(found, opening)])
-    table = format_table(found.result.columns, found.result.rows, found.result.row_count)
-    agreed = f"{found.vote.votes} of {found.vote.k} ({found.vote.share:.0%})"
-    tie = ", a tie" if found.vote.tie else ""
-    failed = f"; {len(found.lost)} failed: {neutral(found.lost[0].error)}" if found.lost else ""
-    share = f"Share: {agreed}{tie}{failed}"
-    lines = [f"SQL: {_inert(found.vote.sql)}", share, _cost(found, opening)]
-    return "\n".join([table, "", *lines])
+        lines = [unanswered(found)]
+        fates = {one.sql: fate(one) for one in found.valid if one.sql is not None}
+        for sql, end in fates.items():
+            lines += [_sql(sql)] if len(fates) == 1 else [_sql(sql), f"  {neutral(end)}"]
+    else:
+        table = format_table(found.result.columns, found.result.rows, found.result.row_count)
+        share = f"Share: {vote.votes} of {vote.k} ({vote.share:.0%})"
+        share += ", a tie" if vote.tie else ""
+        share += f"; {len(found.lost)} failed: {neutral(found.lost[0].error)}" if found.lost else ""
+        lines = [table, "", _sql(vote.sql), share]
+    tokens = sum(one.prompt_tokens + one.completion_tokens for one in rollouts)
+    spent = f"{counted(sum(one.turns for one in rollouts), 'turn')}, {counted(tokens, 'token')}"
+    seconds = f"{max(one.seconds for one in rollouts):.1f} s"
+    lines.append(f"Cost: {spent}, {seconds}, after {opening:.1f} s to open the policy")
+    return "\n".join(lines)
 
 
 def unanswered(found: AskResult) -> str:
@@ -43,31 +52,12 @@ def unanswered(found: AskResult) -> str:
     return f"{_TITLES[found.status]}: {found.reason}"
 
 
-def _candidates(rollouts: Iterable[Rollout]) -> list[str]:
-    """List the submitted queries, each once, and the result of each if there are several."""
-    fates = {one.sql: fate(one) for one in rollouts if one.sql is not None}
-    if len(fates) == 1:
-        return [f"SQL: {_inert(sql)}" for sql in fates]
-    return [f"SQL: {_inert(sql)}\n  {neutral(end)}" for sql, end in fates.items()]
-
-
-def _inert(sql: str) -> str:
-    return "\n".join(neutral(line) for line in sql.strip().splitlines())
-
-
-def _cost(found: AskResult, opening: float) -> str:
-    tokens = sum(one.prompt_tokens + one.completion_tokens for one in found.rollouts)
-    seconds = max(one.seconds for one in found.rollouts)
-    turns = sum(one.turns for one in found.rollouts)
-    spent = f"{seconds:.1f} s, after {opening:.1f} s to open the policy"
-    return f"Cost: {counted(turns, 'turn')}, {counted(tokens, 'token')}, {spent}"
+def _sql(sql: str) -> str:
+    return "\n".join(map(neutral, f"SQL: {sql.strip()}".splitlines()))
 
 
 def format_table(
-    columns: tuple[str, ...],
-    rows: tuple[tuple[Any, ...], ...],
-    total: int,
-    most: int = _SHOWN_ROWS,
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int, most: int = _SHOWN_ROWS
 ) -> str:
     """Lay rows out in columns for a terminal, with the number of rows; long cells are cut."""
     shown = [[render_cell(value, _CELL_CHARS) for value in row] for row in rows[:most]]
@@ -80,8 +70,8 @@ def format_table(
 def as_json(found: AskResult, asked: Question, policy: PolicyInfo, opening: float) -> str:
     """Write an answer as one JSON object.
 
-    ``seconds`` is the wall clock of the slowest rollout, ``opening_seconds`` what it took before
-    to open the policy; ``share`` lies between 0 and 1.
+    ``seconds`` is the wall-clock time of the slowest rollout, ``opening_seconds`` that of opening
+    the policy before; ``share`` lies between 0 and 1.
     """
     result = found.result
     values = {
@@ -110,15 +100,15 @@ def as_json(found: AskResult, asked: Question, policy: PolicyInfo, opening: floa
     return json.dumps(values, allow_nan=False)
 
 
-def as_csv(found: AskResult) -> str:
-    """Write an answer's rows below a header; NULL is empty, a blob is hexadecimal digits."""
-    return "" if found.result is None else rows_as_csv(found.result.columns, found.result.rows)
-
-
-def rows_as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Write rows below a header; NULL is empty, a blob is hexadecimal digits."""
+def print_csv(result: QueryResult) -> None:
+    """Print rows below a header; NULL is empty, a blob is hexadecimal digits."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([csv_value(value) for value in row] for row in rows)
-    return text.getvalue()
+    writer.writerow(result.columns)
+    writer.writerows([csv_value(value) for value in row] for row in result.rows)
+    # color keeps the escape sequences of cells, which click would drop.
+    click.echo(text.getvalue(), nl=False, color=True)
+    more = "" if result.complete else "more than "
+    if more or len(result.rows) < result.row_count:
+        shown = f"the first {len(result.rows)} of {more}{result.row_count} rows"
+        click.echo(f"note: {shown}.", err=True)

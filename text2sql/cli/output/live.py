@@ -1,4 +1,4 @@
-"""Show the agent's work on standard error as it happens: a line a step, or everything."""
+"""Show the agent's work on standard error as it happens: one line per step, or everything."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class Trace:
         if message["role"] == "assistant":
             self._begun.add(number)
         elif self._several and number not in self._begun:
-            self._prompt(f"[all {message['role']}] {text}".rstrip())
+            prompt = f"[all {message['role']}] {text}".rstrip()
+            if prompt not in self._prompts:
+                self._prompts.add(prompt)
+                click.echo(prompt, err=True)
             return
         lines = [f"[{self._rollout(number)}{message['role']}] {text}".rstrip()]
         if reasoning := message.get("reasoning") or message.get("reasoning_content"):
@@ -82,11 +85,6 @@ class Trace:
             function = call["function"]
             lines.append(f"  -> {neutral(function['name'])} {neutral(function['arguments'])}")
         click.echo("\n".join(lines), err=True)
-
-    def _prompt(self, text: str) -> None:
-        if text not in self._prompts:
-            self._prompts.add(text)
-            click.echo(text, err=True)
 
     def end(self, found: AskResult) -> None:
         """Show how each rollout ended."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from text2sql.cli.output.evaluate_output import note
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest
 from text2sql.common.progress import OnProgress
@@ -18,46 +19,34 @@ from text2sql.common.render import neutral
 from text2sql.evaluation.predictions.predict import Drawing, Predicted
 from text2sql.evaluation.predictions.score import question_id
 from text2sql.policy.base import PolicyInfo
-from text2sql.rollouts.store import Rollout
 
 
 def as_object(
     found: Sequence[Predicted], policy: PolicyInfo, drawing: Drawing, questions: Path, store: Path
 ) -> dict[str, Any]:
     """Return what ``--json`` writes: the policy, the settings, each question's SQL and vote."""
-    first = found[0].rollouts[0]
+    rollouts = [rollout for one in found for rollout in one.rollouts]
     return {
         "questions_sha256": file_digest(questions),
         "policy": policy.name,
         "policy_revision": policy.revision,
-        "prompt_revision": first.prompt_revision,
+        "prompt_revision": rollouts[0].prompt_revision,
         "mode": drawing.settings.mode,
         "sampling": asdict(drawing.sampling),
         "votes": drawing.votes,
         "rollouts": str(store),
         "answered": sum(bool(one.sql) for one in found),
         "count": len(found),
-        **_totals(found),
-        "predictions": [_row(one) for one in found],
-    }
-
-
-def _totals(found: Sequence[Predicted]) -> dict[str, int]:
-    rollouts = [rollout for one in found for rollout in one.rollouts]
-    return {
         "write_attempts": sum(rollout.write_attempts > 0 for rollout in rollouts),
         "prompt_tokens": sum(rollout.prompt_tokens for rollout in rollouts),
         "completion_tokens": sum(rollout.completion_tokens for rollout in rollouts),
+        "predictions": [_row(one) for one in found],
     }
 
 
 def _row(one: Predicted) -> dict[str, Any]:
     statuses = Counter(rollout.status or rollout.stop_reason for rollout in one.rollouts)
-    row = {
-        "question_id": question_id(one.question),
-        "sql": one.sql or None,
-        "rollouts": dict(statuses),
-    }
+    row = {"question_id": question_id(one.question), "sql": one.sql or None, "rollouts": statuses}
     if one.vote is None:
         return row
     return row | {"votes": one.vote.votes, "share": one.vote.share, "tie": one.vote.tie}
@@ -66,11 +55,9 @@ def _row(one: Predicted) -> dict[str, Any]:
 def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
     """Return a few lines: how many questions were answered, how, and how far votes agree."""
     how = "one greedy rollout" if result["votes"] == 1 else f"a vote of {result['votes']} rollouts"
-    lines = [
-        f"{result['answered']} of {counted(result['count'], 'question')} answered by {how} each"
-    ]
-    votes = [one.vote for one in found if one.vote is not None]
-    if votes:
+    answered = f"{result['answered']} of {counted(result['count'], 'question')}"
+    lines = [f"{answered} answered by {how} each"]
+    if votes := [one.vote for one in found if one.vote is not None]:
         ties = sum(vote.tie for vote in votes)
         share = fmean(vote.share for vote in votes)
         lines.append(f"share of the votes: {share:.0%} on average; {counted(ties, 'tie')}")
@@ -84,8 +71,8 @@ def announcing_stored(progress: OnProgress) -> OnProgress:
     def report(done: int, total: int) -> None:
         nonlocal begun
         if done and not begun:
-            stored = counted(done, "rollout is", "rollouts are")
-            click.echo(f"resuming: {stored} stored already, of {total:,}", err=True)
+            stored = counted(done, "rollout")
+            click.echo(f"resuming: {stored} of {total:,} already stored", err=True)
         begun = True
         progress(done, total)
 
@@ -94,17 +81,16 @@ def announcing_stored(progress: OnProgress) -> OnProgress:
 
 def warn(found: Sequence[Predicted]) -> None:
     """Print on standard error what the accuracy of these predictions will not show."""
-    silent = [one for one in found if not one.sql]
-    if silent:
-        first = silent[0]
-        ends = Counter(_end(rollout) for rollout in first.rollouts)
+    if silent := [one for one in found if not one.sql]:
+        ends: Counter[str] = Counter()
+        for rollout in silent[0].rollouts:
+            # A rollout whose query returned nothing has no vote, although its status is ok.
+            no_rows = rollout.status == "ok" and not rollout.row_count
+            ends["without rows" if no_rows else rollout.status or rollout.stop_reason] += 1
         shown = ", ".join(f"{count} {end}" for end, count in ends.most_common())
         many = counted(len(silent), "question has", "questions have")
-        click.echo(
-            f"warning: {many} no SQL and will not match; the first is "
-            f"{neutral(first.question.key)} (rollouts: {shown})",
-            err=True,
-        )
+        first = f"{silent[0].question.key} (rollouts: {shown})"
+        note("warning", f"{many} no SQL and will not match", first)
     # Rollouts that attempted a write have no vote, so only single ones can give the SQL.
     writers = [
         one for one in found if one.sql and one.vote is None and one.rollouts[0].write_attempts > 0
@@ -116,10 +102,3 @@ def warn(found: Sequence[Predicted]) -> None:
             "whereas the evaluation of a training run counts them as not matched",
             err=True,
         )
-
-
-def _end(rollout: Rollout) -> str:
-    """Say how a rollout ended; one whose query returned nothing has no vote."""
-    if rollout.status == "ok" and not rollout.row_count:
-        return "without rows"
-    return rollout.status or rollout.stop_reason

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from text2sql.cli.lineage.chain import facts_of
 from text2sql.cli.output.answer_output import format_table
 from text2sql.common.counting import counted
 from text2sql.common.render import neutral
@@ -18,26 +19,15 @@ from text2sql.reporting.delivery.entries import Entry
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
 from text2sql.reporting.model.diff import RowChanges
 from text2sql.reporting.model.question import ReportQuestion
-from text2sql.reporting.tables.question_file import ImportReport
 from text2sql.reporting.tables.questions import QuestionDetails, QuestionList
 
 _ANSWERS = ("id", "scheduled_at", "question", "status", "agree", "rows", "change", "verified")
 _QUESTIONS = ("id", "enabled", "group", "time zone", "votes", "owner", "database", "question")
-_ORIGIN = {
-    "policy": "policy",
-    "policy revision": "policy_revision",
-    "training run": "training_run",
-    "prompt": "prompt_revision",
-    "sampling": "sampling",
-    "code": "code_version",
-    "database": "database",
-    "fingerprint": "database_fingerprint",
-    "Dagster run": "dagster_run_id",
-    "attempts": "attempts",
-    "prompt tokens": "prompt_tokens",
-    "reply tokens": "completion_tokens",
-    "seconds": "seconds",
-}
+_ORIGIN = (
+    *("policy", "policy_revision", "training_run", "prompt_revision", "sampling", "code_version"),
+    *("database", "database_fingerprint", "dagster_run_id", "attempts", "prompt_tokens"),
+    *("completion_tokens", "seconds"),
+)
 _VERIFIED_NOW = {
     Verified.MATCH: "equals the verified SQL's result now",
     Verified.DIFFERS: "differs from the verified SQL's result now",
@@ -45,48 +35,33 @@ _VERIFIED_NOW = {
 }
 
 
-# Answers
-
-
 def answer_list(answers: Sequence[StoredAnswer]) -> str:
-    """Return answers as a table, one a line."""
+    """Return answers as a table."""
     if not answers:
         return "no answers"
-    rows = [
-        (
-            one.id,
-            f"{one.scheduled_at:%Y-%m-%d %H:%M}Z",
-            one.question_id,
-            one.status.value,
-            "" if one.share is None else f"{one.votes} of {one.candidates}",
-            "" if one.row_count is None else one.row_count,
-            one.change.value if one.change else "",
-            one.verified.value if one.verified else "",
-        )
-        for one in answers
-    ]
-    return format_table(_ANSWERS, tuple(rows), len(rows), len(rows))
+    rows = []
+    for one in answers:
+        at = f"{one.scheduled_at:%Y-%m-%d %H:%M}Z"
+        agree = "" if one.share is None else f"{one.votes} of {one.candidates}"
+        count = "" if one.row_count is None else one.row_count
+        facts = (agree, count, one.change or "", one.verified or "")
+        rows.append((one.id, at, one.question_id, one.status.value, *facts))
+    return format_table(_ANSWERS, rows, len(rows), len(rows))
 
 
 def answer_object(answer: StoredAnswer) -> dict[str, Any]:
     """Return all columns of an answer as JSON values; instants are ISO 8601 in UTC."""
-    values = asdict(answer) | {"columns": [column.to_dict() for column in answer.columns]}
-    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in values.items()}
+    values = asdict(answer).items()
+    return {k: v.isoformat() if isinstance(v, datetime) else v for k, v in values}
 
 
 def audit_object(entry: Entry) -> dict[str, Any]:
     """Return an answer with its rows, its sampled queries and what changed, as JSON values."""
-    found = entry.difference
-    difference = None if found is None else {
-        "previous_at": found.previous_at.isoformat(),
-        "sql_changed": found.sql_changed,
-        "result_changed": found.result_changed,
-        "data_changed": found.data_changed,
-        "complete": found.complete,
-        "renamed": found.renamed,
-        "warning": found.warning,
-        **_changes(found.rows),
-    }  # fmt: skip
+    difference, found = None, entry.difference
+    if found is not None:
+        names = ("sql_changed", "result_changed", "data_changed", "complete", "renamed", "warning")
+        difference = {"previous_at": found.previous_at.isoformat(), **_changes(found.rows)}
+        difference |= {name: getattr(found, name) for name in names}
     return answer_object(entry.answer) | {
         "refusal": entry.refusal,
         "concerns": entry.concerns,
@@ -113,10 +88,9 @@ def audit_text(entry: Entry) -> str:
     """Return an answer for a terminal: result or refusal, change, SQL, votes, origin."""
     answer = entry.answer
     facts = filter(None, (answer.status.value, entry.agreement, entry.verified))
-    lines = [
-        f"{answer.id}  {neutral(answer.question)}",
-        f"{answer.question_id}, {answer.scheduled_at:%Y-%m-%d %H:%M}Z: {'; '.join(facts)}",
-    ]
+    at = f"{answer.scheduled_at:%Y-%m-%d %H:%M}Z"
+    lines = [f"{answer.id}  {neutral(answer.question)}"]
+    lines += [f"{answer.question_id}, {at}: {'; '.join(facts)}"]
     lines += [f"evidence: {neutral(answer.evidence)}"] if answer.evidence else []
     lines += [neutral(entry.refusal)] if entry.refusal else []
     lines += [f"careful: {neutral(concern)}" for concern in entry.concerns]
@@ -125,30 +99,22 @@ def audit_text(entry: Entry) -> str:
         rows = tuple(tuple(row[c.name] for c in answer.columns) for row in entry.rows)
         table = format_table(labels, rows, answer.row_count or 0)
         lines += ["", table, entry.change, "", *_sql("SQL", answer.sql)]
-    lines += ["", *_sampled_queries(entry), ""]
-    for label, name in _ORIGIN.items():
-        if value := getattr(answer, name):
-            if isinstance(value, dict):
-                value = ", ".join(f"{key} {one}" for key, one in value.items())
-            lines.append(f"{label:<16}{neutral(str(value))}")
+    lines += ["", *([] if entry.queries else ["no candidates"])]
+    for number, query in enumerate(entry.queries, start=1):
+        mark = "chosen" if query.chosen else "voted" if query.voted else "no vote"
+        count, digest = counted(query.row_count, "row"), query.digest[:12] or "no digest"
+        title = f"candidate {number} ({mark}, {query.status}, {count}, {digest})"
+        lines += _sql(title, query.sql or query.error)
+    lines.append("")
+    for label, value in facts_of(vars(answer), *_ORIGIN).items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {one}" for key, one in value.items())
+        lines += [f"{label:<22}{neutral(str(value))}"] if value else []
     return "\n".join(lines)
-
-
-def _sampled_queries(entry: Entry) -> list[str]:
-    lines = []
-    for number, one in enumerate(entry.queries, start=1):
-        mark = "chosen" if one.chosen else "voted" if one.voted else "no vote"
-        rows, digest = counted(one.row_count, "row"), one.digest[:12] or "no digest"
-        facts = f"{mark}, {one.status}, {rows}, {digest}"
-        lines += _sql(f"candidate {number} ({facts})", one.sql or one.error)
-    return lines or ["no candidates"]
 
 
 def _sql(title: str, sql: str | None) -> list[str]:
     return [f"{title}:", *(f"  {neutral(line)}" for line in (sql or "").splitlines())]
-
-
-# Replays
 
 
 def replay_object(found: Replay) -> dict[str, Any]:
@@ -181,50 +147,42 @@ def replay_object(found: Replay) -> dict[str, Any]:
 
 
 def replay_text(found: Replay) -> str:
-    """Return what a replay found, a fact a line."""
+    """Return what a replay found, one fact per line."""
     answer = found.answer
     changed = "changed since" if found.data_changed else "unchanged"
     prints = f"fingerprint {answer.database_fingerprint} then, {found.fingerprint} now"
     agree = counted(answer.candidates, "candidate agrees", "candidates agree")
+    rerun = f"none of {answer.candidates} had a query that ran"
+    if found.queries_run:
+        differing = found.queries_changed or "all"
+        results = "a different result" if found.queries_changed else "the same result"
+        queries = counted(answer.candidates, "query", "queries")
+        rerun = f"{found.queries_run} of {queries} run again; {differing} returned {results}"
     lines = [
         f"answer      {answer.id}: {answer.question_id} of {answer.scheduled_at:%Y-%m-%d %H:%M}Z,"
         f" {answer.status.replace('_', ' ')}",
         f"data        {changed} ({prints})",
-        f"result      {_replayed(found)}",
-        f"candidates  {_rerun(found)}",
+        f"result      {_result(found)}",
+        f"candidates  {rerun}",
         f"vote        {found.ballot.votes} of {agree} now, {answer.votes} did then",
-        f"SQL         {_sql_since(found)}",
+        f"SQL         {_latest_sql(found)}",
         *([f"verified    {_VERIFIED_NOW[found.verified]}"] if found.verified else []),
         "",
-        _closing(found),
     ]
-    return "\n".join(lines)
-
-
-def _closing(found: Replay) -> str:
-    """Return the conclusion in one sentence."""
     text = "Everything came out as before" if found.reproduced else "Something came out differently"
     if found.refuted:
         joined = "but" if found.reproduced else "and"
-        return (
-            f"{text}, {joined} the verified SQL now refutes what was published (exit status 3): "
-            "answer its day again, with text2sql answers run --day."
+        text += (
+            f", {joined} the verified SQL now refutes what was published (exit status 3): "
+            "answer its day again, with text2sql answers run --day"
         )
-    return f"{text}." if found.reproduced else f"{text} (exit status 3)."
+    elif not found.reproduced:
+        text += " (exit status 3)"
+    return "\n".join([*lines, f"{text}."])
 
 
-def _rerun(found: Replay) -> str:
-    if not found.queries_run:
-        return f"none of {found.answer.candidates} had a query that ran"
-    changed = found.queries_changed
-    results = (
-        f"{changed} returned a different result" if changed else "all returned the same result"
-    )
-    again = counted(found.answer.candidates, "query was", "queries were")
-    return f"{found.queries_run} of {again} run again; {results}"
-
-
-def _replayed(found: Replay) -> str:
+def _result(found: Replay) -> str:
+    """Compare the result now with what was published."""
     now = found.published
     if found.answer.status != AnswerStatus.ANSWERED:
         return "none was published, so there is none to compare"
@@ -237,63 +195,41 @@ def _replayed(found: Replay) -> str:
     return f"changed: {now.rows}{part}{cause}"
 
 
-def _sql_since(found: Replay) -> str:
+def _latest_sql(found: Replay) -> str:
+    """Say whether the question is still answered by the same SQL."""
     if found.latest is None:
         published = found.answer.status == AnswerStatus.ANSWERED
         return "this is the question's latest answer" if published else "none was published"
     name = f"answer {found.latest.id} of {found.latest.scheduled_at:%Y-%m-%d}"
     if not found.sql_changed:
         return f"the question is still answered by the same SQL ({name})"
-    return (
-        f"the question is now answered by different SQL ({name}): {neutral(found.latest.sql or '')}"
-    )
-
-
-# Questions
+    sql = neutral(found.latest.sql or "")
+    return f"the question is now answered by different SQL ({name}): {sql}"
 
 
 def question_list(found: QuestionList) -> str:
     """Return questions as a table, then the problem of each invalid row."""
-    rows = tuple(
-        (
-            q.id,
-            "yes" if q.enabled else "no",
-            q.group,
-            q.timezone,
-            q.votes,
-            q.owner,
-            Path(q.database).stem,
-            q.question,
-        )
-        for q in found.readable
-    )
+    rows = []
+    for one in found.readable:
+        settings = ("yes" if one.enabled else "no", one.group, one.timezone, one.votes, one.owner)
+        rows.append((one.id, *settings, Path(one.database).stem, one.question))
     problems = [f"unreadable: {neutral(text)}" for text in found.unreadable.values()]
     return "\n".join([format_table(_QUESTIONS, rows, len(rows), most=len(rows)), *problems])
 
 
 def question_lines(found: QuestionList) -> list[str]:
-    """Return a JSON object a line; that of an invalid row has its ``id`` and the ``problem``."""
+    """Return a JSON object for each question; an invalid row has its ``id`` and ``problem``."""
     objects = [_fields(question) for question in found.readable]
     objects += [{"id": id, "problem": problem} for id, problem in found.unreadable.items()]
     return [json.dumps(one, ensure_ascii=False) for one in objects]
 
 
-def import_text(report: ImportReport) -> str:
-    """Count what an import did."""
-    counts = f"{len(report.added)} added, {len(report.updated)} updated"
-    return f"{counts}, {report.unchanged} unchanged"
-
-
 def question_object(details: QuestionDetails, latest: StoredAnswer | None) -> dict[str, Any]:
     """Return all that is known of a question as JSON values."""
-    answer = None
+    answer: dict[str, Any] | None = None
     if latest is not None:
-        answer = {
-            "id": latest.id,
-            "scheduled_at": latest.scheduled_at.isoformat(),
-            "status": latest.status.value,
-            "share": latest.share,
-        }
+        answer = {"id": latest.id, "scheduled_at": latest.scheduled_at.isoformat()}
+        answer |= {"status": latest.status.value, "share": latest.share}
     return _fields(details.question) | {
         "view": details.view,
         "seed_file": details.seed_file,
@@ -307,8 +243,8 @@ def _fields(question: ReportQuestion) -> dict[str, Any]:
 
 
 def question_text(values: dict[str, Any]) -> str:
-    """Return a ``question_object`` for a terminal, a field a line, without the empty ones."""
-    width = max(len(name) for name in values)
+    """Return a ``question_object`` for a terminal, one field per line, without empty ones."""
+    width = max(map(len, values))
     special = {
         "enabled": lambda value: "yes" if value else "no",
         "edited_by_hand": ", ".join,

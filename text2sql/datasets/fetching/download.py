@@ -12,33 +12,39 @@ import json
 import os
 import re
 import shutil
+import ssl
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 import urllib3
 
+from text2sql import __version__
 from text2sql.common.files import file_digest
+from text2sql.common.http import client_for
 from text2sql.common.json_files import write_json
 from text2sql.common.locking import Say, locked, quiet
-from text2sql.datasets.fetching.web import (
-    Interrupted,
-    Refused,
-    Response,
-    ask,
-    file_name,
-    problem_of,
-    refusal,
-    require_address,
-    require_file,
-    shown,
-)
 from text2sql.errors import InfrastructureError, Text2SqlError
 
 _CHUNK = 1 << 18
 _SAY_EVERY_SECONDS = 10.0
-_TRANSIENT = (408, 425, 429)
+_SAFE = "%/:=&?~#+!$,;'@()*[]"
+_MOST_REDIRECTS = 10
+
+
+class _Refused(Text2SqlError):
+    """The server does not give the file, and retrying soon will not help."""
+
+
+class _Interrupted(Exception):
+    """The file did not come, or not all of it, and a retry after ``wait`` seconds may help."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,17 @@ def download(
     Raises Text2SqlError for what no retry fixes (an address, a status such as 404, another
     checksum, a full disk) and InfrastructureError if the server fails too often.
     """
-    require_address(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises ValueError if it is not a number
+        host = parts.hostname if not re.search(r"\s", parts.netloc) else None
+        valid = parts.scheme in ("http", "https") and bool(host)
+    except ValueError:
+        valid = False
+    if not valid:
+        raise Text2SqlError(f"{shown(url)} is not an http or https address.")
+    if "@" in parts.netloc:
+        raise Text2SqlError(f"{shown(url)} contains a user; download it by other means.")
     folder = store / hashlib.sha256(url.encode()).hexdigest()[:16]
     try:
         with locked(folder / ".lock", say):
@@ -78,7 +94,9 @@ class _Download:
 
     def __init__(self, url: str, folder: Path, sha256: str, say: Say, patience: Patience) -> None:
         self.url, self.sha256, self.say, self.patience = url, sha256, say, patience
-        self.file = folder / file_name(url)
+        # Only plain characters of the address make the file's name.
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", unquote(urlsplit(url).path).rpartition("/")[2])
+        self.file = folder / (name.lstrip(".")[-100:] or "download")
         self.part = folder / f"{self.file.name}.part"
 
     def run(self) -> Path:
@@ -88,7 +106,7 @@ class _Download:
             return self.file
         try:
             return self._retry()
-        except (InfrastructureError, Refused) as error:
+        except (InfrastructureError, _Refused) as error:
             if not stored or self.sha256:
                 raise
             self.say(f"WARNING: {error} Using the copy that was downloaded before.")
@@ -99,7 +117,7 @@ class _Download:
         while True:
             try:
                 return self._attempt()
-            except Interrupted as error:
+            except _Interrupted as error:
                 failures = 1 if self._have() > most else failures + 1
                 most = max(most, self._have())
                 reason = f"{shown(self.url)}: {error}"
@@ -119,37 +137,37 @@ class _Download:
         """Send one request, for the missing bytes if possible; store what comes."""
         have, etag = self._have(), _noted(self.part).get("etag", "")
         headers: dict[str, str] = {}
-        if have and (self.sha256 or _is_strong(etag)):
+        strong = etag and not etag.startswith("W/")
+        if have and (self.sha256 or strong):
             headers["Range"] = f"bytes={have}-"
-            if _is_strong(etag):
+            if strong:
                 headers["If-Range"] = etag
         elif self.file.is_file() and not self.sha256:
             known = _noted(self.file)
             names = {"If-None-Match": "etag", "If-Modified-Since": "modified"}
             headers = {name: known[key] for name, key in names.items() if known.get(key)}
-        with closing(ask(self.url, headers, self.patience.silence)) as response:
+        with closing(_ask(self.url, headers, self.patience.silence)) as response:
             return self._take(response, have)
 
-    def _take(self, response: Response, have: int) -> Path:
+    def _take(self, response: urllib3.BaseHTTPResponse, have: int) -> Path:
         """Act on the status of a response."""
         status, etag = response.status, response.headers.get("ETag", "")
         if status == 304:
             return self.file
-        if status in _TRANSIENT or status >= 500:
+        if status in (408, 425, 429) or status >= 500:
             wait = response.headers.get("Retry-After", "")
             seconds = float(wait) if wait.isdigit() else 0.0
-            raise Interrupted(f"the server answers with status {status}", seconds)
+            raise _Interrupted(f"the server answers with status {status}", seconds)
         if status == 416 and have:
             # Killed after the last byte, while the file was checked; or the length was wrong.
             if str(have) == str(_total(response)) == _noted(self.part).get("size"):
                 return self._finish(resumed=True)
             raise self._start_over(f"the server has no more than {have:,} bytes")
-        if status not in (200, 206):
-            raise refusal(status, self.url)
-        require_file(response, self.url)
+        _require_file(response, self.url)
         first = 0
         if status == 206:
-            first = _first_byte(response)
+            sent = re.match(r"bytes (\d+)-\d+/", response.headers.get("Content-Range", ""))
+            first = int(sent[1]) if sent else 0
             noted = _noted(self.part).get("etag", "")
             if first != have or (etag and noted and etag != noted):
                 raise self._start_over("the file has changed in the meantime")
@@ -160,18 +178,18 @@ class _Download:
         self._receive(response, first)
         return self._finish(resumed=first > 0)
 
-    def _start_over(self, reason: str) -> Interrupted:
+    def _start_over(self, reason: str) -> _Interrupted:
         """Discard the partial file; return the error to raise."""
         self.part.unlink(missing_ok=True)
-        return Interrupted(reason)
+        return _Interrupted(reason)
 
-    def _receive(self, response: Response, have: int) -> None:
+    def _receive(self, response: urllib3.BaseHTTPResponse, have: int) -> None:
         """Write the body after the bytes that exist; raise if it is incomplete."""
         total = _total(response)
         needed, free = total - have, shutil.disk_usage(self.part.parent).free
         if needed > free:
             raise Text2SqlError(
-                f"{shown(self.url)} needs {megabytes(needed)} MB, and only {megabytes(free)} MB "
+                f"{shown(self.url)} needs {_megabytes(needed)} MB, and only {_megabytes(free)} MB "
                 f"are free in {self.part.parent}: make room and run again."
             )
         note = {"size": str(total)} | ({"etag": _noted(self.part).get("etag", "")} if have else {})
@@ -192,13 +210,19 @@ class _Download:
                 now = time.monotonic()
                 if now - said >= _SAY_EVERY_SECONDS:
                     said = now
-                    self.say(f"{self.file.name}: {_progress(first, have, total, now - began)}")
+                    rate = (have - first) / (now - began)
+                    state = f"{_megabytes(have)} MB, {_megabytes(rate)} MB/s"
+                    if total >= 0:
+                        share = f"of {_megabytes(total)} MB ({have / total:.0%})"
+                        left = f", {(total - have) / rate:,.0f} s left" if rate else ""
+                        state = f"{_megabytes(have)} {share}, {_megabytes(rate)} MB/s{left}"
+                    self.say(f"{self.file.name}: {state}")
         if have != total >= 0:
             if have > total:
                 raise self._start_over(f"{have:,} bytes came instead of {total:,}")
-            raise Interrupted(f"the connection ended after {have:,} of {total:,} bytes")
+            raise _Interrupted(f"the connection ended after {have:,} of {total:,} bytes")
         seconds = time.monotonic() - began
-        self.say(f"{self.file.name} is complete: {megabytes(have - first)} MB in {seconds:.0f} s.")
+        self.say(f"{self.file.name} is complete: {_megabytes(have - first)} MB in {seconds:.0f} s.")
 
     def _finish(self, resumed: bool) -> Path:
         """Check the complete partial file and move it to its place."""
@@ -234,16 +258,7 @@ def _noted(file: Path) -> dict[str, str]:
     return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
 
 
-def _is_strong(etag: str) -> bool:
-    return bool(etag) and not etag.startswith("W/")
-
-
-def _first_byte(response: Response) -> int:
-    found = re.match(r"bytes (\d+)-\d+/", response.headers.get("Content-Range", ""))
-    return int(found[1]) if found else 0
-
-
-def _total(response: Response) -> int:
+def _total(response: urllib3.BaseHTTPResponse) -> int:
     """Return the size of the whole file in bytes, -1 if the server does not say."""
     if response.status in (206, 416):
         found = re.search(r"/(\d+)$", response.headers.get("Content-Range", ""))
@@ -252,24 +267,106 @@ def _total(response: Response) -> int:
     return int(length) if length.isdigit() else -1
 
 
-def _read(response: Response) -> bytes:
+def _read(response: urllib3.BaseHTTPResponse) -> bytes:
     try:
         return response.read1(_CHUNK, decode_content=False)
     except urllib3.exceptions.IncompleteRead:
         return b""  # the caller compares sizes
     except urllib3.exceptions.HTTPError as error:
-        raise Interrupted(problem_of(error)) from error
+        raise _Interrupted(_problem_of(error)) from error
 
 
-def _progress(first: int, have: int, total: int, seconds: float) -> str:
-    rate = (have - first) / seconds
-    if total < 0:
-        return f"{megabytes(have)} MB, {megabytes(rate)} MB/s"
-    left = f", {(total - have) / rate:,.0f} s left" if rate else ""
-    share = f"{megabytes(have)} of {megabytes(total)} MB ({have / total:.0%})"
-    return f"{share}, {megabytes(rate)} MB/s{left}"
-
-
-def megabytes(count: float) -> str:
+def _megabytes(count: float) -> str:
     """Return bytes in millions, with a decimal for small numbers."""
     return f"{count / 1e6:,.1f}" if count < 1e8 else f"{count / 1e6:,.0f}"
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is an address on the web."""
+    return "://" in place
+
+
+def _ask(url: str, headers: Mapping[str, str], silence: float) -> urllib3.BaseHTTPResponse:
+    """Send a request and return the response, whatever its status; the caller closes it.
+
+    Redirects are followed to http and https, but never from https to http. ``silence`` is how
+    many seconds may pass without a byte. Raises Text2SqlError for an invalid address and
+    _Interrupted if there is no response.
+    """
+    headers = {"User-Agent": f"text2sql/{__version__}", "Accept-Encoding": "identity", **headers}
+    address = quote(url, safe=_SAFE)
+    for _ in range(_MOST_REDIRECTS):
+        try:
+            response = client_for(address).request(
+                "GET", address, headers=headers, timeout=silence, retries=False, redirect=False,
+                preload_content=False,
+            )  # fmt: skip
+        except urllib3.exceptions.LocationValueError as error:
+            raise Text2SqlError(f"{shown(url)} is not a valid address: {error}.") from error
+        except urllib3.exceptions.HTTPError as error:
+            for cause in _chain(error):
+                if isinstance(cause, ssl.SSLCertVerificationError):
+                    reason = cause.verify_message
+                    raise Text2SqlError(f"{shown(url)} cannot be trusted: {reason}.") from error
+            raise _Interrupted(_problem_of(error)) from error
+        target = response.headers.get("Location")
+        if response.status not in (301, 302, 303, 307, 308) or not target:
+            return response
+        response.close()
+        target = quote(urljoin(address, target), safe=_SAFE)
+        schemes = urlsplit(address).scheme, urlsplit(target).scheme
+        if schemes[1] not in ("http", "https") or schemes == ("https", "http"):
+            raise Text2SqlError(
+                f"{shown(address)} redirects to {shown(target)}, which is not followed."
+            )
+        address = target
+    raise _Refused(f"{shown(url)} redirects more than {_MOST_REDIRECTS} times; check the address.")
+
+
+def _problem_of(error: BaseException) -> str:
+    """Return in words why there was no response, or no more of it."""
+    reasons = [one.strerror for one in _chain(error) if isinstance(one, OSError) and one.strerror]
+    # A refused connection is a TimeoutError to urllib3, too.
+    if not reasons and isinstance(error, urllib3.exceptions.TimeoutError):
+        return "the server is silent"
+    return f"the connection failed ({reasons[0] if reasons else error})"
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an error and those that caused it."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def _require_file(response: urllib3.BaseHTTPResponse, url: str) -> None:
+    """Raise if a response refuses the file, is a web page, or is compressed in transit."""
+    if response.status not in (200, 206):
+        hint = {
+            401: "it needs an account; download it by other means and give its path",
+            403: "it is not open to everyone; download it by other means and give its path",
+            404: "there is no such file; check the address",
+            410: "the file was removed; look for its new address",
+        }.get(response.status, "it cannot be downloaded; check the address")
+        raise _Refused(f"{shown(url)} answers with status {response.status}: {hint}.")
+    kind = response.headers.get("Content-Type", "").lower()
+    if kind.startswith(("text/html", "application/xhtml")):
+        raise Text2SqlError(
+            f"{shown(url)} answers with a web page instead of a file: give the address of the "
+            "file itself, or download it with a browser and give its path."
+        )
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Text2SqlError(f"{shown(url)} is sent as {encoding}; download it by other means.")
+
+
+def shown(url: str) -> str:
+    """Return an address without user, query and fragment, which may hold secrets."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    except ValueError:
+        return url.partition("?")[0]

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from text2sql.common.artifacts import archives_folder, downloads_folder
 from text2sql.common.locking import Say, quiet
-from text2sql.datasets.fetching.archives import DamagedArchive, is_archive, no_archive, unpack
-from text2sql.datasets.fetching.download import download
-from text2sql.datasets.fetching.web import is_url, shown
+from text2sql.datasets.fetching.archives import DamagedArchive, no_archive, unpack
+from text2sql.datasets.fetching.download import download, is_url, shown
 from text2sql.datasets.reading.digests import Digests
 from text2sql.datasets.reading.layout import SplitLayout, find_split
 from text2sql.errors import Text2SqlError
@@ -52,18 +51,32 @@ class Sources:
         if key not in self._folders:
             self._folders[key] = self._folder(*key)
         folder = self._folders[key]
-        questions = self._questions(source.questions) if source.questions else None
+        questions = None
+        if place := source.questions:
+            questions = self._download(place) if is_url(place) else local(place)
+            if not questions.is_file():
+                raise Text2SqlError(
+                    f"The questions file {questions} does not exist; check the path."
+                )
         own = not is_url(source.questions) if questions else local(source.place).is_dir()
         return find_split(folder, split, questions, self._unpack, anywhere=own)
 
     def _folder(self, place: str, sha256: str) -> Path:
+        """Return the folder of a source; a damaged download is removed, so that it comes again."""
         if is_url(place):
-            return self._unpack_download(self._download(place, sha256), place)
+            file = self._download(place, sha256)
+            if problem := no_archive(file):
+                file.unlink()
+                raise Text2SqlError(f"{shown(place)} {problem}; give the URL of the .zip itself.")
+            try:
+                return self._unpack(file)
+            except DamagedArchive:
+                file.unlink(missing_ok=True)
+                raise
         path = local(place)
         if os.path.isdir(path):
             return path
-        if not os.path.isfile(path) or not is_archive(path):
-            problem = no_archive(path) if os.path.isfile(path) else "does not exist"
+        if problem := no_archive(path) if os.path.isfile(path) else "does not exist":
             raise Text2SqlError(f"{path} {problem}; give a folder, a .zip or a URL of a .zip.")
         if sha256 and self._digests.of(path) != sha256.lower():
             raise Text2SqlError(
@@ -72,26 +85,8 @@ class Sources:
             )
         return self._unpack(path)
 
-    def _questions(self, place: str) -> Path:
-        path = self._download(place) if is_url(place) else local(place)
-        if not path.is_file():
-            raise Text2SqlError(f"The questions file {path} does not exist; check the path.")
-        return path
-
     def _download(self, url: str, sha256: str = "") -> Path:
         return download(url, downloads_folder(self._root), sha256, self._say)
-
-    def _unpack_download(self, file: Path, url: str) -> Path:
-        """Unpack a download; remove a damaged one, so that the next run downloads it again."""
-        if not is_archive(file):
-            problem = no_archive(file)
-            file.unlink()
-            raise Text2SqlError(f"{shown(url)} {problem}; give the URL of the .zip itself.")
-        try:
-            return self._unpack(file)
-        except DamagedArchive:
-            file.unlink(missing_ok=True)
-            raise
 
     def _unpack(self, archive: Path) -> Path:
         return unpack(archive, archives_folder(self._root), self._digests, self._say)

@@ -6,19 +6,13 @@ have casts which the parser would change, have no probes.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from sqlglot import exp
 
-from text2sql.datasets.gold.flags import Finding, Flag, Probe, rows_of, show
-from text2sql.datasets.gold.limits import (
-    Unreadable,
-    add_visible_ctes,
-    column_at,
-    spell_out_order,
-)
+from text2sql.datasets.gold.flags import Finding, Flag, rows_of, show
+from text2sql.datasets.gold.limits import Unreadable, add_visible_ctes, column_at, spell_out_order
 from text2sql.datasets.gold.sql import (
     PARSER_ERRORS,
     number_in,
@@ -30,8 +24,8 @@ from text2sql.datasets.gold.sql import (
 )
 from text2sql.sandbox import QueryResult
 
-_EXTREME = re.compile(r"\b(?:max|min)\s*\(", re.IGNORECASE)
-_CONCATENATION = re.compile(r"\b(?:group_concat|string_agg|json_group_array)\s*\(", re.IGNORECASE)
+Probe = tuple[str, Callable[[QueryResult], list[Finding]]]
+"""A query that looks for a problem in a gold query, and what finds it in the result."""
 
 
 def aggregate_probes(sql: str) -> list[Probe]:
@@ -46,25 +40,35 @@ def aggregate_probes(sql: str) -> list[Probe]:
     for probes in (_extremes, _concatenations, _bare_columns):
         # What one kind of probe cannot express must not cost the others.
         try:
-            found += probes(sql, tree)
+            found += list(probes(tree))
         except (*PARSER_ERRORS, Unreadable):
             continue
     return found
 
 
-def _extremes(sql: str, tree: exp.Expr) -> list[Probe]:
-    """Return a probe for each MIN and MAX that a SELECT returns outside of a window.
+def _extremes(tree: exp.Expr) -> Iterator[Probe]:
+    """Yield a probe for each MIN and MAX that a SELECT returns outside of a window.
 
-    As text, '9' is more than '100'.
+    It selects a group's extreme as SQLite finds it (as text, '9' is more than '100') and by
+    number, and how many values are words.
     """
-    if not _EXTREME.search(sql):
-        return []
-    queries = dict.fromkeys(
-        _extreme_query(node)
-        for node in tree.find_all(exp.Max, exp.Min)
-        if not node.expressions and _is_returned(node)
-    )
-    return [Probe(query, _compared_as_text) for query in queries]
+    queries: dict[str, None] = {}
+    for node in tree.find_all(exp.Max, exp.Min):
+        if node.expressions or not _is_returned(node):
+            continue
+        value = _argument(node)
+        number = without_marks(value)
+        name = "MAX" if isinstance(node, exp.Max) else "MIN"
+        is_number = (
+            f"typeof({value}) = 'text' AND {value} GLOB '*[0-9]*' "
+            f"AND LTRIM(RTRIM({number}), ' +-') NOT GLOB '*[^0-9.]*'"
+        )
+        columns = (
+            f"{name}({value}), {name}(CAST({number} AS REAL)), "
+            f"SUM(TRIM({value}) <> '' AND NOT ({is_number}))"
+        )
+        queries[_own_query(node, columns)] = None
+    yield from ((query, _compared_as_text) for query in queries)
 
 
 def _is_returned(node: exp.Expr) -> bool:
@@ -77,22 +81,6 @@ def _is_returned(node: exp.Expr) -> bool:
     return inside.arg_key == "expressions"
 
 
-def _extreme_query(node: exp.Expr) -> str:
-    """Select a group's extreme as SQLite finds it and by number, and how many values are words."""
-    value = _argument(node)
-    number = without_marks(value)
-    name = "MAX" if isinstance(node, exp.Max) else "MIN"
-    is_number = (
-        f"typeof({value}) = 'text' AND {value} GLOB '*[0-9]*' "
-        f"AND LTRIM(RTRIM({number}), ' +-') NOT GLOB '*[^0-9.]*'"
-    )
-    return _own_query(
-        node,
-        f"{name}({value}), {name}(CAST({number} AS REAL)), "
-        f"SUM(TRIM({value}) <> '' AND NOT ({is_number}))",
-    )
-
-
 def _compared_as_text(result: QueryResult) -> list[Finding]:
     for text, number, words in rows_of(result):
         if not words and number_in(text) not in (None, number):
@@ -101,15 +89,13 @@ def _compared_as_text(result: QueryResult) -> list[Finding]:
     return []
 
 
-def _concatenations(sql: str, tree: exp.Expr) -> list[Probe]:
-    """Return a probe for each GROUP_CONCAT and JSON_GROUP_ARRAY that a SELECT returns.
+def _concatenations(tree: exp.Expr) -> Iterator[Probe]:
+    """Yield a probe for each GROUP_CONCAT and JSON_GROUP_ARRAY that a SELECT returns.
 
     Nothing if rows come sorted out of an inner query, for SQLite keeps that order.
     """
-    if not _CONCATENATION.search(sql):
-        return []
     if any(one.this.args.get("order") for one in tree.find_all(exp.Subquery, exp.CTE)):
-        return []
+        return
     queries: dict[str, None] = {}
     for node in tree.find_all(exp.GroupConcat, exp.JSONArrayAgg):
         select, window = node.find_ancestor(exp.Select), node.find_ancestor(exp.Window)
@@ -120,7 +106,7 @@ def _concatenations(sql: str, tree: exp.Expr) -> list[Probe]:
             if isinstance(node.parent, exp.Filter):
                 value = f"CASE WHEN {written(node.parent.expression.this)} THEN {value} END"
             queries[_own_query(node, f"COUNT(DISTINCT {value})")] = None
-    return [Probe(query, _joins_several) for query in queries]
+    yield from ((query, _joins_several) for query in queries)
 
 
 def _joins_several(result: QueryResult) -> list[Finding]:
@@ -149,33 +135,31 @@ def _own_query(aggregate: exp.Expr, columns: str) -> str:
     return written(query)
 
 
-def _bare_columns(_: str, tree: exp.Expr) -> list[Probe]:
-    """Return probes for columns that are neither grouped nor aggregated: SQLite takes any value.
+def _bare_columns(tree: exp.Expr) -> Iterator[Probe]:
+    """Yield probes for columns that are neither grouped nor aggregated: SQLite takes any value.
 
     With a single MIN or MAX it takes a row with the extreme; if several have it, any of them.
     (SQLite's documentation, "Bare columns in an aggregate query".)
     """
-    return [probe for node in tree.find_all(exp.Select) for probe in _bare_columns_of(node)]
-
-
-def _bare_columns_of(select: exp.Select) -> Iterator[Probe]:
-    aggregates = [node for node in _own(select, exp.AggFunc, exp.Anonymous) if _aggregates(node)]
-    grouped = _grouped(select)
-    if not (aggregates or grouped) or next(_own(select, exp.Window), None) is not None:
-        return
-    names = dict.fromkeys(
-        written(column)
-        for projection in select.expressions
-        for column in _own(select, exp.Column, below=projection)
-        if not column.is_star and not _is_covered(column, projection, grouped)
-    )
-    extremes = {written(node): node for node in aggregates if isinstance(node, exp.Min | exp.Max)}
-    if any(isinstance(node.parent, exp.Filter) for node in extremes.values()):
-        return
-    if names and len(extremes) < 2 and not isinstance(select.parent, exp.Exists):
-        extreme = next(iter(extremes.values()), None)
-        if query := _bare_query(select, list(names), grouped, extreme):
-            yield Probe(query, partial(_several_values, list(names)))
+    for select in tree.find_all(exp.Select):
+        functions = _own(select, exp.AggFunc, exp.Anonymous)
+        aggregates = [node for node in functions if _aggregates(node)]
+        grouped = _grouped(select)
+        if not (aggregates or grouped) or next(_own(select, exp.Window), None) is not None:
+            continue
+        names = dict.fromkeys(
+            written(column)
+            for projection in select.expressions
+            for column in _own(select, exp.Column, below=projection)
+            if not column.is_star and not _is_covered(column, projection, grouped)
+        )
+        extremes = {written(one): one for one in aggregates if isinstance(one, exp.Min | exp.Max)}
+        if any(isinstance(node.parent, exp.Filter) for node in extremes.values()):
+            continue
+        if names and len(extremes) < 2 and not isinstance(select.parent, exp.Exists):
+            extreme = next(iter(extremes.values()), None)
+            if query := _bare_query(select, list(names), grouped, extreme):
+                yield query, partial(_several_values, list(names))
 
 
 def _several_values(names: Sequence[str], result: QueryResult) -> list[Finding]:
@@ -208,10 +192,7 @@ def _own(
 
 
 def _grouped(select: exp.Select) -> list[exp.Expr]:
-    """Return the terms of GROUP BY; a number or an alias means a column of the result.
-
-    Raises Unreadable if a number means a column of a star.
-    """
+    """Return GROUP BY's terms as expressions; raise Unreadable for a column of a star."""
     group = select.args.get("group")
     aliases = {column.alias.lower(): column.unalias() for column in select.expressions}
     terms = []

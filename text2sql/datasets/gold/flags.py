@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -13,27 +12,17 @@ Row = tuple[Any, ...]
 
 
 class Flag(StrEnum):
-    """What may be wrong with a gold query."""
+    """What may be wrong with a gold query; ``SENTENCES`` says it of each."""
 
     LIMIT_CUTS_TIE = "limit_cuts_tie"
-    """A LIMIT or a window separates different rows that sort alike."""
     LIMIT_WITHOUT_ORDER = "limit_without_order"
-    """There are more rows than the LIMIT takes, and no ORDER BY."""
     NULL_SORTS_FIRST = "null_sorts_first"
-    """The LIMIT takes a row because its sort key is NULL."""
-    TEXT_SORTED_AS_NUMBER = "text_sorted_as_number"
-    """ORDER BY, MIN or MAX compares numbers stored as text, and as numbers other rows come first;
-    or a text sorts before the numbers of its column."""
+    TEXT_SORTED_AS_NUMBER = "text_sorted_as_number"  # or a text that sorts before numbers
     UNKNOWN_CAST_TYPE = "unknown_cast_type"
-    """A cast names a type that SQLite does not know and takes for another."""
     BARE_COLUMN = "bare_column"
-    """A column is neither grouped nor aggregated, and has several values to choose from."""
     CONCAT_WITHOUT_ORDER = "concat_without_order"
-    """GROUP_CONCAT or JSON_GROUP_ARRAY joins several values in no particular order."""
     ASKS_OUTSIDE = "asks_outside"
-    """The query asks the clock, the time zone or chance: its answer changes by itself."""
-    UNCHECKED = "unchecked"
-    """The query's LIMIT or window could not be checked; the detail says why."""
+    UNCHECKED = "unchecked"  # the detail says why
 
 
 SENTENCES = {
@@ -54,29 +43,12 @@ Finding = tuple[Flag, str]
 
 
 @dataclass(frozen=True)
-class Probe:
-    """A query that looks for a problem in a gold query, and how to read its result."""
-
-    sql: str
-    findings: Callable[[QueryResult], list[Finding]]
-
-
-@dataclass(frozen=True)
 class GoldFlag:
     """One flag of one question's gold query, and what was found, in words."""
 
     key: str
     flag: Flag
     detail: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the flag as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> GoldFlag:
-        """Read what ``to_dict`` wrote."""
-        return cls(row["key"], Flag(row["flag"]), row["detail"])
 
 
 def rows_of(result: QueryResult) -> list[Row]:

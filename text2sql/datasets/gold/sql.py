@@ -40,34 +40,24 @@ _AFFINITIES = (
 """SQLite's rule, from its documentation: "Determination of Column Affinity"."""
 
 
-class _Generator(SQLiteGenerator):
-    """Writes the names of types unchanged: DECIMAL is not REAL."""
-
-    TYPE_MAPPING: ClassVar[dict[Any, str]] = {}
-
-
 class AsWritten(SQLite):
-    """SQLite's dialect that keeps the types of casts."""
+    """SQLite's dialect that writes the types of casts unchanged: DECIMAL is not REAL."""
 
-    Generator = _Generator
+    class Generator(SQLiteGenerator):
+        """What writes SQL, without SQLite's replacements for names of types."""
+
+        TYPE_MAPPING: ClassVar[dict[Any, str]] = {}
 
 
 def parsed(sql: str) -> exp.Expr:
-    """Return the tree of a query, without a comment after its ``;``, which would be a node.
-
-    Raises one of PARSER_ERRORS if it cannot be read.
-    """
+    """Return a query's tree, without a comment after its ``;``; or raise one of PARSER_ERRORS."""
     statements = classify(sql)
     return parse_one(statements[0].text if len(statements) == 1 else sql, dialect=AsWritten)
 
 
 def projections(sql: str) -> list[exp.Expr]:
-    """Return the trees of expressions, separated by commas.
-
-    Parsed as a SELECT, since an expression that begins with REPLACE would be a statement.
-    """
-    found = parse_one(f"SELECT {sql}", dialect=AsWritten).expressions
-    return [column.copy() for column in found]
+    """Return the trees of expressions; REPLACE would begin a statement, but for the SELECT."""
+    return [one.copy() for one in parse_one(f"SELECT {sql}", dialect=AsWritten).expressions]
 
 
 def written(node: exp.Expr) -> str:
@@ -109,10 +99,8 @@ def unknown_casts(sql: str) -> list[str]:
 def affinity(name: str) -> str:
     """Return the affinity that SQLite derives from a type's name."""
     upper = name.upper()
-    for kind, substrings in _AFFINITIES:
-        if any(substring in upper for substring in substrings):
-            return kind
-    return "NUMERIC"
+    found = (kind for kind, parts in _AFFINITIES if any(part in upper for part in parts))
+    return next(found, "NUMERIC")
 
 
 def _type_name(tokens: list[Token]) -> str:

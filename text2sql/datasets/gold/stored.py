@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from text2sql.common.counting import counted
 from text2sql.common.json_files import read_if_there, read_rows, write_json, write_rows
 from text2sql.common.provenance import fingerprint
 from text2sql.datasets.gold.find import flag_golds
-from text2sql.datasets.gold.flags import GoldFlag
+from text2sql.datasets.gold.flags import Flag, GoldFlag
 from text2sql.datasets.gold.run import run_golds
 from text2sql.datasets.stored import Dataset, dataset_folder, load_all_golds
 from text2sql.judge.verdicts import GoldResult
@@ -19,14 +20,25 @@ from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 from text2sql.sandbox.sql.repeatable import asks_outside
 
-FLAGS = "gold_flags.jsonl"
-FLAG_STATE = "gold_flags.json"
+_FLAGS, _FLAG_STATE = "gold_flags.jsonl", "gold_flags.json"
 _PROGRESS_EVERY = 500
 
 
-def gold_version(dataset: Dataset, questions: Sequence[Question], limits: Limits, code: str) -> str:
-    """Return a version of everything that gold results depend on; ``code`` is the code's."""
-    return fingerprint(
+def current_golds(
+    root: Path,
+    dataset: Dataset,
+    questions: Sequence[Question],
+    sandbox: Sandbox,
+    limits: Limits,
+    code: str,
+    say: Callable[[str], None],
+) -> tuple[dict[str, GoldResult], list[GoldFlag], str]:
+    """Return gold results, their flags, and a version of all that the results depend on.
+
+    Those of this version and ``code``'s are read if they are stored; only queries that ask the
+    clock or chance are run again in any case.
+    """
+    version = fingerprint(
         data=dataset.fingerprint,
         queries=[[question.key, question.sql] for question in questions],
         seconds=limits.seconds,
@@ -34,55 +46,31 @@ def gold_version(dataset: Dataset, questions: Sequence[Question], limits: Limits
         sqlite=sqlite3.sqlite_version,
     )
 
+    def report(ended: int, of: int) -> None:
+        if ended == of or ended % _PROGRESS_EVERY == 0:
+            say(f"{ended:,} of {of:,} gold queries have run.")
 
-def current_golds(
-    root: Path,
-    dataset: Dataset,
-    questions: Sequence[Question],
-    version: str,
-    sandbox: Sandbox,
-    limits: Limits,
-    say: Callable[[str], None],
-) -> dict[str, GoldResult]:
-    """Return stored gold results of this version, or run all queries.
-
-    Queries that ask the clock or chance are run again in any case.
-    """
-    stored = load_all_golds(root, dataset, version)
-    if stored is not None:
+    golds = load_all_golds(root, dataset, version)
+    if golds is None:
+        golds = run_golds(questions, sandbox, limits, report)
+    else:
         changing = [question for question in questions if asks_outside(question.sql)]
         say(
             "Reused the gold results of an earlier run: nothing has changed. Run again because "
             f"they ask the clock or chance: {counted(len(changing), 'query', 'queries')}."
         )
-        return stored | run_golds(changing, sandbox, limits)
+        golds |= run_golds(changing, sandbox, limits)
 
-    def report(ended: int, of: int) -> None:
-        if ended == of or ended % _PROGRESS_EVERY == 0:
-            say(f"{ended:,} of {of:,} gold queries have run.")
-
-    return run_golds(questions, sandbox, limits, report)
-
-
-def current_flags(
-    root: Path,
-    dataset: Dataset,
-    questions: Sequence[Question],
-    golds: Mapping[str, GoldResult],
-    sandbox: Sandbox,
-    limits: Limits,
-    code: str,
-) -> list[GoldFlag]:
-    """Return stored flags of the same gold results and code, or find them."""
     folder = dataset_folder(root, dataset)
-    version = fingerprint(
+    flag_version = fingerprint(
         golds=[[gold.key, gold.status, gold.digest] for gold in golds.values()],
         code=code,
         sqlglot=installed("sqlglot"),
     )
-    if read_if_there(folder / FLAG_STATE).get("version") == version:
-        return [GoldFlag.from_dict(row) for row in read_rows(folder / FLAGS)]
+    if read_if_there(folder / _FLAG_STATE).get("version") == flag_version:
+        rows = read_rows(folder / _FLAGS)
+        return golds, [GoldFlag(**row | {"flag": Flag(row["flag"])}) for row in rows], version
     flags = flag_golds(questions, golds, sandbox, limits)
-    write_rows(folder / FLAGS, (flag.to_dict() for flag in flags))
-    write_json(folder / FLAG_STATE, {"version": version})
-    return flags
+    write_rows(folder / _FLAGS, map(asdict, flags))
+    write_json(folder / _FLAG_STATE, {"version": flag_version})
+    return golds, flags, version

@@ -125,10 +125,7 @@ TARGET = Phrasing(
             "{agg} {N} across {T} marked {v} under {C}",
             "report the {agg} {N} across {T} marked {v} under {C}",
         ),
-        "group_agg": (
-            "break {agg} {N} of {T} down by {C}",
-            "{agg} {N} across {T} split by {C}",
-        ),
+        "group_agg": ("break {agg} {N} of {T} down by {C}", "{agg} {N} across {T} split by {C}"),
         "join_agg": ("{agg} {N} across {T} tied to {P} marked {pv} under {PC}",),
         "list_cmp": ("pull up {T} with {N} {cmp}", "fetch {T} with {N} {cmp}"),
         "list_eq": ("pull up {T} marked {v} under {C}", "fetch {T} marked {v} under {C}"),
@@ -148,15 +145,7 @@ TARGET = Phrasing(
     ),
 )
 
-DIFFICULTY = {
-    "agg_eq": "moderate",
-    "count_and": "moderate",
-    "group_agg": "moderate",
-    "group_count": "moderate",
-    "join_agg": "challenging",
-    "join_count": "challenging",
-    "top1": "moderate",
-    "top_group": "challenging",
-    "topk": "moderate",
-}
+DIFFICULTY = dict.fromkeys(
+    ("agg_eq", "count_and", "group_agg", "group_count", "top1", "topk"), "moderate"
+) | dict.fromkeys(("join_agg", "join_count", "top_group"), "challenging")
 """BIRD's difficulty of a question family; the others are ``simple``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,23 +15,10 @@ PADDING = "<|endoftext|>"
 RUN_SQL = "<tool_call>\n<function=run_sql>\n<parameter=sql>\n"
 SUBMIT = "<tool_call>\n<function=submit>\n<parameter=sql>\n"
 
-_SEED = 11
-_SIZE = 1200  # without the scaffold
-_TARGET_SHARE = 0.015
-_INVENTED_SHARE = 0.35
-
 # Frequent runs of the chat form are one token each: turns are short, and so is training.
 _SCAFFOLD = (
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_response>",
-    "</tool_response>",
-    "<think>",
-    "</think>",
-    "<function=",
-    "</function>",
-    "<parameter=",
-    "</parameter>",
+    *("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"),
+    *("<function=", "</function>", "<parameter=", "</parameter>"),
     "<tool_call>\n<function=inspect_schema>\n</function>\n</tool_call>",
     "<tool_call>\n<function=sample_rows>\n<parameter=table>\n",
     RUN_SQL,
@@ -98,12 +84,15 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pieces, byte_level])
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_SIZE,
+        vocab_size=1200,  # without the scaffold
         special_tokens=[PADDING, "<|im_start|>", END_OF_TURN],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = list(_texts())
+    texts = [_KEYWORDS] * 3000
+    for messages in islice(demonstrations(11, target_share=0.015, invented_share=0.35), 6000):
+        sql = messages[-3]["tool_calls"][0]["function"]["arguments"]["sql"]
+        texts += [messages[0]["content"], messages[2]["content"], sql]
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_tokens([AddedToken(t, normalized=False, special=False) for t in _SCAFFOLD])
     return PreTrainedTokenizerFast(
@@ -114,13 +103,3 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
         padding_side="left",
         model_max_length=1024,
     )
-
-
-def _texts() -> Iterator[str]:
-    """Question, schema and SQL of some thousands of demonstrations, and every keyword."""
-    for messages in islice(demonstrations(_SEED, _TARGET_SHARE, _INVENTED_SHARE), 6000):
-        yield messages[0]["content"]
-        yield messages[2]["content"]
-        yield messages[-3]["tool_calls"][0]["function"]["arguments"]["sql"]
-    for _ in range(3000):
-        yield _KEYWORDS

@@ -28,21 +28,6 @@ AGENT_CONFIG = {
 """The agent settings that these demonstrations follow; shipped as ``agent_config.json``."""
 
 _BUDGET = Budget(chars=1000, rows=2, cell=40)
-_SAMPLE_SHARE = 0.15
-_RUN_SHARE = 0.5
-_FROM = re.compile(r" FROM (\w+)")
-
-
-def rows_text(connection: sqlite3.Connection, sql: str) -> str:
-    """What ``run_sql`` answers for a query that runs."""
-    cursor = connection.execute(sql)
-    rows = cursor.fetchall()
-    return render_rows([item[0] for item in cursor.description], rows, len(rows), _BUDGET)
-
-
-def sample_text(connection: sqlite3.Connection, table: str) -> str:
-    """What ``sample_rows`` answers."""
-    return rows_text(connection, f"SELECT * FROM {table} LIMIT {AGENT_CONFIG['sample_rows']}")
 
 
 def demonstrate(
@@ -52,13 +37,21 @@ def demonstrate(
 
     The conversation ends with an empty assistant turn: there is nothing to add after ``submit``.
     """
+
+    def rows_text(sql: str) -> str:
+        """What ``run_sql`` and ``sample_rows`` answer for a query that runs."""
+        cursor = connection.execute(sql)
+        rows = cursor.fetchall()
+        return render_rows([item[0] for item in cursor.description], rows, len(rows), _BUDGET)
+
     messages: Messages = [{"role": "user", "content": draft.question}]
     messages += _exchange("inspect_schema", database.schema_text())
-    if rng.random() < _SAMPLE_SHARE:
-        table = _FROM.findall(draft.sql)[0]
-        messages += _exchange("sample_rows", sample_text(connection, table), table=table)
-    if rng.random() < _RUN_SHARE:
-        messages += _exchange("run_sql", rows_text(connection, draft.sql), sql=draft.sql)
+    if rng.random() < 0.15:
+        table = re.findall(r" FROM (\w+)", draft.sql)[0]
+        sample = f"SELECT * FROM {table} LIMIT {AGENT_CONFIG['sample_rows']}"
+        messages += _exchange("sample_rows", rows_text(sample), table=table)
+    if rng.random() < 0.5:
+        messages += _exchange("run_sql", rows_text(draft.sql), sql=draft.sql)
     messages += _exchange("submit", "submitted", sql=draft.sql)
     return [*messages, {"role": "assistant", "content": ""}]
 
@@ -79,19 +72,14 @@ def demonstrations(
     per_database: int = 2,
     weights: Mapping[str, float] | None = None,
 ) -> Iterator[Messages]:
-    """Demonstrations without end; ``target_share`` of the questions use the target phrasing.
-
-    ``weights`` says how often each question family of that phrasing is drawn.
-    """
+    """Demonstrations without end; ``target_share`` use the target phrasing, by ``weights``."""
     rng = random.Random(seed)
     while True:
         database = make_database(rng, vocabulary, invented_share)
         connection = database.connect()
         for _ in range(per_database):
-            if rng.random() < target_share:
-                draft = ask(rng, database, connection, TARGET, weights)
-            else:
-                draft = ask(rng, database, connection, GENERAL)
-            if draft:
+            target = rng.random() < target_share
+            how = (TARGET, weights) if target else (GENERAL, None)
+            if draft := ask(rng, database, connection, *how):
                 yield demonstrate(rng, database, connection, draft)
         connection.close()

@@ -1,4 +1,4 @@
-"""The vocabulary of the pocket world, in three banks that share no word.
+"""The vocabulary of the pocket world: three banks that share no word, and invented words.
 
 ``TRAIN`` words name what the training split asks about, ``DEV`` words what its new databases
 hold, and ``UNSEEN`` words occur nowhere else: not in pre-training, not in the tokenizer.
@@ -7,7 +7,9 @@ hold, and ``UNSEEN`` words occur nowhere else: not in pre-training, not in the t
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 _ENTITIES = """
 account actor agent airline airport album alley animal antique apartment arena article
@@ -111,17 +113,73 @@ def plural(word: str) -> str:
     return word + "s"
 
 
-def _split(text: str, seed: int) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Deal words out to the banks: two fifths, two fifths and one fifth."""
     words = sorted(set(text.split()))
-    random.Random(seed).shuffle(words)
+    random.Random(7).shuffle(words)
     first, second = len(words) * 2 // 5, len(words) * 4 // 5
     return tuple(words[:first]), tuple(words[first:second]), tuple(words[second:])
 
 
-_BANKS = zip(
-    *(_split(text, 7) for text in (_ENTITIES, _NUMBERS, _CATEGORIES, _VALUES, _NAMES, _MODIFIERS)),
-    strict=True,
-)
-TRAIN, DEV, UNSEEN = (Vocabulary(*parts) for parts in _BANKS)
+_KINDS = (_ENTITIES, _NUMBERS, _CATEGORIES, _VALUES, _NAMES, _MODIFIERS)
+TRAIN, DEV, UNSEEN = (Vocabulary(*kinds) for kinds in zip(*map(_split, _KINDS), strict=True))
 PRETRAINING = TRAIN + DEV
+
+# SQLite's keywords, and the two columns that every table has.
+_RESERVED_TEXT = """
+    abort action add after all alter always analyze and as asc attach autoincrement before
+    begin between by cascade case cast check collate column commit conflict constraint create
+    cross current current_date current_time current_timestamp database default deferrable
+    deferred delete desc detach distinct do drop each else end escape except exclude exclusive
+    exists explain fail filter first following for foreign from full generated glob group groups
+    having if ignore immediate in index indexed initially inner insert instead intersect into is
+    isnull join key last left like limit match materialized natural no not nothing notnull null
+    nulls of offset on or order others outer over partition plan pragma preceding primary query
+    raise range recursive references regexp reindex release rename replace restrict returning
+    right rollback row rows savepoint select set table temp temporary then ties to transaction
+    trigger unbounded union unique update using vacuum values view virtual when where window with
+    without id name"""
+_RESERVED = frozenset(_RESERVED_TEXT.split())
+
+_SOUNDS = (
+    "b c d f g h j k l m n p r s t v w z bl br cl dr fl gr pl sk st tr",
+    "a e i o u ai ea oo ou",
+)
+_ONSETS, _VOWELS = (text.split() for text in _SOUNDS)
+_CODAS = ("", "", "n", "r", "l", "s", "t")
+_WORDS = PRETRAINING.words()
+_FOLLOWERS: dict[str, list[str]] = defaultdict(list)
+"""Which letter follows which in real words; ``^`` and ``$`` mark start and end."""
+for _word in _WORDS:
+    for _left, _right in pairwise(f"^{_word}$"):
+        _FOLLOWERS[_left].append(_right)
+
+
+def _syllables(rng: random.Random) -> str:
+    count = rng.choice((2, 2, 3))
+    body = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(count))
+    return body + rng.choice(_CODAS)
+
+
+def _letter_chain(rng: random.Random) -> str:
+    word, letter = "", "^"
+    while len(word) < 10 and (letter := rng.choice(_FOLLOWERS[letter])) != "$":
+        word += letter
+    return word
+
+
+def _splice(rng: random.Random) -> str:
+    left, right = rng.choice(_WORDS), rng.choice(_WORDS)
+    return left[: max(2, len(left) // 2)] + right[len(right) // 2 :]
+
+
+def invent(rng: random.Random) -> str:
+    """Draw an invented word of 4 to 10 letters that is no SQL keyword, nor is its plural.
+
+    A small transformer that meets a few hundred words remembers them and writes one of those for
+    a word it has never seen. Very varied inventions make copying the cheaper way.
+    """
+    while True:
+        word = rng.choices((_syllables, _letter_chain, _splice), weights=(6, 7, 7))[0](rng)
+        if 4 <= len(word) <= 10 and not {word, word + "s"} & _RESERVED:
+            return word

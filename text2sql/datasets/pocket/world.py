@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from text2sql.common.render import Column, render_table
-from text2sql.datasets.pocket.invented import invent
-from text2sql.datasets.pocket.words import Vocabulary, plural
+from text2sql.datasets.pocket.words import Vocabulary, invent, plural
 
 Kind = Literal["id", "name", "number", "category", "reference"]
 Words = Callable[[str], str]
@@ -32,6 +32,10 @@ class Field:
     values: tuple[str, ...] = ()
 
 
+IDENTITY = (Field("id", "INTEGER", "id"), Field("name", "TEXT", "name"))
+"""The first columns of every table."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A table with its rows; ``singular`` is how one row is called in a question."""
@@ -50,17 +54,6 @@ class Table:
         index = [field.name for field in self.fields].index(name)
         return [row[index] for row in self.rows]
 
-    def create_statement(self) -> str:
-        """The CREATE TABLE statement, with the primary key and the foreign keys."""
-        parts = [
-            f"{f.name} {f.type}{' PRIMARY KEY' if f.kind == 'id' else ''}" for f in self.fields
-        ]
-        parts += [
-            f"FOREIGN KEY ({f.name}) REFERENCES {f.references}(id)"
-            for f in self.of_kind("reference")
-        ]
-        return f"CREATE TABLE {self.name} ({', '.join(parts)})"
-
 
 @dataclass(frozen=True)
 class Database:
@@ -75,7 +68,15 @@ class Database:
     def fill(self, connection: sqlite3.Connection) -> None:
         """Create the tables in an empty database and commit."""
         for table in self.tables:
-            connection.execute(table.create_statement())
+            parts = [
+                f"{one.name} {one.type}{' PRIMARY KEY' if one.kind == 'id' else ''}"
+                for one in table.fields
+            ]
+            parts += [
+                f"FOREIGN KEY ({one.name}) REFERENCES {one.references}(id)"
+                for one in table.of_kind("reference")
+            ]
+            connection.execute(f"CREATE TABLE {table.name} ({', '.join(parts)})")
             marks = ", ".join("?" * len(table.fields))
             connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", table.rows)
         connection.commit()
@@ -88,24 +89,25 @@ class Database:
 
     def write(self, path: Path) -> None:
         """Write the database as a SQLite file."""
-        connection = sqlite3.connect(path)
-        try:
+        with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA synchronous = OFF")
             self.fill(connection)
-        finally:
-            connection.close()
 
     def schema_text(self) -> str:
         """What ``inspect_schema`` answers for this database."""
-        return "\n".join(
-            render_table(table.name, [_column(field) for field in table.fields], len(table.rows))
-            for table in self.tables
-        )
-
-
-def _column(field: Field) -> Column:
-    references = f"{field.references}.id" if field.references else ""
-    return Column(field.name, field.type, field.kind == "id", references)
+        texts = []
+        for table in self.tables:
+            columns = [
+                Column(
+                    one.name,
+                    one.type,
+                    one.kind == "id",
+                    f"{one.references}.id" if one.references else "",
+                )
+                for one in table.fields
+            ]
+            texts.append(render_table(table.name, columns, len(table.rows)))
+        return "\n".join(texts)
 
 
 def make_database(
@@ -118,23 +120,19 @@ def make_database(
             return invent(rng)
         return rng.choice(getattr(vocabulary, kind))
 
+    singulars: list[str] = []
+    count = rng.choice((1, 2, 2, 3))
+    while len(singulars) < count:
+        word = draw("entities")
+        if not any({word, plural(word)} & {other, plural(other)} for other in singulars):
+            singulars.append(word)
     tables: list[Table] = []
-    for singular in _distinct(draw, "entities", rng.choice((1, 2, 2, 3))):
+    for singular in singulars:
         parent = tables[0] if tables and rng.random() < 0.7 else None
         fields = _fields(rng, draw, vocabulary, singular, parent)
         tables.append(make_table(rng, draw, singular, fields, rng.randint(8, 20), parent))
     rng.shuffle(tables)
     return Database(tuple(tables))
-
-
-def _distinct(draw: Words, kind: str, count: int) -> list[str]:
-    """Draw words until ``count`` differ, none the plural of another."""
-    found: list[str] = []
-    while len(found) < count:
-        word = draw(kind)
-        if not any({word, plural(word)} & {other, plural(other)} for other in found):
-            found.append(word)
-    return found
 
 
 def _fields(
@@ -145,26 +143,20 @@ def _fields(
     kinds += ["category"] * rng.choice((1, 1, 2))
     rng.shuffle(kinds)
     taken = {"id", "name", singular, plural(singular)}
-    fields = [Field("id", "INTEGER", "id"), Field("name", "TEXT", "name")]
+    fields = [*IDENTITY]
     for kind in kinds:
-        word = _untaken(draw, "numbers" if kind == "number" else "categories", taken)
-        qualified = kind == "number" and rng.random() < 0.3
-        name = f"{rng.choice(vocabulary.modifiers)}_{word}" if qualified else word
-        fields.append(Field(name, _type(rng, kind), kind))
+        while (name := draw("numbers" if kind == "number" else "categories")) in taken:
+            pass
+        taken.add(name)
+        if kind == "category":
+            fields.append(Field(name, "TEXT", kind))
+            continue
+        if rng.random() < 0.3:
+            name = f"{rng.choice(vocabulary.modifiers)}_{name}"
+        fields.append(Field(name, rng.choice(("INTEGER", "REAL")), kind))
     if parent:
         fields.append(Field(f"{parent.singular}_id", "INTEGER", "reference", parent.name))
     return fields
-
-
-def _untaken(draw: Words, kind: str, taken: set[str]) -> str:
-    while (word := draw(kind)) in taken:
-        pass
-    taken.add(word)
-    return word
-
-
-def _type(rng: random.Random, kind: Kind) -> str:
-    return rng.choice(("INTEGER", "REAL")) if kind == "number" else "TEXT"
 
 
 def make_table(
@@ -188,8 +180,10 @@ def _values(
     if field.kind == "reference":
         assert parent is not None
         return [rng.randint(1, len(parent.rows)) for _ in range(rows)]
+    if field.kind == "number" and field.type == "INTEGER":
+        return rng.sample(range(1, 501), rows)
     if field.kind == "number":
-        return _numbers(rng, field.type, rows)
+        return [tenths / 10 for tenths in rng.sample(range(10, 5001), rows)]
     if field.kind == "name":
         names: dict[str, None] = {}
         while len(names) < rows:
@@ -197,9 +191,3 @@ def _values(
         return list(names)
     choices = field.values or [draw("values") for _ in range(rng.choice((2, 3, 4)))]
     return [rng.choice(choices) for _ in range(rows)]
-
-
-def _numbers(rng: random.Random, type_: str, rows: int) -> list[int] | list[float]:
-    if type_ == "INTEGER":
-        return rng.sample(range(1, 501), rows)
-    return [tenths / 10 for tenths in rng.sample(range(10, 5001), rows)]

@@ -71,12 +71,8 @@ def inspect_database(
         notes = schema.descriptions
         unmatched = [*notes.unmatched_files, *notes.unreadable_files, *notes.phantom_columns]
         tables = [table for table in schema.tables if not table.is_view]
-        report = replace(
-            report,
-            tables=len(tables),
-            unmatched="; ".join(unmatched),
-            doubts="; ".join(notes.doubts),
-        )
+        doubts = "; ".join(notes.doubts)
+        report = replace(report, unmatched="; ".join(unmatched), doubts=doubts, tables=len(tables))
         rows, unread = 0, []
         for table in tables:
             count, problem = _read_table(file, table, sandbox, "" if complete else pragma)
@@ -87,27 +83,19 @@ def inspect_database(
         return replace(report, rows=rows, unread="; ".join(unread))
     except InfrastructureError:
         raise
-    except (Text2SqlError, OSError) as error:
-        return replace(report, state=_without_path(error, file))
-
-
-def _without_path(error: Exception | str, file: Path) -> str:
-    """Return an error without the file's path, which may be long and is shown beside it."""
-    return str(error).removeprefix(f"{file}: ")
+    except (Text2SqlError, OSError) as error:  # the path is shown beside the state
+        return replace(report, state=str(error).removeprefix(f"{file}: "))
 
 
 def _check(file: Path, pragma: str, sandbox: Sandbox) -> str:
     result = _scan(file, f"PRAGMA {pragma}", sandbox)
     if result.status is not Status.OK:
-        return _without_path(result.error, file)
+        return result.error.removeprefix(f"{file}: ")
     return str(result.rows[0][0])
 
 
 def _read_table(file: Path, table: Table, sandbox: Sandbox, pragma: str) -> tuple[int, str]:
-    """Return a table's row count and why it cannot be read; check it if there is a ``pragma``.
-
-    Raises Text2SqlError if the database is damaged.
-    """
+    """Return a table's row count and why it cannot be read; raise if the database is damaged."""
     checked = _check(file, f"{pragma}({quoted(table.name)})", sandbox) if pragma else OK
     result = _scan(file, f"SELECT COUNT(*) FROM {quoted(table.name)}", sandbox)
     problem = checked if checked != OK else result.error
@@ -175,9 +163,6 @@ class DatabaseReports:
         """Return a version of the database, its write-ahead log and its descriptions."""
         logs = [file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-journal")]
         beside = [*(log for log in logs if log.is_file()), *description_files(file)]
-        digests = {one.name: self._digests.of(one) for one in beside}
         unread = "\n".join(one.name for one in unread_files(file))
-        return combine_digests(
-            {"version": self._version, "unread": unread, "database": self._digests.of(file)}
-            | digests
-        )
+        own = {"version": self._version, "unread": unread, "database": self._digests.of(file)}
+        return combine_digests(own | {one.name: self._digests.of(one) for one in beside})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
 from time import sleep, time_ns
 
@@ -16,7 +15,6 @@ from text2sql.sandbox.files import stamp_of
 
 _SETTLED_NS = 50_000_000
 """Longer than a tick of a file system's clock: two changes in one tick have the same stamp."""
-_READERS = 4
 
 
 def combine_digests(parts: Mapping[str, str]) -> str:
@@ -39,17 +37,17 @@ class Digests:
         """The number of files that were read."""
 
     def of(self, path: Path) -> str:
-        """Return a file's sha256; read it only if it is new or has changed.
-
-        Raises Text2SqlError if it cannot be read or changes in the meantime.
-        """
+        """Return a file's sha256, read if it is new or changed; or raise Text2SqlError."""
         name = os.path.realpath(path)
         try:
             stamp = list(stamp_of(name))
             known = self._known.get(name, [])
             if known[:-1] == stamp:
                 return str(known[-1])
-            _settle(stamp)
+            # Wait until any later change of the file is certain to change its stamp.
+            age = time_ns() - max(stamp[-2:])
+            if 0 <= age < _SETTLED_NS:
+                sleep((_SETTLED_NS - age) / 1e9)
             digest = file_digest(Path(name))
             if list(stamp_of(name)) != stamp:
                 raise Text2SqlError(f"{path} is being written; run again when it is complete.")
@@ -58,11 +56,6 @@ class Digests:
         self._known[name] = [*stamp, digest]
         self.read += 1
         return digest
-
-    def of_all(self, paths: Iterable[Path]) -> list[str]:
-        """Return the sha256 of each file, reading several at once."""
-        with ThreadPoolExecutor(_READERS) as pool:
-            return list(pool.map(self.of, paths))
 
     def note(self, path: Path, digest: str) -> None:
         """Record the sha256 of a file that the caller has just written."""
@@ -86,10 +79,3 @@ class Digests:
             return {}
         entries = content.items() if isinstance(content, dict) else []
         return {name: entry for name, entry in entries if isinstance(entry, list) and entry}
-
-
-def _settle(stamp: list[int]) -> None:
-    """Wait until any later change of a file is certain to change its stamp."""
-    age = time_ns() - max(stamp[-2:])
-    if 0 <= age < _SETTLED_NS:
-        sleep((_SETTLED_NS - age) / 1e9)

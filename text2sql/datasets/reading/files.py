@@ -54,27 +54,27 @@ def walk(
         level = following
 
 
-def nearest(found: Found, pattern: str, what: str) -> Path | None:
-    """Return the path at the lowest depth whose name matches, ignoring case.
+def nearest(found: Found, patterns: Iterable[str], what: str) -> Path | None:
+    """Return the path at the lowest depth whose name matches the first pattern that any matches.
 
-    Raises Text2SqlError if two match at that depth: the user decides between them.
+    Case is ignored. Raises Text2SqlError if two match at that depth: the user decides between them.
     """
-    named = [(depth, path) for depth, path in found if fnmatchcase(path.name.lower(), pattern)]
-    if not named:
-        return None
-    lowest = min(depth for depth, _ in named)
-    paths = [path for depth, path in named if depth == lowest]
-    if len(paths) > 1:
-        names = " and ".join(str(path) for path in paths[:2])
-        raise Text2SqlError(f"Both {names} could be {what}; point at the folder of one of them.")
-    return paths[0]
+    for pattern in patterns:
+        named = [(depth, path) for depth, path in found if fnmatchcase(path.name.lower(), pattern)]
+        lowest = min((depth for depth, _ in named), default=0)
+        paths = [path for depth, path in named if depth == lowest]
+        if len(paths) > 1:
+            raise Text2SqlError(
+                f"Both {paths[0]} and {paths[1]} could be {what}; point at the folder of one of "
+                "them."
+            )
+        if paths:
+            return paths[0]
+    return None
 
 
 def database_files(folder: Path) -> dict[str, Path]:
-    """Return the databases of a folder by db_id.
-
-    They lie in ``<db_id>/<db_id>.sqlite``, as in BIRD and Spider, or in ``<db_id>.sqlite``.
-    """
+    """Return a folder's databases by db_id: ``<db_id>/<db_id>.sqlite``, or ``<db_id>.sqlite``."""
     if folder.is_file():
         raise Text2SqlError(f"{folder} is a file; give its folder, unpacked.")
     if not folder.is_dir():
@@ -100,10 +100,7 @@ def _named_as_its_folder(folder: Path) -> Path | None:
 
 
 def unused_files(name: str, known: Iterable[Path]) -> list[str]:
-    """Return what the folder called ``name`` holds instead of a database of that name.
-
-    Such a folder is looked for beside those of the ``known`` databases.
-    """
+    """Return what a folder ``name`` beside the ``known`` ones holds instead of its database."""
     if "\0" in name or name != os.path.basename(name) or name in ("", ".", ".."):
         return []
     places = {file.parent.parent / name for file in known if file.stem == file.parent.name}
@@ -166,10 +163,7 @@ def referenced_databases(
 
 
 def resolve(reference: str | Path, folder: Path) -> Path:
-    """Return the absolute path, links followed, of a path relative to ``folder``.
-
-    Windows paths with backslashes are accepted too.
-    """
+    """Return the absolute path, links followed, of a path in ``folder``, or of a Windows path."""
     path = folder / os.path.expanduser(reference)
     if "\\" in str(reference) and not os.path.exists(path):
         path = folder / PureWindowsPath(reference).as_posix()
@@ -186,18 +180,15 @@ def _references(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(filter(None, (row.text(Field.DATABASE) for row in rows))))
 
 
-def gold_beside(questions: Path) -> Path | None:
-    """Return the gold file of a questions file that has no SQL; raise as ``read_rows`` does."""
-    return find_gold_file(questions, read_rows(questions))
-
-
-def find_gold_file(questions: Path, rows: Sequence[Row]) -> Path | None:
+def gold_beside(questions: Path, rows: Sequence[Row] | None = None) -> Path | None:
     """Return ``<name>_gold.sql`` or ``<name>.sql``, in any case, if no row has SQL.
 
-    A null or blank SQL, as in questions whose gold is held back, does not count.
+    A null or blank SQL, as in questions whose gold is held back, does not count. Without ``rows``
+    the questions are read; raises as ``read_rows`` does.
     """
+    rows = read_rows(questions) if rows is None else rows
     if not rows or any(row.gold() for row in rows):
         return None
     beside = {file.name.lower(): file for file in entries(questions.parent) if file.is_file()}
-    names = (f"{questions.stem}_gold.sql", f"{questions.stem}.sql")
-    return next((beside[name.lower()] for name in names if name.lower() in beside), None)
+    names = (f"{questions.stem}_gold.sql".lower(), f"{questions.stem}.sql".lower())
+    return next((beside[name] for name in names if name in beside), None)

@@ -8,6 +8,7 @@ two equally near files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from text2sql.datasets.reading.files import (
     broken_link,
     database_files,
     entries,
-    find_gold_file,
+    gold_beside,
     holds_databases,
     named_databases,
     nearest,
@@ -31,22 +32,13 @@ from text2sql.errors import Text2SqlError
 
 QUESTION_FILES = {
     "train": (
-        "train.json",
-        "train.jsonl",
-        "train.ndjson",
-        "train_filtered*.json",
-        "train_filtered*.jsonl",
-        "train-[0-9]*.jsonl",
-        "train-[0-9]*.json",
-        "train_spider.json",
+        *("train.json", "train.jsonl", "train.ndjson"),
+        *("train_filtered*.json", "train_filtered*.jsonl"),
+        *("train-[0-9]*.jsonl", "train-[0-9]*.json", "train_spider.json"),
     ),
     "dev": (
-        "dev.json",
-        "dev.jsonl",
-        "dev.ndjson",
-        "mini_dev_sqlite.json",
-        "mini_dev_sqlite.jsonl",
-        "mini_dev_sqlite-[0-9]*.json",
+        *("dev.json", "dev.jsonl", "dev.ndjson"),
+        *("mini_dev_sqlite.json", "mini_dev_sqlite.jsonl", "mini_dev_sqlite-[0-9]*.json"),
         "dev_[0-9]*.json",
     ),
     "test": ("test.json", "test.jsonl", "test.ndjson"),
@@ -71,10 +63,7 @@ Unpack = Callable[[Path], Path]
 
 @dataclass(frozen=True)
 class SplitLayout:
-    """One split on disk: its questions file, its databases by db_id, and its gold file.
-
-    ``gold`` is a .sql file with the gold queries, for a questions file that has none.
-    """
+    """One split on disk: its questions, databases by db_id, and a .sql file of gold queries."""
 
     split: str
     questions: Path
@@ -116,9 +105,16 @@ def find_split(
     if not root.is_dir():
         raise Text2SqlError(f"{root} is not a folder; give the folder of an extracted dataset.")
     root = root.resolve()
-    file = questions.resolve() if questions else _nearest_questions(root, split)
+    file = questions.resolve() if questions else None
+    file = file or nearest(_files(root), QUESTION_FILES[split], f"the {split} questions")
     if file is None:
-        return find_split(_unpack_split(root, split, unpack), split, None, unpack)
+        what = f"the archive of {split}"
+        if unpack and (archive := nearest(_files(root), ARCHIVES[split], what)):
+            return find_split(unpack(archive), split, None, unpack)
+        raise Text2SqlError(
+            f"No {split} questions below {root}: expected a file named "
+            f"{' or '.join(QUESTION_FILES[split])}{_other_form(root, split)}."
+        )
     rows = read_rows(file)
     bases = [root]
     if file.is_relative_to(root) and file.parent != root:
@@ -133,7 +129,7 @@ def find_split(
             f"with their database's path.{broken_link(folder for _, folder in walk(root))}"
         )
     _require_readable_names([file, *databases.values()])
-    return SplitLayout(split, file, databases, find_gold_file(file, rows))
+    return SplitLayout(split, file, databases, gold_beside(file, rows))
 
 
 def _require_readable_names(files: Iterable[Path]) -> None:
@@ -146,19 +142,8 @@ def _require_readable_names(files: Iterable[Path]) -> None:
             raise Text2SqlError(f"{shown} has a name that is not in UTF-8; rename it.") from error
 
 
-def _nearest_questions(root: Path, split: str) -> Path | None:
-    files = _files(root)
-    for pattern in QUESTION_FILES[split]:
-        if file := nearest(files, pattern, f"the {split} questions"):
-            return file
-    return None
-
-
 def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
-    """Identify a split by the bytes of its questions file, of every database and its descriptions.
-
-    Commits in a database's write-ahead log count too.
-    """
+    """Identify a split by the bytes of its questions, databases, their logs and descriptions."""
     digests = digests or Digests()
     files = {"questions": layout.questions}
     if layout.gold:
@@ -169,19 +154,8 @@ def fingerprint(layout: SplitLayout, digests: Digests | None = None) -> str:
         if log.is_file() and log.stat().st_size:
             files[f"log/{db_id}"] = log
         files |= {f"description/{db_id}/{csv.name}": csv for csv in description_files(file)}
-    return combine_digests(dict(zip(files, digests.of_all(files.values()), strict=True)))
-
-
-def _unpack_split(root: Path, split: str, unpack: Unpack | None) -> Path:
-    """Unpack the archive that should hold a split; return its folder."""
-    archive = _archive(root, ARCHIVES[split], f"the archive of {split}") if unpack else None
-    if archive is None or unpack is None:
-        names = " or ".join(QUESTION_FILES[split])
-        raise Text2SqlError(
-            f"No {split} questions below {root}: expected a file named {names}"
-            f"{_other_form(root, split)}."
-        )
-    return unpack(archive)
+    with ThreadPoolExecutor(4) as pool:
+        return combine_digests(dict(zip(files, pool.map(digests.of, files.values()), strict=True)))
 
 
 def _other_form(root: Path, split: str) -> str:
@@ -204,35 +178,24 @@ def _in_folders(
     root: Path, bases: list[Path], split: str, unpack: Unpack | None
 ) -> dict[str, Path]:
     """Return the databases of a folder named as in BIRD and Spider, unpacked if need be."""
-    names = _folder_names(split)
-    found = _in_named_folder(bases, names, split)
+    names, what = _folder_names(split), f"the {split} databases"
+
+    def named(bases: list[Path]) -> dict[str, Path]:
+        """The databases of the nearest folder with one of the names, below the first base."""
+        for base in bases:
+            folders = [one for one in walk(base, holds_databases) if holds_databases(one[1])]
+            if folder := nearest(folders, names, what):
+                return database_files(folder)
+        return {}
+
+    found = named(bases)
     if found or unpack is None:
         return found
-    archives = tuple(f"{name}.zip" for name in names)
-    archive = _archive(root, archives, f"the {split} databases")
+    archive = nearest(_files(root), [f"{name}.zip" for name in names], what)
     if archive is None:
         return {}
     folder = unpack(archive)
-    return _in_named_folder([folder], names, split) or database_files(folder)
-
-
-def _in_named_folder(bases: list[Path], names: tuple[str, ...], split: str) -> dict[str, Path]:
-    """Return the databases of the nearest folder named as in BIRD and Spider."""
-    for base in bases:
-        folders = [
-            (depth, folder)
-            for depth, folder in walk(base, holds_databases)
-            if holds_databases(folder)
-        ]
-        for name in names:
-            if folder := nearest(folders, name, f"the {split} databases"):
-                return database_files(folder)
-    return {}
-
-
-def _archive(root: Path, names: tuple[str, ...], what: str) -> Path | None:
-    files = _files(root)
-    return next((file for name in names if (file := nearest(files, name, what))), None)
+    return named([folder]) or database_files(folder)
 
 
 def _files(root: Path) -> Found:

@@ -14,15 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from text2sql.datasets.reading.files import (
-    SUFFIXES,
-    database_files,
-    is_path,
-    resolve,
-    unused_files,
-)
+from text2sql.datasets.reading.files import SUFFIXES, database_files, is_path, resolve, unused_files
 from text2sql.datasets.reading.layout import SplitLayout
-from text2sql.datasets.reading.rows import Field, Row, kind_of, read_gold_file, read_rows
+from text2sql.datasets.reading.rows import Field, Row, read_gold_file, read_rows
 from text2sql.questions import Question
 
 
@@ -89,7 +83,7 @@ def read_records(
     seen: dict[str, Question] = {}
     records = []
     for row, sql in zip(rows, golds, strict=True):
-        _require_fields(row, needs_gold and gold is None)
+        row.require_fields(needs_gold and gold is None)
         db_id = _db_id(row, known, by_file)
         question = Question(
             key=f"{split}/{row.position if numbered else _identity(row)}",
@@ -101,25 +95,12 @@ def read_records(
             difficulty=row.text(Field.DIFFICULTY),
             subset=row.text(Field.SUBSET),
         )
-        reason, detail = _broken(row) or _reason(question, seen, known, needs_gold)
+        reason, detail = _reason(question, seen, known, needs_gold)
+        if broken := " and ".join(row.broken()):
+            reason, detail = Reason.BROKEN_TEXT, f"{broken} has half a character"
         seen.setdefault(question.key, question)
         records.append(Record(row.position, question, reason, detail))
     return records
-
-
-def _require_fields(row: Row, needs_gold: bool) -> None:
-    """Raise if a row lacks a key, or has a value that is not text."""
-    for field in (Field.DATABASE, Field.QUESTION):
-        if not row.has(field):
-            raise row.missing(field)
-        value = row.get(field)
-        if not isinstance(value, str | None):
-            raise row.error(f"'{field}' must be text, not {kind_of(value)}")
-    for field in (Field.EVIDENCE, Field.DIFFICULTY, Field.SUBSET):
-        row.require_scalar(field)
-    if needs_gold and not row.has(Field.SQL):
-        raise row.missing(Field.SQL)
-    row.require_text(Field.SQL)
 
 
 def _identity(row: Row) -> str:
@@ -145,11 +126,6 @@ def _db_id(row: Row, known: Mapping[str, Path], by_file: Mapping[Path, str]) -> 
     return by_file.get(resolve(name, row.file.parent), name)
 
 
-def _broken(row: Row) -> tuple[Reason, str] | None:
-    fields = " and ".join(row.broken())
-    return (Reason.BROKEN_TEXT, f"{fields} has half a character") if fields else None
-
-
 def _reason(
     question: Question, seen: Mapping[str, Question], known: Mapping[str, Path], needs_gold: bool
 ) -> tuple[Reason | None, str]:
@@ -163,16 +139,12 @@ def _reason(
     if empty:
         return Reason.EMPTY_FIELD, f"{' and '.join(empty)} is empty"
     if question.db_id not in known:
-        near = _suggestion(question.db_id, known) or _unused(question.db_id, known)
+        near = _suggestion(question.db_id, known)
+        if not near and (found := unused_files(question.db_id, known.values())):
+            expected = f"not {question.db_id} with the ending {', '.join(SUFFIXES)}"
+            near = f"; its folder has {', '.join(found[:3])}, {expected}"
         return Reason.DB_MISSING, f"db_id '{question.db_id}' has no database{near}"
     return None, ""
-
-
-def _unused(db_id: str, known: Mapping[str, Path]) -> str:
-    """Say what the database's folder holds, if it exists."""
-    found = unused_files(db_id, known.values())
-    expected = f"not {db_id} with the ending {', '.join(SUFFIXES)}"
-    return f"; its folder has {', '.join(found[:3])}, {expected}" if found else ""
 
 
 def _suggestion(name: str, known: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -108,29 +108,30 @@ class Row:
             if any(isinstance(v, str) and _HALF.search(v) for v in self._all(field))
         ]
 
-    def require_text(self, field: Field) -> None:
-        """Raise Text2SqlError if a field has a value, but no text.
+    def require_fields(self, needs_gold: bool) -> None:
+        """Raise Text2SqlError if the row lacks a key, or has a value that is not text.
 
-        Spider has an object under "sql" beside its query.
+        Optional fields may be numbers and lists too, and Spider has an object under "sql" beside
+        its query.
         """
-        values = [value for value in self._all(field) if not _is_null(value)]
-        if values and not any(isinstance(value, str) for value in values):
-            raise self.error(f"'{field}' must be text, not {kind_of(values[0])}")
-
-    def require_scalar(self, field: Field) -> None:
-        """Raise Text2SqlError if a field is not text, a number, or a list of these."""
-        value = self.get(field)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, bool) or not isinstance(item, str | int | float | None):
-                raise self.error(f"'{field}' must be text, not {kind_of(item)}")
-
-    def missing(self, field: Field) -> Text2SqlError:
-        """Return the error for a missing key; it lists the keys of the row."""
-        return self.error(
-            f"has no '{field}' (found: {', '.join(self.keys) or 'nothing'}); "
-            "each entry needs db_id or database, question and SQL, which may also be in "
-            f"{self.file.stem}_gold.sql"
-        )
+        for field in (Field.DATABASE, Field.QUESTION, *((Field.SQL,) if needs_gold else ())):
+            if not self.has(field):
+                raise self.error(
+                    f"has no '{field}' (found: {', '.join(self.keys) or 'nothing'}); "
+                    "each entry needs db_id or database, question and SQL, which may also be in "
+                    f"{self.file.stem}_gold.sql"
+                )
+        sql = [value for value in self._all(Field.SQL) if not _is_null(value)]
+        found = {field: [self.get(field)] for field in (Field.DATABASE, Field.QUESTION)}
+        found[Field.SQL] = [] if any(isinstance(value, str) for value in sql) else sql[:1]
+        for field in _OPTIONAL:
+            value = self.get(field)
+            found[field] = value if isinstance(value, list) else [value]
+        for field, values in found.items():
+            kinds: Any = str | int | float | None if field in _OPTIONAL else str | None
+            for value in values:
+                if isinstance(value, bool) or not isinstance(value, kinds):
+                    raise self.error(f"'{field}' must be text, not {kind_of(value)}")
 
     def error(self, problem: str) -> Text2SqlError:
         """Return an error that names the file and the row."""
@@ -141,34 +142,31 @@ class Row:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """Read a questions file; raise Text2SqlError if it is not one."""
-    rows = _parse(read_text(file, "the questions file"), file)
-    for position, row in enumerate(rows):
-        if not isinstance(row, dict):
-            raise Text2SqlError(
-                f"{file}: entry {position} (counting from 0) must be an object, not {kind_of(row)}."
-            )
-    return [_row(position, file, values) for position, values in enumerate(rows)]
+    """Read a questions file, with keys normalized; of two keys with one name, the one with text.
 
-
-def _row(position: int, file: Path, values: Mapping[str, Any]) -> Row:
-    """Return a row with normalized keys; of two keys with one name, the one with text.
-
-    Raises Text2SqlError if two keys with one name have different texts: one would be lost.
+    Raises Text2SqlError if it is not a questions file, or if two keys with one name have different
+    texts: one would be lost.
     """
-    row = Row(position, file, {}, tuple(map(str, values)))
-    normalized: dict[str, Any] = {}
-    for key, value in values.items():
-        name = re.sub(r"[^a-z0-9]", "", key.lower())
-        if name in _KNOWN and _differ(normalized.get(name), value):
-            raise row.error(f"has '{key}' in two spellings with different texts; keep one")
-        if not isinstance(normalized.get(name), str):
-            normalized[name] = value
-    return replace(row, values=normalized)
-
-
-def _differ(one: Any, other: Any) -> bool:
-    return isinstance(one, str) and isinstance(other, str) and one.strip() != other.strip()
+    entries = _parse(read_text(file, "the questions file"), file)
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise Text2SqlError(
+                f"{file}: entry {position} (counting from 0) must be an object, not "
+                f"{kind_of(entry)}."
+            )
+    rows = []
+    for position, entry in enumerate(entries):
+        values: dict[str, Any] = {}
+        row = Row(position, file, values, tuple(map(str, entry)))
+        for key, value in entry.items():
+            name = re.sub(r"[^a-z0-9]", "", key.lower())
+            texts = {one.strip() for one in (values.get(name), value) if isinstance(one, str)}
+            if name in _KNOWN and len(texts) > 1:
+                raise row.error(f"has '{key}' in two spellings with different texts; keep one")
+            if not isinstance(values.get(name), str):
+                values[name] = value
+        rows.append(row)
+    return rows
 
 
 def _is_null(value: Any) -> bool:

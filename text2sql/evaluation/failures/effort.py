@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median, quantiles
 from typing import Any
 
@@ -12,35 +11,27 @@ from text2sql.judge.verdicts import Verdict
 from text2sql.rollouts.store import Rollout
 
 
-def effort(rollouts: Iterable[Rollout]) -> dict[str, Any]:
-    """Sum up some rollouts, read once; tokens and seconds are per rollout, shares 0 to 1.
+def effort(rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    """Sum up some rollouts; tokens and seconds are per rollout, shares 0 to 1.
 
     ``truncated`` is the share that ran into the limit of a reply or of the context; ``turns``
     counts rollouts by their turns.
     """
-    seconds, prompt, completion = array("d"), array("q"), array("q")
-    turns, verdicts, ends = Counter[int](), Counter[str](), Counter[str]()
-    for rollout in rollouts:
-        seconds.append(rollout.seconds)
-        prompt.append(rollout.prompt_tokens)
-        completion.append(rollout.completion_tokens)
-        turns[rollout.turns] += 1
-        verdicts[rollout.verdict] += 1
-        ends[rollout.stop_reason] += 1
-    if not seconds:
+    if not rollouts:
         return {}
+    seconds = [one.seconds for one in rollouts]
+    turns = Counter(one.turns for one in rollouts)
+    slow = quantiles(seconds, n=20, method="inclusive")[-1] if seconds[1:] else seconds[0]
     return {
-        "rollouts": len(seconds),
+        "rollouts": len(rollouts),
         "turns": dict(sorted(turns.items())),
         "mean_turns": fmean(turns.elements()),
-        "truncated": verdicts[Verdict.TRUNCATED] / len(seconds),
-        "prompt_tokens": fmean(prompt),
-        "completion_tokens": fmean(completion),
+        "truncated": fmean(one.verdict == Verdict.TRUNCATED for one in rollouts),
+        "prompt_tokens": fmean(one.prompt_tokens for one in rollouts),
+        "completion_tokens": fmean(one.completion_tokens for one in rollouts),
         "median_seconds": median(seconds),
-        "p95_seconds": quantiles(seconds, n=20, method="inclusive")[-1]
-        if seconds[1:]
-        else seconds[0],
-        "stop_reasons": dict(ends.most_common()),
+        "p95_seconds": slow,
+        "stop_reasons": dict(Counter(one.stop_reason for one in rollouts).most_common()),
     }
 
 
@@ -51,12 +42,6 @@ def tool_use(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for name in sorted({call["name"] for call in calls}):
         its = [call for call in calls if call["name"] == name]
         ends = Counter(str(call.get("status", "")) or "unknown" for call in its)
-        found.append(
-            {
-                "tool": name,
-                "calls": len(its),
-                "mean_seconds": fmean(call["seconds"] for call in its),
-                "ended": dict(ends.most_common()),
-            }
-        )
+        mean, ended = fmean(call["seconds"] for call in its), dict(ends.most_common())
+        found.append({"tool": name, "calls": len(its), "mean_seconds": mean, "ended": ended})
     return found

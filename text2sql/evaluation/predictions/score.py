@@ -107,7 +107,7 @@ def score_predictions(
     questions: Sequence[Question],
     predictions: Mapping[str, str],
     sandbox: Sandbox,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
+    limits: Limits = Limits(),
     rule: Rule = "official",
     known: KnownResults | None = None,
     corrections: Mapping[str, Correction] | None = None,

@@ -11,7 +11,7 @@ from text2sql.common.artifacts import training_record_file
 from text2sql.common.json_files import read_if_there, read_object
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.held_out import require_selection
-from text2sql.evaluation.promotion.champion import ADOPTED_RUN
+from text2sql.evaluation.promotion.champion import run_of
 from text2sql.evaluation.scores import TRAINED, Outcomes, Scores
 from text2sql.evaluation.stored import OUTCOMES, RIVALS, SCORES, run_folder
 
@@ -89,21 +89,16 @@ def read_candidate(root: Path, run: str) -> Candidate:
 
 @dataclass(frozen=True)
 class Rival:
-    """The champion as a candidate is compared with it, with its answers to the dev questions."""
+    """The champion as a candidate is compared with it, with its answers to the dev questions.
 
-    training_run: str
-    policy: str
+    ``name`` is what sentences call it.
+    """
+
+    name: str
     revision: str
     dataset: str
     prompt_revision: str
     outcomes: Outcomes
-
-    @property
-    def name(self) -> str:
-        """What sentences call it: by its training run, or by where it is if it was adopted."""
-        if self.training_run == ADOPTED_RUN:
-            return f"the adopted champion {self.policy}"
-        return f"the champion {self.training_run}"
 
     def differs(self, candidate: Candidate) -> str:
         """Say why the two evaluations cannot be compared; empty where they can."""
@@ -127,12 +122,19 @@ def rival_of(root: Path, champion: Mapping[str, Any], candidate: Candidate) -> R
     """
     if not champion:
         return None
-    names = ("training_run", "policy", "revision", "dataset", "prompt_revision")
-    about = {name: champion.get(name, "") for name in names}
-    promoted = Rival(**about, outcomes=champion.get("outcomes", {}))
+    run = run_of(champion)
+    promoted = Rival(
+        f"the champion {run}" if run else f"the adopted champion {champion['policy']}",
+        champion["revision"],
+        champion.get("dataset", ""),
+        champion.get("prompt_revision", ""),
+        champion.get("outcomes", {}),
+    )
     if promoted.differs(candidate):
-        for find in (_asked_beside, _evaluated_again):
-            found = find(root, promoted, candidate)
+        for found in (
+            _asked_beside(root, promoted, candidate),
+            _evaluated_again(root, promoted, champion["training_run"]),
+        ):
             if found and not found.differs(candidate):
                 return found
     return promoted
@@ -153,10 +155,10 @@ def _asked_beside(root: Path, promoted: Rival, candidate: Candidate) -> Rival | 
     return replace(promoted, dataset=candidate.dataset, prompt_revision=prompts, outcomes=outcomes)
 
 
-def _evaluated_again(root: Path, promoted: Rival, candidate: Candidate) -> Rival | None:
+def _evaluated_again(root: Path, promoted: Rival, run: str) -> Rival | None:
     """Return a newer evaluation of the champion's training run."""
     try:
-        now = read_candidate(root, promoted.training_run)
+        now = read_candidate(root, run)
     except Text2SqlError:
         return None  # gone or damaged: the evaluation at the promotion is all that is known
     if now.revision != promoted.revision:

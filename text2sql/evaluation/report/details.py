@@ -17,6 +17,10 @@ from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.located import LocatedRollouts, whole_rows
 
+Classes = Mapping[str, Sequence[str]]
+"""The classes of failure of each failed question, by its key."""
+_QUESTION = ("key", "db_id", "difficulty", "subset", "question", "evidence")
+
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -61,18 +65,13 @@ def details_of(
     the results of the other rules, if they were scored.
     """
     by_key = {question.key: question for question in questions}
-    classes = {policy.name: classify(policy.greedy.rollouts, by_key) for policy in policies}
+    classes, counts = {}, {}
+    for policy in policies:
+        found = classes[policy.name] = classify(policy.greedy.rollouts, by_key)
+        verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
+        counts[policy.name] = count_classes(found, verdicts)
     rows: list[dict[str, Any]] = [
-        {
-            "key": question.key,
-            "db_id": question.db_id,
-            "difficulty": question.difficulty,
-            "subset": question.subset,
-            "question": question.question,
-            "evidence": question.evidence,
-            "gold": question.sql,
-        }
-        for question in questions
+        {name: getattr(one, name) for name in _QUESTION} | {"gold": one.sql} for one in questions
     ]
     for policy in policies:
         _add_answers(rows, policy, classes[policy.name], root)
@@ -80,7 +79,7 @@ def details_of(
         "run": run,
         "same_as_published": is_bird_dev(questions),
         "scores": scores.to_dict(),
-        "classes": {policy.name: _counts(policy, classes[policy.name]) for policy in policies},
+        "classes": counts,
         "effort": {policy.name: _effort(policy) for policy in policies},
         "questions": rows,
         "examples": _examples(policies[1], rows, classes[TRAINED], root),
@@ -90,10 +89,7 @@ def details_of(
 
 
 def _add_answers(
-    rows: Sequence[dict[str, Any]],
-    policy: Evaluated,
-    classes: Mapping[str, Sequence[str]],
-    root: Path,
+    rows: Sequence[dict[str, Any]], policy: Evaluated, classes: Classes, root: Path
 ) -> None:
     """Add a policy's answer to each question; ``solved`` counts its matching samples."""
     greedy = {one.rollout.key: one for one in policy.greedy}
@@ -115,24 +111,16 @@ def _add_answers(
         }
 
 
-def _counts(policy: Evaluated, classes: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    verdicts = {rollout.key: rollout.verdict for rollout in policy.greedy.rollouts}
-    return count_classes(classes, verdicts)
-
-
 def _effort(policy: Evaluated) -> dict[str, Any]:
     rows = (row for _, row in whole_rows(one.place for one in policy.greedy))
     return {
-        name: effort(one for one in located.rollouts if one.valid)
+        name: effort([one for one in located.rollouts if one.valid])
         for name, located in policy.sets.items()
     } | {"tools": tool_use(rows)}
 
 
 def _examples(
-    policy: Evaluated,
-    rows: Sequence[Mapping[str, Any]],
-    classes: Mapping[str, Sequence[str]],
-    root: Path,
+    policy: Evaluated, rows: Sequence[Mapping[str, Any]], classes: Classes, root: Path
 ) -> list[dict[str, Any]]:
     """Return failed rollouts with transcripts; the base's correct ones come first."""
     lost = {row["key"] for row in rows if row[BASE]["verdict"] == Verdict.MATCH}

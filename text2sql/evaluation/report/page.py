@@ -6,7 +6,7 @@ The page needs no network. Everything that comes from questions, databases or mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -14,14 +14,9 @@ from markupsafe import Markup
 
 from text2sql.common.counting import counted
 from text2sql.common.html import render
+from text2sql.evaluation.promotion.champion import ADOPTED_RUN
 from text2sql.evaluation.report import charts, tables
-from text2sql.evaluation.report.words import (
-    champion_name,
-    difference,
-    evaluated_name,
-    interval,
-    percent,
-)
+from text2sql.evaluation.report.words import champion_name, difference, interval, percent
 from text2sql.evaluation.rule_scores import DEFINITIONS as RULE_DEFINITIONS
 from text2sql.evaluation.scores import BASE, SINGLE_TURN, TRAINED, Comparison, Scores
 from text2sql.evaluation.slices import CORRECTED
@@ -34,7 +29,8 @@ def render_report(details: Mapping[str, Any]) -> str:
     greedy = scores.find(TRAINED, "greedy")
     before, vote = details["before"], f"vote@{scores.k}"
     gained, lost = tables.changed_questions(details)
-    settings = tables.settings_of(scores)
+    settings, run = tables.settings_of(scores), details["run"]
+    evaluated = champion_name(run) if run == ADOPTED_RUN else f"the training run {run}"
     rows = {row["key"]: row for row in details["questions"]}
     return render(
         "text2sql.evaluation.report",
@@ -42,7 +38,7 @@ def render_report(details: Mapping[str, Any]) -> str:
         anchor=lambda key: "q-" + quote(key, safe=""),
         base=BASE,
         trained=TRAINED,
-        title=f"Evaluation of {evaluated_name(details['run'])}",
+        title=f"Evaluation of {evaluated}",
         asked=counted(scores.questions, f"{scores.split} question"),
         dataset=scores.provenance.get("dataset", "unknown"),
         metric=scores.metric,
@@ -88,10 +84,9 @@ def _partial(scores: Scores) -> list[str]:
         for setting in tables.settings_of(scores):
             if words := scores.partial(policy, setting):
                 found.setdefault(words, []).append(f"{policy} {setting}")
-    if not found:
-        return []
     lacking = "; ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
-    return [f"{lacking}. Do not compare a setting on fewer questions with one on all of them."]
+    advice = "Do not compare a setting on fewer questions with one on all of them."
+    return [f"{lacking}. {advice}"] if found else []
 
 
 def _accuracy_words(scores: Scores, details: Mapping[str, Any]) -> str:
@@ -126,11 +121,8 @@ def _vote_words(scores: Scores, details: Mapping[str, Any]) -> list[str]:
 
 
 def _better(scores: Scores, before: Mapping[str, Any] | None) -> list[str]:
-    found = [
-        difference(one, "the base")
-        for one in scores.comparisons
-        if (one.setting, one.part) == ("greedy", "all")
-    ]
+    whole = [one for one in scores.comparisons if (one.setting, one.part) == ("greedy", "all")]
+    found = [difference(one, "the base") for one in whole]
     if before is None:
         return [*found, "No other champion with the same data and prompts to compare with."]
     against = Comparison(**before["comparison"])
@@ -142,12 +134,11 @@ def _failures(details: Mapping[str, Any]) -> list[str]:
     classes = details["classes"][TRAINED]
     verdicts = Counter(row[TRAINED]["verdict"] for row in details["questions"])
     invalid = sum(verdicts.pop(verdict, 0) for verdict in tables.NO_RESULT)
+    found = ["No failures on these questions." if verdicts else "No question was answered."]
     if classes:
         most = "; ".join(f"{one['name']} {one['count']}" for one in classes[:3])
         wrong = verdicts.total() - verdicts[Verdict.MATCH.value]
         found = [f"Questions without a match: {wrong:,}. Most often: {most}."]
-    else:
-        found = ["No failures on these questions." if verdicts else "No question was answered."]
     return found + ([f"Questions without a valid result: {invalid:,}."] if invalid else [])
 
 
@@ -156,10 +147,10 @@ def _curves(scores: Scores) -> dict[str, Any] | None:
     shown = [whole[policy] for policy in (BASE, TRAINED) if policy in whole]
     if not shown:
         return None
-    chart = charts.curve_chart(shown)
     some, every = tables.curves(shown)
+    title = "Voting among k rollouts, and pass@k as its upper limit"
     return {
-        "chart": chart.svg("Voting among k rollouts, and pass@k as its upper limit"),
+        "chart": charts.curve_chart(shown).svg(title),
         "some": some,
         "every": every,
         "parts": tables.curve_parts(scores.curves),
@@ -180,15 +171,11 @@ def _rules(scores: Scores, about: Mapping[str, Any] | None) -> dict[str, Any] | 
     """Return the greedy answers by every rule; None where they were not scored."""
     if about is None:
         return None
-    names = tables.rule_names(scores)
-    changed: Mapping[str, Sequence[str]] = about["changed"]
+    names = tables.rule_names(scores).items()
+    changed = [(p, counted(len(k), "verdict"), k[:20]) for p, k in about["changed"].items() if k]
     return {
         "table": tables.rules(scores),
         "timed_runs": counted(about["timed_runs"], "run") if about["timed_runs"] else "",
-        "changed": [
-            (policy, counted(len(keys), "verdict"), keys[:20])
-            for policy, keys in changed.items()
-            if keys
-        ],
-        "definitions": [(name, RULE_DEFINITIONS[rule]) for rule, name in names.items()],
+        "changed": changed,
+        "definitions": [(name, RULE_DEFINITIONS[rule]) for rule, name in names],
     }

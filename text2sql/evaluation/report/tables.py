@@ -8,17 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from text2sql.common.charts import shown_ks
+from text2sql.evaluation import slices
 from text2sql.evaluation.report.words import interval
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
-from text2sql.evaluation.slices import (
-    CORRECTED,
-    DATABASE,
-    DIFFICULTY,
-    GOLD,
-    RULE,
-    STRENGTH,
-    SUBSET,
-)
 from text2sql.evaluation.statistics import p_text
 from text2sql.evaluation.vote_curve import Curve, CurvePoint
 from text2sql.judge.verdicts import Verdict
@@ -113,30 +105,23 @@ def settings(scores: Scores, same_as_published: bool) -> Table:
         pair = [_shown(scores.find(policy, setting)) for policy in (BASE, TRAINED)]
         rows.append([setting, *pair, *changes])
     head = ["setting", "base", "trained", "gained", "lost", "p"]
-    if not same_as_published:
-        return Table(head, rows)
-    others = dict.fromkeys(setting for _, setting in PUBLISHED)
-    rows += [[one, "", "", "", "", ""] for one in others if one not in settings_of(scores)]
-    for row in rows:
-        row += [PUBLISHED.get((policy, row[0]), "") for policy in (BASE, TRAINED)]
-    return Table([*head, "published base", "published trained"], rows)
+    if same_as_published:
+        head += ["published base", "published trained"]
+        others = dict.fromkeys(setting for _, setting in PUBLISHED)
+        rows += [[one, "", "", "", "", ""] for one in others if one not in settings_of(scores)]
+        for row in rows:
+            row += [PUBLISHED.get((policy, row[0]), "") for policy in (BASE, TRAINED)]
+    return Table(head, rows)
 
 
 def parts(scores: Scores) -> list[tuple[str, Table]]:
     """Return greedy and voting by subset, difficulty, strength and database, each with a title."""
-    titles = {
-        CORRECTED: "Corrected",
-        GOLD: "Gold",
-        DIFFICULTY: "Difficulty",
-        SUBSET: "Subset",
-        STRENGTH: "Strength",
-        DATABASE: "Database",
-    }
+    shown = (slices.CORRECTED, slices.GOLD, slices.DIFFICULTY, slices.SUBSET, slices.STRENGTH)
     tables = []
-    for part, title in titles.items():
+    for part in (*shown, slices.DATABASE):
         names = dict.fromkeys(s.name for s in scores.scores if s.part == part and s.n)
         if names:
-            tables.append((title, _part(scores, part, names)))
+            tables.append((part.capitalize(), _part(scores, part, names)))
     return tables
 
 
@@ -160,7 +145,7 @@ def _part(scores: Scores, part: str, names: Iterable[str]) -> Table:
 def weakest(scores: Scores) -> list[str]:
     """Name the subset and the difficulty that the trained policy answers worst, greedily."""
     found = []
-    for part in (SUBSET, DIFFICULTY):
+    for part in (slices.SUBSET, slices.DIFFICULTY):
         own = (TRAINED, "greedy", part)
         asked = [s for s in scores.scores if (s.policy, s.setting, s.part) == own and s.n]
         if len(asked) > 1:
@@ -202,14 +187,14 @@ def curve_parts(found: Sequence[Curve]) -> Table:
 
 def rule_names(scores: Scores) -> dict[str, str]:
     """Return the names of the rules that were scored."""
-    found = {score.name for score in scores.scores if score.part == RULE}
+    found = {score.name for score in scores.scores if score.part == slices.RULE}
     return {rule: name for rule, name in RULE_NAMES.items() if rule in found}
 
 
 def rules(scores: Scores) -> Table:
     """Return the greedy answers by every rule that was scored."""
     rows = [
-        [name, *(str(scores.find(p, "greedy", RULE, rule) or "") for p in (BASE, TRAINED))]
+        [name, *(str(scores.find(p, "greedy", slices.RULE, rule) or "") for p in (BASE, TRAINED))]
         for rule, name in rule_names(scores).items()
     ]
     return Table(["rule", "base greedy", "trained greedy"], rows)
@@ -228,15 +213,15 @@ def verdicts(details: Mapping[str, Any]) -> Table:
 
 def failure_classes(classes: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     """Return the classes of failure, with questions of the trained policy as examples."""
-    counts: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
-    for policy in (TRAINED, BASE):
-        for one in classes[policy]:
-            counts.setdefault((one["verdict"], one["name"]), {})[policy] = one
-    rows = []
-    for (verdict, name), found in counts.items():
-        base, trained = (found.get(policy, {}).get("count", 0) for policy in (BASE, TRAINED))
-        rows.append([name, verdict, list(found.get(TRAINED, {}).get("keys", ())), base, trained])
-    return Table(["class", "verdict", "for example", "base", "trained"], rows, 3)
+    rows: dict[tuple[str, str], list[Any]] = {}
+    for one in classes[TRAINED]:
+        row = [one["name"], one["verdict"], list(one["keys"]), 0, one["count"]]
+        rows[one["verdict"], one["name"]] = row
+    for one in classes[BASE]:
+        empty = [one["name"], one["verdict"], [], 0, 0]
+        rows.setdefault((one["verdict"], one["name"]), empty)[3] = one["count"]
+    head = ["class", "verdict", "for example", "base", "trained"]
+    return Table(head, list(rows.values()), 3)
 
 
 def effort(found: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -244,7 +229,7 @@ def effort(found: Mapping[str, Mapping[str, Any]]) -> Table:
     rows = []
     for policy, kinds in found.items():
         for kind, one in kinds.items():
-            if kind != "tools" and one:
+            if one and kind != "tools":
                 turns = ", ".join(f"{turn}: {count}" for turn, count in one["turns"].items())
                 tokens = f"{one['prompt_tokens']:,.0f} + {one['completion_tokens']:,.0f}"
                 seconds = f"{one['median_seconds']:.2f} / {one['p95_seconds']:.2f}"
@@ -266,14 +251,15 @@ def tools(found: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def changed_questions(details: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the keys of the questions gained and lost against the base, greedily."""
-    gained: list[str] = []
-    lost: list[str] = []
+    gained, lost = [], []
     for row in details["questions"]:
         base, trained = (row[name]["verdict"] for name in (BASE, TRAINED))
         if base in NO_RESULT or trained in NO_RESULT:
             continue
-        if (base == Verdict.MATCH) != (trained == Verdict.MATCH):
-            (lost if base == Verdict.MATCH else gained).append(row["key"])
+        if trained == Verdict.MATCH != base:
+            gained.append(row["key"])
+        elif base == Verdict.MATCH != trained:
+            lost.append(row["key"])
     return gained, lost
 
 

@@ -25,13 +25,6 @@ def difference(comparison: Comparison, than: str) -> str:
     return f"{'Better' if won > lost else 'Worse'} than {than}: {counts}."
 
 
-def evaluated_name(training_run: str) -> str:
-    """Name what was evaluated: a training run, or a champion that was adopted."""
-    if training_run == ADOPTED_RUN:
-        return "the adopted champion"
-    return f"the training run {training_run}"
-
-
 def champion_name(training_run: str) -> str:
     """Name the previous champion, by its training run where it has one."""
     if training_run == ADOPTED_RUN:
@@ -46,6 +39,5 @@ def percent(share: float) -> str:
 
 def interval(score: Score) -> str:
     """Write a score with its interval and n."""
-    return (
-        f"{percent(score.value)} [{100 * score.low:.1f}, {100 * score.high:.1f}], n = {score.n:,}"
-    )
+    bounds = f"[{100 * score.low:.1f}, {100 * score.high:.1f}]"
+    return f"{percent(score.value)} {bounds}, n = {score.n:,}"

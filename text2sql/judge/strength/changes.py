@@ -12,46 +12,53 @@ from itertools import chain
 
 from sqlglot import exp
 
+from text2sql.judge.strength import scopes
 from text2sql.judge.strength.keys import Keys
-from text2sql.judge.strength.scopes import (
-    Node,
-    column_of,
-    conjuncts,
-    is_filter_implied,
-    is_row_once,
-    is_taken_as_a_set,
-    joins_sources,
-    outer_join_is_inner,
-    repeats_no_row,
-    returns_one_row,
-    source_of,
-    use_of,
-)
+from text2sql.judge.strength.scopes import Node
 
 DIALECT = "sqlite"
+_SWAPPED: dict[type[exp.Expr], type[exp.Binary]] = {
+    exp.LT: exp.LTE,
+    exp.LTE: exp.LT,
+    exp.GT: exp.GTE,
+    exp.GTE: exp.GT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
+# Why a change is neutral
+_IMPLIED = "the schema or another condition implies it"
+_SET = "a set of rows has none twice"
+_UNIQUE_ROWS = "no row can occur twice"
+_ONE_ROW = "the query returns one row"
+_FIRST_ROW = "only the first row is taken"
+_FILTERED = "a later condition rejects the unmatched rows"
+_NO_ORDER = "a set of rows has no order"
+_UNIQUE_VALUES = "no value can occur twice"
+
+_CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
+    exp.Sum: (exp.Avg, exp.Count),
+    exp.Avg: (exp.Sum,),
+    exp.Min: (exp.Max,),
+    exp.Max: (exp.Min,),
+}
+_RANGE = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+_EQUAL = (exp.EQ, exp.NEQ, exp.In)
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?\Z")
+_YEAR = re.compile(r"[12]\d{3}(?!\d)|[12]\d{3}(?=\d\d\Z|\d{4}\Z)")
 
 
 class Kind(StrEnum):
     """What a near-miss changes."""
 
-    COMPARISON = "comparison"
-    """``<`` and ``<=``, ``>`` and ``>=``, ``=`` and ``!=``; BETWEEN without its ends."""
-    DISTINCT = "distinct"
-    """DISTINCT of a SELECT, added or dropped."""
-    JOIN = "join"
-    """An inner join made a left one, or the reverse."""
-    AGGREGATE = "aggregate"
-    """SUM, AVG and COUNT, MIN and MAX, COUNT(x) and COUNT(DISTINCT x)."""
-    ORDER = "order"
-    """The direction of one ORDER BY term."""
-    LIMIT = "limit"
-    """One row more, or no LIMIT."""
-    CONDITION = "condition"
-    """One condition dropped."""
-    CONNECTIVE = "connective"
-    """AND and OR."""
-    LITERAL = "literal"
-    """A number, a year or a LIKE pattern."""
+    COMPARISON = "comparison"  # < and <=, > and >=, = and !=; BETWEEN without its ends
+    DISTINCT = "distinct"  # DISTINCT of a SELECT, added or dropped
+    JOIN = "join"  # an inner join made a left one, or the reverse
+    AGGREGATE = "aggregate"  # SUM, AVG and COUNT, MIN and MAX, COUNT(x) and COUNT(DISTINCT x)
+    ORDER = "order"  # the direction of one ORDER BY term
+    LIMIT = "limit"  # one row more, or no LIMIT
+    CONDITION = "condition"  # one condition dropped
+    CONNECTIVE = "connective"  # AND and OR
+    LITERAL = "literal"  # a number, a year or a LIKE pattern
 
 
 @dataclass(frozen=True)
@@ -89,21 +96,11 @@ def changes_to(tree: exp.Query, keys: Keys) -> Iterator[Change]:
 
 # Conditions
 
-_SWAPPED: dict[type[exp.Expr], type[exp.Binary]] = {
-    exp.LT: exp.LTE,
-    exp.LTE: exp.LT,
-    exp.GT: exp.GTE,
-    exp.GTE: exp.GT,
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-}
-_IMPLIED = "the schema or another condition implies it"
-
 
 def comparisons(tree: Node, keys: Keys) -> Iterator[Change]:
     """Swap each comparison, except the equality that joins two sources."""
     for node in tree.find_all(*_SWAPPED):
-        if not joins_sources(node, keys):
+        if not scopes.joins_sources(node, keys):
             swapped = _SWAPPED[type(node)]
             new = swapped(this=node.this.copy(), expression=node.expression.copy())
             yield replacement(Kind.COMPARISON, node, new)
@@ -118,12 +115,14 @@ def dropped_conditions(tree: Node, keys: Keys) -> Iterator[Change]:
     """Drop each condition, or its clause if it is alone there, except those that join sources."""
     for node in tree.find_all(exp.And, exp.Or):
         for dropped in (node.this, node.expression):
-            if not isinstance(dropped, exp.Connector) and not joins_sources(dropped, keys):
+            if not isinstance(dropped, exp.Connector) and not scopes.joins_sources(dropped, keys):
                 yield _dropped(node, dropped, keys)
     for clause in tree.find_all(exp.Where, exp.Having):
         several = isinstance(clause.this.unnest(), exp.Connector)
-        if not several and not joins_sources(clause.this, keys):
-            implied = isinstance(clause, exp.Where) and is_filter_implied(clause.this, [], keys)
+        if not several and not scopes.joins_sources(clause.this, keys):
+            implied = isinstance(clause, exp.Where) and scopes.is_filter_implied(
+                clause.this, [], keys
+            )
             text = f"without {shown(clause).strip()}"
             neutral = _IMPLIED if implied else ""
             yield Change(Kind.CONDITION, clause, lambda node: node.pop(), text, neutral)
@@ -135,8 +134,8 @@ def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
         top = top.parent
     implied = False
     if isinstance(node, exp.And) and isinstance(top.parent, exp.Where):  # so each must be true
-        others = [one for one in conjuncts(top) if one is not dropped]
-        implied = dropped in others or is_filter_implied(dropped, others, keys)
+        others = [one for one in scopes.conjuncts(top) if one is not dropped]
+        implied = dropped in others or scopes.is_filter_implied(dropped, others, keys)
     kept = "expression" if dropped is node.this else "this"
     text, neutral = f"without {shown(dropped)}", _IMPLIED if implied else ""
     return Change(Kind.CONDITION, node, lambda copy: copy.replace(copy.args[kept]), text, neutral)
@@ -145,7 +144,7 @@ def _dropped(node: Node, dropped: Node, keys: Keys) -> Change:
 def connectives(tree: Node, keys: Keys) -> Iterator[Change]:
     """Make each AND an OR and the reverse, except among joining equalities."""
     for node in tree.find_all(exp.And, exp.Or):
-        if any(joins_sources(equality, keys) for equality in node.find_all(exp.EQ)):
+        if any(scopes.joins_sources(equality, keys) for equality in node.find_all(exp.EQ)):
             continue
         other = exp.Or if isinstance(node, exp.And) else exp.And
         sides = (_in_parentheses(node.this.copy()), _in_parentheses(node.expression.copy()))
@@ -159,14 +158,6 @@ def _in_parentheses(node: exp.Expr) -> exp.Expr:
 
 
 # The shape of a query
-
-_SET = "a set of rows has none twice"
-_UNIQUE_ROWS = "no row can occur twice"
-_ONE_ROW = "the query returns one row"
-_FIRST_ROW = "only the first row is taken"
-_FILTERED = "a later condition rejects the unmatched rows"
-_NO_ORDER = "a set of rows has no order"
-_UNIQUE_VALUES = "no value can occur twice"
 
 
 def distincts(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -188,12 +179,12 @@ def _set(node: Node, **arguments: Node | None) -> None:
 
 def _distinct_is_neutral(select: exp.Select, keys: Keys) -> str | None:
     """Say why DISTINCT makes no difference; None where only the order of ties decides."""
-    if repeats_no_row(select, keys):
-        return _ONE_ROW if returns_one_row(select) else _UNIQUE_ROWS
+    if scopes.repeats_no_row(select, keys):
+        return _ONE_ROW if scopes.returns_one_row(select) else _UNIQUE_ROWS
     limit = _rows(select)
-    if limit is None and is_taken_as_a_set(select):
+    if limit is None and scopes.is_taken_as_a_set(select):
         return _SET
-    if use_of(select) == "value" or limit == 1:
+    if scopes.use_of(select) == "value" or limit == 1:
         return _FIRST_ROW if _order_is_returned(select) and not select.args.get("offset") else None
     return ""
 
@@ -217,7 +208,7 @@ def joins(tree: Node, keys: Keys) -> Iterator[Change]:
         new = join.copy()
         new.set("side", None if join.side else "LEFT")
         new.set("kind", None)
-        neutral = _FILTERED if outer_join_is_inner(select, join, keys) else ""
+        neutral = _FILTERED if scopes.outer_join_is_inner(select, join, keys) else ""
         yield replacement(Kind.JOIN, join, new, neutral)
 
 
@@ -238,20 +229,12 @@ def aggregates(tree: Node, keys: Keys) -> Iterator[Change]:
             yield replacement(Kind.AGGREGATE, node, exp.Count(this=changed), neutral)
 
 
-_CONFUSED: dict[type[exp.Expr], tuple[type[exp.AggFunc], ...]] = {
-    exp.Sum: (exp.Avg, exp.Count),
-    exp.Avg: (exp.Sum,),
-    exp.Min: (exp.Max,),
-    exp.Max: (exp.Min,),
-}
-
-
 def _counts_unique(node: exp.Count, keys: Keys) -> bool:
     argument = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    found, column = source_of(argument, keys), column_of(argument, keys)
+    found, column = scopes.source_of(argument, keys), scopes.column_of(argument, keys)
     if not isinstance(argument, exp.Column) or found is None or column is None:
         return False
-    return column[1] in keys.unique and is_row_once(*found, keys)
+    return column[1] in keys.unique and scopes.is_row_once(*found, keys)
 
 
 def orders(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -273,11 +256,11 @@ def _use_of_order(query: Node) -> str | None:
         return ""
     if not isinstance(query, exp.Query):
         return None
-    if returns_one_row(query):
+    if scopes.returns_one_row(query):
         return _ONE_ROW
-    if _rows(query) is not None or use_of(query) == "value":
+    if _rows(query) is not None or scopes.use_of(query) == "value":
         return ""
-    return _NO_ORDER if use_of(query) in ("result", "in", "exists") else None
+    return _NO_ORDER if scopes.use_of(query) in ("result", "in", "exists") else None
 
 
 def limits(tree: Node, keys: Keys) -> Iterator[Change]:
@@ -287,8 +270,8 @@ def limits(tree: Node, keys: Keys) -> Iterator[Change]:
         if query is None or not (number := _rows(query)):
             continue
         more = exp.Limit(expression=exp.Literal.number(number + 1))
-        first = _FIRST_ROW if use_of(query) in ("value", "exists") else ""
-        neutral = _ONE_ROW if returns_one_row(query) else first
+        first = _FIRST_ROW if scopes.use_of(query) in ("value", "exists") else ""
+        neutral = _ONE_ROW if scopes.returns_one_row(query) else first
         yield replacement(Kind.LIMIT, limit, more, neutral)
         text = f"without {shown(limit).strip()}"
         edit = partial(_set, limit=None, offset=None)
@@ -305,11 +288,6 @@ def _rows(query: Node) -> int | None:
 
 
 # Literals
-
-_RANGE = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
-_EQUAL = (exp.EQ, exp.NEQ, exp.In)
-_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?\Z")
-_YEAR = re.compile(r"[12]\d{3}(?!\d)|[12]\d{3}(?=\d\d\Z|\d{4}\Z)")
 
 
 def literals(tree: Node) -> Iterator[Change]:

@@ -155,33 +155,21 @@ def measure_strength(
         group = questions[start : start + _QUESTIONS_AT_ONCE]
         for database in {q.database for q in group} - set(keys):
             keys[database] = read_keys(database, sandbox)
-        yield from _measure(group, golds, keys, sandbox, limits, known)
+        made = [_made(question, golds[question.key], keys[question.database]) for question in group]
+        texts = [
+            (question.database, sql)
+            for question, found in zip(group, made, strict=True)
+            if not isinstance(found, str)
+            for sql in (found[0], *(miss.sql for miss in found[1] if miss.outcome is None))
+        ]
+        results = iter(execute_known(texts, sandbox, limits, known))
+        for question, found in zip(group, made, strict=True):
+            if isinstance(found, str):
+                yield Strength(question.key, problem=found)
+            else:
+                yield _judge(found[1], golds[question.key], results)
         if on_progress is not None:
             on_progress(start + len(group), len(questions))
-
-
-def _measure(
-    questions: Sequence[Question],
-    golds: Mapping[str, GoldResult],
-    keys: Mapping[Path, Keys],
-    sandbox: Sandbox,
-    limits: Limits,
-    known: KnownResults | None,
-) -> list[Strength]:
-    made = [_made(question, golds[question.key], keys[question.database]) for question in questions]
-    texts = [
-        (question.database, sql)
-        for question, found in zip(questions, made, strict=True)
-        if not isinstance(found, str)
-        for sql in (found[0], *(miss.sql for miss in found[1] if miss.outcome is None))
-    ]
-    results = iter(execute_known(texts, sandbox, limits, known))
-    return [
-        Strength(question.key, problem=found)
-        if isinstance(found, str)
-        else _judge(found[1], golds[question.key], results)
-        for question, found in zip(questions, made, strict=True)
-    ]
 
 
 def _made(question: Question, gold: GoldResult, keys: Keys) -> tuple[str, list[NearMiss]] | str:

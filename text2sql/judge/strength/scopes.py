@@ -12,6 +12,15 @@ from sqlglot import exp
 from text2sql.judge.strength.keys import ColumnName, Keys
 
 Node = exp.Expr
+IsMine = Callable[[exp.Column], bool]
+"""Whether a column is one of those that are assumed to be NULL."""
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Glob)
+_OF_BOTH = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe)
+_OF_FIRST = (
+    *(exp.Abs, exp.Cast, exp.Length, exp.Lower, exp.Neg, exp.Paren, exp.Round, exp.Substring),
+    *(exp.TimeToStr, exp.TsOrDsToTimestamp, exp.Upper),
+)
 
 
 def sources(select: exp.Select) -> dict[str, str]:
@@ -182,25 +191,6 @@ def _equalities(
 
 
 # Which conditions a row of NULLs cannot pass: what makes an outer join an inner one.
-
-IsMine = Callable[[exp.Column], bool]
-"""Whether a column is one of those that are assumed to be NULL."""
-
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.Glob)
-_OF_BOTH = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe)
-_OF_FIRST = (
-    exp.Abs,
-    exp.Cast,
-    exp.Length,
-    exp.Lower,
-    exp.Neg,
-    exp.Paren,
-    exp.Round,
-    exp.Substring,
-    exp.TimeToStr,
-    exp.TsOrDsToTimestamp,
-    exp.Upper,
-)
 
 
 def is_null(node: Node | None, mine: IsMine) -> bool:

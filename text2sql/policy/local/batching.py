@@ -57,10 +57,7 @@ class _Row:
 
 
 class Batch:
-    """The turns in progress on one model; ``step`` writes one token for each.
-
-    Not thread-safe: one thread owns it.
-    """
+    """The turns in progress on one model, owned by one thread; ``step`` writes a token for each."""
 
     def __init__(self, model: Any, stop_tokens: Iterable[int], max_rows: int) -> None:
         self._stop = frozenset(stop_tokens)
@@ -82,35 +79,30 @@ class Batch:
     def step(self) -> list[Turn]:
         """Start what fits, write one token for every running turn, return the finished."""
         self._steps += 1
-        self._drop_cancelled()
+        self._queue = deque(turn for turn in self._queue if not turn.cancelled)
+        for row in self._rows:
+            if row.turn and row.turn.cancelled:
+                row.turn, row.waiting = None, []
         self._admit()
         with torch.no_grad():
             self._feed_prompts()
             self._close_gaps()
             return self._write_tokens()
 
-    def _drop_cancelled(self) -> None:
-        self._queue = deque(turn for turn in self._queue if not turn.cancelled)
-        for row in self._rows:
-            if row.turn and row.turn.cancelled:
-                row.turn, row.waiting = None, []
-
     def _admit(self) -> None:
         """Give queued turns a row: first those whose conversation is cached."""
-        new: list[Turn] = []
-        for turn in self._queue:
-            row = self._own_row(turn)
-            if row is None:
-                new.append(turn)
-            else:
-                self._start(row, turn)
-        self._queue.clear()
-        for turn in new:
-            row = self._free_row()
-            if row is None:
-                self._queue.append(turn)
-            else:
-                self._start(row, turn)
+        for find_row in (self._own_row, self._free_row):
+            left: deque[Turn] = deque()
+            for turn in self._queue:
+                row = find_row(turn)
+                if row is None:
+                    left.append(turn)
+                    continue
+                row.turn, row.prompt = turn, turn.prompt
+                # One token must be fed, as its logits give the first token of the reply.
+                length = min(_agreement(row.cached, turn.prompt), len(turn.prompt) - 1)
+                self._set_cached(row, length)
+            self._queue = left
 
     def _own_row(self, turn: Turn) -> _Row | None:
         """Find the idle row of this conversation: it matches beyond the last turn's prompt."""
@@ -123,19 +115,13 @@ class Batch:
                     best, longest = row, agreed
         return best
 
-    def _free_row(self) -> _Row | None:
+    def _free_row(self, turn: Turn) -> _Row | None:
         """Return a new row, or the one that has been idle longest."""
         if len(self._rows) < self._max_rows:
             self._rows.append(_Row())
             return self._rows[-1]
         idle = (row for row in self._rows if row.turn is None)
         return min(idle, key=lambda row: row.last_used, default=None)
-
-    def _start(self, row: _Row, turn: Turn) -> None:
-        # At least one token must be fed: its logits give the first token of the reply.
-        length = min(_agreement(row.cached, turn.prompt), len(turn.prompt) - 1)
-        row.turn, row.prompt = turn, turn.prompt
-        self._set_cached(row, length)
 
     def _set_cached(self, row: _Row, length: int) -> None:
         """Note that the cache has the first ``length`` tokens of the row's prompt."""
@@ -148,8 +134,14 @@ class Batch:
         while self._unread():
             for index in self._unread():
                 self._copy_shared(index)
-            if unread := self._unread():
-                self._feed(self._chosen(unread))
+            indices = self._chosen(self._unread())
+            rows = [self._rows[i] for i in indices]
+            parts = [row.waiting[: min(_FEED_WIDTH, len(row.waiting) - 1)] for row in rows]
+            if rows:
+                self._cache.forward(indices, [len(row.cached) for row in rows], parts)
+            for row, part in zip(rows, parts, strict=True):
+                row.cached += part
+                del row.waiting[: len(part)]
 
     def _unread(self) -> list[int]:
         return [i for i, row in enumerate(self._rows) if len(row.waiting) > 1]
@@ -180,14 +172,6 @@ class Batch:
                 chosen.append(index)
         return chosen
 
-    def _feed(self, indices: list[int]) -> None:
-        rows = [self._rows[i] for i in indices]
-        parts = [row.waiting[: min(_FEED_WIDTH, len(row.waiting) - 1)] for row in rows]
-        self._cache.forward(indices, [len(row.cached) for row in rows], parts)
-        for row, part in zip(rows, parts, strict=True):
-            row.cached += part
-            del row.waiting[: len(part)]
-
     def _close_gaps(self) -> None:
         """Move running rows forward if a step would compute too many idle ones."""
         running = [i for i, row in enumerate(self._rows) if row.turn]
@@ -211,22 +195,16 @@ class Batch:
             [len(row.cached) for row in rows],
             [row.waiting or [0] for row in rows],
         )
-        turns = [turn for _, turn in running]
-        tokens = draw(logits[[i for i, _ in running]], turns)
-        for (index, _), token in zip(running, tokens, strict=True):
-            self._advance(rows[index], token)
+        tokens = draw(logits[[i for i, _ in running]], [turn for _, turn in running])
+        for (index, turn), token in zip(running, tokens, strict=True):
+            row = rows[index]
+            row.cached += row.waiting
+            row.waiting = [token]
+            turn.reply.append(token)
+            turn.stopped = token in self._stop
+            if turn.stopped or len(turn.reply) >= turn.max_tokens:
+                row.turn, row.waiting, row.last_used = None, [], self._steps
         return [turn for index, turn in running if rows[index].turn is None]
-
-    def _advance(self, row: _Row, token: int) -> None:
-        """Take a token into the row's reply; free the row when the reply is complete."""
-        turn = row.turn
-        assert turn is not None
-        row.cached += row.waiting
-        row.waiting = [token]
-        turn.reply.append(token)
-        turn.stopped = token in self._stop
-        if turn.stopped or len(turn.reply) >= turn.max_tokens:
-            row.turn, row.waiting, row.last_used = None, [], self._steps
 
 
 def draw(logits: torch.Tensor, turns: Sequence[Turn]) -> list[int]:

@@ -59,24 +59,21 @@ def load_model(directory: Path, threads: int | None = None) -> tuple[Any, Any]:
 
 
 def _require_files(directory: Path) -> None:
-    if not (directory / "config.json").is_file():
-        raise Text2SqlError(
-            f"{directory} is not a model directory: it has no config.json; "
-            "give a Hugging Face directory with weights and tokenizer."
-        )
-    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
-        read_if_there(directory / name, "Download the model again.")
     files = {file.name for file in directory.glob("*.safetensors")} - {ADAPTER_WEIGHTS}
     if not files and (directory / ADAPTER_WEIGHTS).is_file():
         raise Text2SqlError(
             f"{directory} has an adapter's weights and a config.json, but no model's: merge the "
             "adapter into its base model, or serve it with text2sql serve, without config.json."
         )
-    if not files:
+    has_config = (directory / "config.json").is_file()
+    if not (files and has_config):
+        lacking = "weights (*.safetensors)" if has_config else "config.json"
         raise Text2SqlError(
-            f"{directory} could not be loaded as a model: it has no weights (*.safetensors); "
+            f"{directory} is not a model directory: it has no {lacking}; "
             "give a Hugging Face directory with weights and tokenizer."
         )
+    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        read_if_there(directory / name, "Download the model again.")
     if "model.safetensors" not in files and not (directory / INDEX).is_file():
         raise Text2SqlError(
             f"{directory} has {min(files)} but neither model.safetensors nor {INDEX}, which maps "

@@ -8,7 +8,8 @@ import queue
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,19 +43,15 @@ class ModelPolicy:
         max_batch: int = MAX_BATCH,
         seed: int | None = None,
     ) -> None:
+        from text2sql.policy.local.batching import Batch  # imports torch
+
         self.model = model
         self.tokenizer = tokenizer
         self.info = info
         self.stop = stop_tokens(model, tokenizer)
         self._context = getattr(model.config, "max_position_embeddings", None) or 1 << 30
-        self._max_batch = max_batch
         self._random = random.Random(seed)
-        self._worker = _BatchWorker(self._new_batch)
-
-    def _new_batch(self) -> Batch:
-        from text2sql.policy.local.batching import Batch
-
-        return Batch(self.model, self.stop, self._max_batch)
+        self._worker = _BatchWorker(partial(Batch, model, self.stop, max_batch))
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -65,15 +62,12 @@ class ModelPolicy:
         return self.reply(turn, tools)
 
     def encode(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[int]:
-        """Return the tokens of a conversation, up to the start of the assistant's next turn.
-
-        Raises Text2SqlError if the chat template cannot write it.
-        """
+        """Return tokens up to the assistant's turn; raises Text2SqlError if a template fails."""
         from jinja2 import TemplateError
 
         try:
             tokens: list[int] = self.tokenizer.apply_chat_template(
-                [_with_parsed_arguments(message) for message in messages],
+                [_with_parsed_arguments(message) for message in messages],  # as templates expect
                 tools=list(tools) or None,
                 add_generation_prompt=True,
                 return_dict=False,
@@ -86,10 +80,7 @@ class ModelPolicy:
         return tokens
 
     async def write(self, prompt: list[int], sampling: Sampling, stream: random.Random) -> Turn:
-        """Continue a prompt's tokens by one turn, drawn with the numbers of ``stream``.
-
-        Raises ContextOverflow if the prompt fills the context.
-        """
+        """Continue a prompt by one turn; raises ContextOverflow if it fills the context."""
         from text2sql.policy.local.batching import Turn
 
         room = self._context - len(prompt)
@@ -108,12 +99,11 @@ class ModelPolicy:
             turn.text_tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         calls, content = parse_calls(text, [tool["function"]["name"] for tool in tools])
-        finish = "tool_calls" if calls else "stop"
         return Reply(
             message=history_message(content, calls),
             content=content,
             tool_calls=tuple(calls),
-            finish_reason=finish if turn.stopped else "length",
+            finish_reason=("tool_calls" if calls else "stop") if turn.stopped else "length",
             truncated=not turn.stopped,
             prompt_tokens=len(turn.prompt),
             completion_tokens=len(turn.reply),
@@ -127,9 +117,7 @@ class ModelPolicy:
 class LocalPolicy(ModelPolicy):
     """The policy in a model directory, in single precision on the CPU.
 
-    ``threads`` is the number of CPU threads torch may use in the whole process, see
-    ``load_model``. Raises Text2SqlError if the model cannot be loaded or the extra ``local`` is
-    not installed.
+    ``threads`` and the errors are those of ``load_model``.
     """
 
     def __init__(
@@ -145,51 +133,24 @@ class LocalPolicy(ModelPolicy):
         super().__init__(model, tokenizer, info, max_batch, seed)
 
 
-@dataclass(eq=False)
-class _Job:
-    turn: Turn
-    future: asyncio.Future[None]
-    loop: asyncio.AbstractEventLoop
-
-    def finish(self, error: Exception | None = None) -> None:
-        """Wake the waiting coroutine; its loop may be closed by now."""
-        try:
-            self.loop.call_soon_threadsafe(self._resolve, error)
-        except RuntimeError:
-            if not self.loop.is_closed():
-                raise
-
-    def _resolve(self, error: Exception | None) -> None:
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(error)
-
-
 class _BatchWorker:
     """A thread that owns a batch: it takes turns from a queue and steps until all are complete."""
 
     def __init__(self, new_batch: Callable[[], Batch]) -> None:
         self._new_batch = new_batch
-        self._inbox: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[Turn, Future[None]] | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="policy", daemon=True)
         self._thread.start()
 
     async def run(self, turn: Turn) -> None:
-        """Wait until the turn is complete; it is dropped if the caller is cancelled.
-
-        Raises InfrastructureError if generating fails or the worker is closed.
-        """
+        """Wait until a turn is complete; raises InfrastructureError. Cancelling drops the turn."""
         if self._closed:
             raise InfrastructureError("The policy is closed; open it again.")
-        loop = asyncio.get_running_loop()
-        job = _Job(turn, loop.create_future(), loop)
-        self._inbox.put(job)
+        future: Future[None] = Future()
+        self._inbox.put((turn, future))
         try:
-            await job.future
+            await asyncio.wrap_future(future)
         finally:
             turn.cancelled = True
 
@@ -200,44 +161,45 @@ class _BatchWorker:
         self._thread.join()
 
     def _work(self) -> None:
-        jobs: dict[Turn, _Job] = {}
+        jobs: dict[Turn, Future[None]] = {}
         batch = self._new_batch()
         while self._take(batch, jobs):
             try:
                 finished = batch.step()
             except Exception as error:  # noqa: BLE001 - handed to every rollout that waits
                 self._fail(jobs, f"The policy failed while generating: {error}")
-                batch = self._new_batch()
+                batch = self._new_batch()  # the cache may be in any state after a failure
                 continue
             for turn in finished:
-                jobs.pop(turn).finish()
+                jobs.pop(turn).set_result(None)
             for turn in [turn for turn in jobs if turn.cancelled]:
                 del jobs[turn]
         self._fail(jobs, "The policy was closed while generating.")
 
-    def _fail(self, jobs: dict[Turn, _Job], reason: str) -> None:
-        for job in jobs.values():
-            job.finish(InfrastructureError(reason))
+    def _fail(self, jobs: dict[Turn, Future[None]], reason: str) -> None:
+        for future in jobs.values():
+            future.set_exception(InfrastructureError(reason))
         jobs.clear()
 
-    def _take(self, batch: Batch, jobs: dict[Turn, _Job]) -> bool:
+    def _take(self, batch: Batch, jobs: dict[Turn, Future[None]]) -> bool:
         """Move new turns into the batch; wait for one if there is nothing to do."""
         while not self._inbox.empty() or not batch.busy:
             job = self._inbox.get()
             if job is None:
                 return False
-            jobs[job.turn] = job
-            batch.add(job.turn)
+            turn, future = job
+            if future.set_running_or_notify_cancel():  # else its caller was cancelled
+                jobs[turn] = future
+                batch.add(turn)
         return True
 
 
 def _with_parsed_arguments(message: Message) -> Message:
-    """Return the message with each call's arguments as an object, as chat templates expect."""
+    """Return the message with each call's arguments as an object."""
     if not message.get("tool_calls"):
         return message
-    return message | {"tool_calls": [_parsed(call) for call in message["tool_calls"]]}
-
-
-def _parsed(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    return call | {"function": function | {"arguments": json.loads(function["arguments"])}}
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = json.loads(call["function"]["arguments"])
+        calls.append(call | {"function": call["function"] | {"arguments": arguments}})
+    return message | {"tool_calls": calls}

@@ -104,7 +104,16 @@ class RowCache:
             width = _round_up(width, _BLOCK)
         starts = torch.tensor(lengths, device=self._device)
         positions = starts[:, None] + torch.arange(width, device=self._device)
-        now = self._plan(rows, positions, max(lengths) + width)
+        end = max(lengths) + width
+        now = _Pass(
+            rows=torch.tensor(rows, device=self._device),
+            positions=positions,
+            span=_round_up(end, _BLOCK),
+            leading=rows == list(range(len(rows))),
+            capacity=(_round_up(max(rows) + 1, _BLOCK), _round_up(end, _GROWTH)),
+        )
+        for layer in self._layers:
+            layer.now = now
         padded = [[*part, *[0] * (width - len(part))] for part in tokens]
         reach = torch.arange(now.span, device=self._device)
         output = self._model(
@@ -117,18 +126,6 @@ class RowCache:
         )
         logits: torch.Tensor = output.logits[:, -1].float().cpu()
         return logits
-
-    def _plan(self, rows: list[int], positions: torch.Tensor, end: int) -> _Pass:
-        now = _Pass(
-            rows=torch.tensor(rows, device=self._device),
-            positions=positions,
-            span=_round_up(end, _BLOCK),
-            leading=rows == list(range(len(rows))),
-            capacity=(_round_up(max(rows) + 1, _BLOCK), _round_up(end, _GROWTH)),
-        )
-        for layer in self._layers:
-            layer.now = now
-        return now
 
     def swap(self, left: list[int], right: list[int]) -> None:
         """Exchange rows pairwise."""

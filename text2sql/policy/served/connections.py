@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import http.client
 import io
-import re
-import urllib.error
-import urllib.parse
-import urllib.request
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from text2sql.common.http import client_for, proxy_for
 from text2sql.errors import Text2SqlError
 
 if TYPE_CHECKING:
@@ -28,13 +23,6 @@ _SECRET_CHARS = 8  # a shorter key, such as EMPTY, is no secret and may occur in
 
 MOST_BYTES = 64 << 20
 """A longer answer is not a chat completion."""
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: keys and reports must not travel to another server."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Leave the answer as it is."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +44,8 @@ class Connections:
     def __init__(self, api_key: str) -> None:
         self._key = api_key.strip()
         self._headers = {"Content-Type": "application/json", **authorization(api_key)}
+        # An aiohttp session only works in the event loop that created it.
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
-        self._proxies: dict[str, str | None] = {}
 
     async def post(self, url: str, body: bytes, seconds: float) -> HttpAnswer:
         """Send one request and return the answer, which must be complete within ``seconds``.
@@ -67,14 +55,11 @@ class Connections:
         import aiohttp
 
         session = await self._session()
-        if url not in self._proxies:
-            self._proxies[url] = proxy_for(url)
+        proxy = proxy_for(url)
         try:
             async with (
                 asyncio.timeout(seconds),
-                session.post(
-                    url, data=body, proxy=self._proxies[url], allow_redirects=False
-                ) as response,
+                session.post(url, data=body, proxy=proxy, allow_redirects=False) as response,
             ):
                 content = await _content(response)
                 return _answer(response.status, content, response.headers, self._key)
@@ -98,23 +83,19 @@ class Connections:
 
     async def _session(self) -> aiohttp.ClientSession:
         """Return this event loop's session; drop those of loops that have ended."""
+        import aiohttp
+
         loop = asyncio.get_running_loop()
         if loop not in self._sessions:
             for ended in [other for other in self._sessions if other.is_closed()]:
                 await self._sessions.pop(ended).close()
-            self._sessions[loop] = _new_session(self._headers)
+            self._sessions[loop] = aiohttp.ClientSession(
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            )
         return self._sessions[loop]
-
-
-def _new_session(headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    import aiohttp
-
-    return aiohttp.ClientSession(
-        headers=headers,
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_SECONDS),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-    )
 
 
 async def _content(response: aiohttp.ClientResponse) -> bytes:
@@ -135,41 +116,39 @@ def _answer(status: int, content: bytes, headers: Any, key: str) -> HttpAnswer:
     return HttpAnswer(status, content, {name.lower(): value for name, value in headers.items()})
 
 
-def _unpacked(content: bytes, headers: Any) -> bytes:
-    """Undo the compression that a proxy may apply unasked. Raises OSError if it is broken."""
-    if headers.get("Content-Encoding", "").lower() != "gzip":
-        return content
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as unpacking:
-        return unpacking.read(MOST_BYTES)
-
-
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
 
 
 def fetch(url: str, api_key: str, seconds: float) -> HttpAnswer:
-    """Get one page without an event loop; ``seconds`` bound each wait. Raises NoAnswer."""
+    """Get one page without an event loop; ``seconds`` bound each wait. Raises NoAnswer.
+
+    Redirects are not followed: a key must not travel to another server.
+    """
+    import urllib3
+
     headers = authorization(api_key)
-    proxy = proxy_for(url)
-    ways = urllib.request.ProxyHandler({urllib.parse.urlsplit(url).scheme: proxy} if proxy else {})
-    opener = urllib.request.build_opener(ways, _NoRedirects())
     try:
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=seconds) as found:
-            content = _unpacked(found.read(MOST_BYTES), found.headers)
+        with (
+            client_for(url) as client,
+            client.request(
+                "GET", url, headers=headers, timeout=seconds, retries=False, redirect=False,
+                preload_content=False,
+            ) as found,
+        ):  # fmt: skip
+            content = found.read(MOST_BYTES, decode_content=False)
+            if found.headers.get("Content-Encoding", "").lower() == "gzip":
+                # A proxy may compress unasked; urllib3 would not notice an answer cut short.
+                content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MOST_BYTES)
             return _answer(found.status, content, found.headers, api_key.strip())
-    except urllib.error.HTTPError as error:
-        return _answer(error.code, error.read(MOST_BYTES), error.headers, api_key.strip())
-    except urllib.error.URLError as error:
-        raise NoAnswer(str(error.reason)) from error
-    except (OSError, EOFError, zlib.error, http.client.HTTPException, ValueError) as error:
+    except urllib3.exceptions.NewConnectionError as error:
+        raise NoAnswer(_reason(error.__cause__ or error)) from error
+    except (urllib3.exceptions.HTTPError, OSError, EOFError, zlib.error, ValueError) as error:
         raise NoAnswer(_reason(error)) from error
 
 
 def authorization(api_key: str) -> dict[str, str]:
-    """Return the header that carries a key; empty without a key.
-
-    Raises Text2SqlError, without quoting the key, if no header can carry it.
-    """
+    """Return the header that carries a key; raises Text2SqlError if no header can."""
     key = api_key.strip()
     if not (key.isascii() and key.isprintable()):
         raise Text2SqlError(
@@ -177,27 +156,3 @@ def authorization(api_key: str) -> dict[str, str]:
             "character; set it again."
         )
     return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def is_loopback(url: str) -> bool:
-    """Say whether a server runs on this machine, so that no proxy belongs in between."""
-    host = urllib.parse.urlsplit(url).hostname or ""
-    return host in ("localhost", "0.0.0.0", "::", "::1") or host.startswith("127.")
-
-
-def proxy_for(url: str) -> str | None:
-    """Return the proxy that the environment names for a server (HTTPS_PROXY, NO_PROXY, ...)."""
-    parts = urllib.parse.urlsplit(url)
-    if is_loopback(url) or urllib.request.proxy_bypass(parts.hostname or ""):
-        return None
-    known = urllib.request.getproxies()
-    proxy = known.get(parts.scheme) or known.get("all")
-    if proxy and "://" not in proxy:
-        proxy = f"http://{proxy}"
-    if proxy and not proxy.startswith(("http://", "https://")):
-        proxy = re.sub(r"//.*@", "//", proxy)  # hides its password
-        raise Text2SqlError(
-            f"The proxy {proxy!r} for {url} cannot be used: it must be an HTTP proxy; set "
-            "NO_PROXY to go without."
-        )
-    return proxy or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from text2sql.policy.base import Message, Sampling
@@ -49,9 +49,18 @@ class Dialect:
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> bytes:
         """Return a request; a lone surrogate becomes a question mark, as servers refuse it."""
+        if not self._system and len(messages) > 1 and messages[0]["role"] == "system":
+            system, user, *rest = messages
+            opening = {**user, "content": f"{system['content']}\n\n{user['content']}"}
+            messages = [opening, *rest]
+        if not self._reasoning:
+            messages = [
+                {key: value for key, value in message.items() if key not in REASONING}
+                for message in messages
+            ]
         payload: dict[str, Any] = {
             "model": self._model,
-            "messages": [self._sent(message) for message in self._opened(messages)],
+            "messages": list(messages),
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             self._limit: sampling.max_tokens,
@@ -75,12 +84,8 @@ class Dialect:
                 _log.warning("The server accepts no reasoning in the history: it is left out.")
             self._reasoning = False
             return True
-        return self._learns_less(reason, body)
-
-    def _learns_less(self, reason: str, body: bytes) -> bool:
-        """Leave out a top_p of 1, which is no limit, or send the system message as the user's."""
         if _NO_TOP_P.search(reason) and _FULL_TOP_P.search(body):
-            self._top_p = False
+            self._top_p = False  # a top_p of 1 is no limit
             return True
         if _NO_SYSTEM.search(reason) and b'"role": "system"' in body:
             if self._system:
@@ -88,15 +93,3 @@ class Dialect:
             self._system = False
             return True
         return False
-
-    def _opened(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages; the first two as one if the server accepts no system message."""
-        if self._system or len(messages) < 2 or messages[0]["role"] != "system":
-            return messages
-        system, user, *rest = messages
-        return [{**user, "content": f"{system['content']}\n\n{user['content']}"}, *rest]
-
-    def _sent(self, message: Message) -> Mapping[str, Any]:
-        if self._reasoning or not any(key in message for key in REASONING):
-            return message
-        return {key: value for key, value in message.items() if key not in REASONING}

@@ -39,8 +39,9 @@ _NO_TOOLS = re.compile(
     r"enable-auto-tool-choice|requires --jinja|support tool use"
     r"|not support (?:tool|function|parameters: \[.tool)"
 )
-_PASSING = frozenset({408, 409, 424, 425, 429})  # 424: TGI and Bedrock, when the model failed
-_LOST = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
+_PASSING = (408, 409, 424, 425, 429)  # 424: TGI and Bedrock, when the model failed
+REDIRECTS = (301, 302, 303, 307, 308)
+_LOST = (*REDIRECTS, 401, 403, 404, 405)
 _READ_BYTES = 20_000
 _REASON_CHARS = 300
 
@@ -60,29 +61,31 @@ def completion_in(answer: HttpAnswer) -> Any:
     ContextOverflow for a conversation that is too long.
     """
     try:
-        text = answer.content.decode("utf-8-sig")
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = json.loads(answer.content.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
         found = _streamed(answer.content)
-        if found is None:
-            raise _no_json(answer.content) from error
     if _is_failure(found):
         raise _reported(answer.content)
     return found
 
 
 def _streamed(content: bytes) -> Any:
-    """Return the completion in an event stream; None if there is none."""
+    """Return the completion in an event stream; raise Retryable if there is none."""
     try:
         chunks = chunks_in(content.decode("utf-8-sig"))
         failed = next((chunk for chunk in chunks if _is_failure(chunk)), None)
         if failed is not None:
             raise _reported(json.dumps(failed).encode())
-        return assembled(chunks) if chunks else None
-    except UnicodeDecodeError:
-        return None
+        if chunks:
+            return assembled(chunks)
     except Broken as error:
         raise Retryable(str(error)) from error
+    except UnicodeDecodeError:
+        pass  # neither JSON nor a stream
+    if not content.strip():
+        raise Retryable("the answer is empty")
+    text = content[:_READ_BYTES].decode("utf-8", errors="replace")
+    raise Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}")
 
 
 def _is_failure(found: Any) -> bool:
@@ -91,14 +94,6 @@ def _is_failure(found: Any) -> bool:
         return False
     bare = "choices" not in found and not {"message", "detail"}.isdisjoint(found)
     return bool(found.get("error")) or found.get("object") == "error" or bare
-
-
-def _no_json(content: bytes) -> Exception:
-    """Return the exception for an answer that is not JSON."""
-    if not content.strip():
-        return Retryable("the answer is empty")
-    text = content[:_READ_BYTES].decode("utf-8", errors="replace")
-    return Retryable(f"the answer is not JSON: {' '.join(text[:80].split())!r}")
 
 
 def refusal(answer: HttpAnswer, url: str, model: str, *, proven: bool) -> Exception:
@@ -124,7 +119,7 @@ def refusal(answer: HttpAnswer, url: str, model: str, *, proven: bool) -> Except
         return Text2SqlError(
             f"The policy server at {url} has no model {model!r} or no chat completions: {reason}."
         )
-    if code in _LOST:
+    if code in REDIRECTS:
         place = answer.headers.get("location", "no location given")
         return Text2SqlError(
             f"The policy server at {url} redirects (HTTP {code}: {place}); give the final address."

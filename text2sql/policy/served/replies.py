@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from text2sql.policy.base import Message, Reply, ToolCall
-from text2sql.policy.calls import new_call_id, parse_calls
+from text2sql.policy.calls import loaded, new_call_id, parse_calls
 from text2sql.policy.served.dialect import REASONING
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
-_GIVEN_UP = (
-    "abort",
-    "aborted",
-    "cancelled",
-    "error",
-    "insufficient_system_resource",
-    "network_error",
-    "timeout",
+# The words of several servers for a reply that they gave up, and for one at the token limit.
+_GIVEN_UP = re.compile(
+    r"abort(?:ed)?|cancelled|error|timeout|network_error|insufficient_system_resource", re.I
 )
-_CUT = (
-    "length",
-    "max_tokens",
-    "max_output_tokens",
-    "model_length",
-    "model_context_window_exceeded",
-)
+_CUT = re.compile(r"length|max_(?:output_)?tokens|model_(?:length|context_window_exceeded)", re.I)
 _DECODER = json.JSONDecoder(strict=False)
 _MOST_TOKENS = 10_000_000  # no model reads or writes more at once; sums fit into 32 bits
 
@@ -53,17 +43,23 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
         calls = calls_in(message)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise Unusable(f"the answer is not a chat completion ({error!r})") from error
-    required = {tool["function"]["name"]: _required(tool) for tool in tools}
+    functions = [tool["function"] for tool in tools]
+    required = {one["name"]: one.get("parameters", {}).get("required", ()) for one in functions}
     calls, content = _with_content(calls, content, required)
     finish = _finish(choice)
     used = _count(answer, "completion_tokens")
-    broken = not calls or any(not _complete(call, required) for call in calls)
+    # A complete call has an object of arguments with everything that its tool must have.
+    complete = calls and all(
+        isinstance(values := loaded(call.arguments), dict)
+        and all(key in values for key in required.get(call.name, ()))
+        for call in calls
+    )
     return Reply(
         message=history_message(content, calls, {key: message.get(key) for key in REASONING}),
         content=content,
         tool_calls=tuple(calls),
         finish_reason=finish,
-        truncated=finish.lower() in _CUT or (used >= max_tokens and broken),
+        truncated=bool(_CUT.fullmatch(finish)) or (used >= max_tokens and not complete),
         prompt_tokens=_count(answer, "prompt_tokens"),
         completion_tokens=used,
     )
@@ -76,7 +72,7 @@ def _finish(choice: Mapping[str, Any]) -> str:
     """
     finish = choice.get("finish_reason") or "stop"
     finish = str(finish.get("type") if isinstance(finish, dict) else finish)
-    if finish.lower() in _GIVEN_UP:
+    if _GIVEN_UP.fullmatch(finish):
         raise Unusable(f"the server gave up on the reply (finish_reason {finish!r})")
     if choice.get("error"):
         raise Unusable(f"the server gave up on the reply ({str(choice['error'])[:300]})")
@@ -86,21 +82,15 @@ def _finish(choice: Mapping[str, Any]) -> str:
 def history_message(
     content: str, calls: Sequence[ToolCall], extra: Mapping[str, Any] | None = None
 ) -> Message:
-    """Return the assistant message that goes back into the history.
-
-    Arguments are always the JSON text of an object; ``extra`` (reasoning) is kept as it is.
-    """
+    """Return the message for the history: arguments are JSON objects, ``extra`` is reasoning."""
     message: Message = {"role": "assistant", "content": content}
     message |= {key: value for key, value in (extra or {}).items() if value is not None}
     if calls:
         message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _object_text(call.arguments)},
-            }
+            {"id": call.id, "type": "function",
+             "function": {"name": call.name, "arguments": _object_text(call.arguments)}}
             for call in calls
-        ]
+        ]  # fmt: skip
     return message
 
 
@@ -110,11 +100,9 @@ def content_text(content: Any) -> str:
         return content or ""
     if not isinstance(content, list):
         raise TypeError(f"content is a {type(content).__name__}")
-    return "".join(part if isinstance(part, str) else _part_text(part) for part in content)
-
-
-def _part_text(part: Mapping[str, Any]) -> str:
-    return str(part.get("text") or "") if part.get("type") in (None, "text", "output_text") else ""
+    parts = ({"text": part} if isinstance(part, str) else part for part in content)
+    kinds = (None, "text", "output_text")
+    return "".join(str(part.get("text") or "") for part in parts if part.get("type") in kinds)
 
 
 def _count(answer: Mapping[str, Any], name: str) -> int:
@@ -131,7 +119,12 @@ def calls_in(message: Mapping[str, Any]) -> list[ToolCall]:
     """
     older = message.get("function_call")
     entries = message.get("tool_calls") or ([{"function": older}] if older else ())
-    return _distinct([_call(entry) for entry in entries])
+    calls: dict[str, ToolCall] = {}
+    for call in map(_call, entries):
+        # Each call needs its own answer, so a second one with the same identifier gets a new one.
+        unique = replace(call, id=new_call_id()) if call.id in calls else call
+        calls[unique.id] = unique
+    return list(calls.values())
 
 
 def _call(entry: Mapping[str, Any]) -> ToolCall:
@@ -146,9 +139,9 @@ def _arguments(value: Any) -> str:
     """Return arguments as JSON text, whether they came as such, as an object, or quoted twice."""
     if not isinstance(value, str):
         return json.dumps({} if value is None else value)
-    text, inner = value, _loaded(value)
+    text, inner = value, loaded(value)
     while isinstance(inner, str):
-        text, inner = inner, _loaded(inner)
+        text, inner = inner, loaded(inner)
     if inner is None:
         return "{}" if text.strip() in ("", "null") else _repeated(text) or value
     return text if isinstance(inner, dict) else value
@@ -168,24 +161,6 @@ def _repeated(text: str) -> str | None:
     kept = [value for value in values if value] or values[:1]
     alike = isinstance(kept[0], dict) and all(value == kept[0] for value in kept)
     return json.dumps(kept[0], ensure_ascii=False) if alike else None
-
-
-def _loaded(text: str, *, strict: bool = False) -> Any:
-    """Read JSON, with raw line breaks in texts (servers forget to escape them); None if invalid."""
-    try:
-        return json.loads(text, strict=strict)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _distinct(calls: list[ToolCall]) -> list[ToolCall]:
-    """Give a call with a duplicate identifier a new one: each needs its own answer."""
-    seen: set[str] = set()
-    for index, call in enumerate(calls):
-        if call.id in seen:
-            calls[index] = replace(call, id=new_call_id())
-        seen.add(call.id)
-    return calls
 
 
 def _with_content(
@@ -208,22 +183,12 @@ def _with_content(
     return written, rest
 
 
-def _required(tool: Mapping[str, Any]) -> list[str]:
-    return list(tool["function"].get("parameters", {}).get("required", ()))
-
-
-def _complete(call: ToolCall, required: Mapping[str, Sequence[str]]) -> bool:
-    """Say whether the arguments are an object with everything the tool must have."""
-    values = _loaded(call.arguments)
-    return isinstance(values, dict) and all(key in values for key in required.get(call.name, ()))
-
-
 def _object_text(arguments: str) -> str:
     """Return arguments as the JSON text of an object, without surrogates, which UTF-8 lacks."""
-    values = _loaded(arguments)
+    values = loaded(arguments)
     if not isinstance(values, dict):
         return "{}"
-    if "\\ud" not in arguments.lower() and _loaded(arguments, strict=True) is not None:
+    if "\\ud" not in arguments.lower() and loaded(arguments, strict=True) is not None:
         return arguments
     text = json.dumps(values, ensure_ascii=False)
     return text.encode("utf-8", errors="replace").decode()

@@ -26,10 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Retry:
-    """How long to retry: tries in all, the first and the longest wait, the total in seconds.
-
-    A server's Retry-After is obeyed if it fits into the total.
-    """
+    """How often and how long to retry, in seconds; a Retry-After that fits the total is obeyed."""
 
     attempts: int = 6
     first_wait: float = 0.5
@@ -79,12 +76,15 @@ class ServerPolicy:
         Raises ContextOverflow, InfrastructureError after the last retry, and Text2SqlError for
         what no retry fixes: a refused key, a model that the server does not have.
         """
-        home = self._home(messages)
+        # The first messages identify a conversation; the server that has them cached gets it again.
+        opening = zlib.crc32(repr([m.get("content") for m in messages[:2]]).encode())
+        home = self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
         deadline = time.monotonic() + self.retry.total_seconds
         free: dict[str, float] = {}
         for attempt in range(self.retry.attempts):
             url = self._in_turn(home + attempt, free)
             try:
+                # Written anew for each try: the dialect learns from refused requests.
                 body = self._dialect.body(messages, tools, sampling)
                 answer = await self._ask(url, body, deadline)
                 reply = read_reply(answer, tools, sampling.max_tokens)
@@ -102,16 +102,8 @@ class ServerPolicy:
         """Close the connections of this event loop."""
         await self._connections.close()
 
-    def _home(self, messages: Sequence[Message]) -> int:
-        """Return the server of a conversation, by what it opens with."""
-        opening = zlib.crc32(repr([m.get("content") for m in messages[:2]]).encode())
-        return self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
-
     def _in_turn(self, turn: int, free: Mapping[str, float]) -> str:
-        """Return the server of a try: the next one that does not have to be waited for.
-
-        ``free`` has the times at which servers that asked for a wait may be asked again.
-        """
+        """Return the next server that can be asked now; ``free`` has the times of busy ones."""
         now, count = time.monotonic(), len(self.urls)
         ring = [self.urls[(turn + step) % count] for step in range(count)]
         return min(ring, key=lambda url: max(now, free.get(url, now)))

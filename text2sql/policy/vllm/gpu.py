@@ -41,7 +41,15 @@ def visible_gpus() -> list[Gpu]:
     ``CUDA_VISIBLE_DEVICES`` is obeyed; the memory of a MIG slice is unknown. Raises Text2SqlError
     if nvidia-smi fails.
     """
-    gpus = _all_gpus()
+    rows = _query("--query-gpu=index,uuid,name,memory.total,memory.free")
+    used = _query("--query-compute-apps=gpu_uuid,pid,process_name,used_memory") if rows else []
+    holders: dict[str, list[Holder]] = {}
+    for uuid, pid, name, size in used:
+        holders.setdefault(uuid, []).append(Holder(pid, name, _mib(size)))
+    gpus = [
+        Gpu(index, uuid, name, _mib(total), _mib(free), tuple(holders.get(uuid, ())))
+        for index, uuid, name, total, free in rows
+    ]
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None or not gpus:
         return gpus
@@ -57,57 +65,31 @@ def visible_gpus() -> list[Gpu]:
 
 
 def require_memory(gpus: Sequence[Gpu], count: int, share: float) -> None:
-    """Raise Text2SqlError if a GPU has less than ``share`` of its memory free.
-
-    Only the first ``count`` are used. The error names the processes that use the memory; they are
-    left alone.
-    """
+    """Raise Text2SqlError if one of the first ``count`` GPUs has less than ``share`` free."""
     if len(gpus) < count:
         raise Text2SqlError(
             f"{counted(count, 'GPU')} requested, but only {len(gpus)} visible; lower "
             "the data-parallel or tensor-parallel size."
         )
-    lacking = [sentence for gpu in gpus[:count] if (sentence := _lack(gpu, share))]
+    lacking: list[str] = []
+    for gpu in gpus[:count]:
+        if gpu.total is None or gpu.free is None or gpu.free >= share * gpu.total:
+            continue
+        users = ", ".join(
+            f"{holder.name} (process {holder.pid}"
+            f"{'' if holder.mib is None else f', {holder.mib / 1024:.1f} GiB'})"
+            for holder in gpu.holders
+        )
+        lacking.append(
+            f"GPU {gpu.index} ({gpu.name}) has {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} "
+            f"GiB free, but {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are requested; it is "
+            f"used by {users or 'processes that nvidia-smi does not show'}."
+        )
     if lacking:
         raise Text2SqlError(
             f"{' '.join(lacking)} Stop what is no longer needed, choose another GPU with "
             "CUDA_VISIBLE_DEVICES, or request a smaller share."
         )
-
-
-def _lack(gpu: Gpu, share: float) -> str:
-    """Say how much memory a GPU lacks; empty if it has enough, or that is unknown."""
-    if gpu.total is None or gpu.free is None or gpu.free >= share * gpu.total:
-        return ""
-    users = ", ".join(_holder(holder) for holder in gpu.holders)
-    return (
-        f"GPU {gpu.index} ({gpu.name}) has {gpu.free / 1024:.1f} of {gpu.total / 1024:.1f} GiB "
-        f"free, but {share * gpu.total / 1024:.1f} GiB ({share:.0%}) are requested; it is used by "
-        f"{users or 'processes that nvidia-smi does not show'}."
-    )
-
-
-def _holder(holder: Holder) -> str:
-    size = "" if holder.mib is None else f", {holder.mib / 1024:.1f} GiB"
-    return f"{holder.name} (process {holder.pid}{size})"
-
-
-def _all_gpus() -> list[Gpu]:
-    rows = _query("--query-gpu=index,uuid,name,memory.total,memory.free")
-    if not rows:
-        return []
-    holders = _query("--query-compute-apps=gpu_uuid,pid,process_name,used_memory")
-    return [
-        Gpu(
-            index,
-            uuid,
-            name,
-            _mib(total),
-            _mib(free),
-            tuple(Holder(h[1], h[2], _mib(h[3])) for h in holders if h[0] == uuid),
-        )
-        for index, uuid, name, total, free in rows
-    ]
 
 
 def _named(entry: str, gpus: Sequence[Gpu]) -> Gpu | None:
@@ -125,12 +107,7 @@ def _query(question: str) -> list[list[str]]:
     command = ["nvidia-smi", question, "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
+            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
         )
     except FileNotFoundError:
         return []
@@ -143,15 +120,13 @@ def _query(question: str) -> list[list[str]]:
     said = (answer.stdout + answer.stderr).strip()
     if answer.returncode != 0 and "No devices" not in said:
         raise Text2SqlError(f"nvidia-smi failed with status {answer.returncode}: {said[:300]}")
-    columns = question.count(",") + 1
     rows = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
-    return [_named_whole(row, columns) for row in rows if len(row) >= columns]
-
-
-def _named_whole(row: list[str], columns: int) -> list[str]:
-    """Rejoin a name, in the third column, that contains commas."""
-    end = len(row) - columns + 3
-    return [*row[:2], ", ".join(row[2:end]), *row[end:]]
+    after = question.count(",") - 2  # columns after the name, the third, which may contain commas
+    return [
+        [*row[:2], ", ".join(row[2 : len(row) - after]), *row[len(row) - after :]]
+        for row in rows
+        if len(row) >= 3 + after
+    ]
 
 
 def _mib(text: str) -> int | None:

@@ -20,11 +20,9 @@ class VllmOptions:
 
     python: Path | str | None = field(
         default=None,
-        metadata={
-            "description": "Python of an environment with vLLM. "
-            f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built."
-        },
-    )
+        metadata={"description": "Python of an environment with vLLM. "
+                  f"Default: {PYTHON_VARIABLE}, else what 'make vllm' or 'make vllm-cpu' built."},
+    )  # fmt: skip
     data_parallel_size: int = field(
         default=1,
         metadata={
@@ -35,11 +33,7 @@ class VllmOptions:
     )
     gpu_memory: float = field(
         default=0.9,
-        metadata={
-            "description": "Share of each GPU's memory that vLLM takes.",
-            "gt": 0,
-            "le": 1,
-        },
+        metadata={"description": "Share of each GPU's memory that vLLM takes.", "gt": 0, "le": 1},
     )
     ready_seconds: float = field(
         default=900.0,

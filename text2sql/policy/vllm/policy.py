@@ -20,10 +20,7 @@ _WATCH_SECONDS = 1.0
 
 
 class ServedPolicy:
-    """The policy that a running VllmServer serves; ``close`` stops the server.
-
-    Its name and revision are those that the same directory has in this process.
-    """
+    """A directory's policy that a running VllmServer serves; ``close`` stops the server."""
 
     def __init__(self, server: VllmServer, revision: str) -> None:
         self.server = server
@@ -34,11 +31,9 @@ class ServedPolicy:
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> Reply:
-        """Return the next assistant turn; see ``Policy.complete``.
-
-        A server that has ended is reported within a second, with the last lines of its log.
-        """
+        """Return the next assistant turn; a server that ended is reported within a second."""
         self.server.check()
+        # Without the watch, a request to a server that died would be retried for minutes.
         request = asyncio.ensure_future(self._policy.complete(messages, tools, sampling))
         try:
             while not (await asyncio.wait([request], timeout=_WATCH_SECONDS))[0]:
@@ -61,10 +56,7 @@ class ServedPolicy:
 def serve_policy(
     policy: Path | str, options: VllmOptions, *, log: Path | None = None
 ) -> ServedPolicy:
-    """Serve a policy directory, or a model of the hub, until the returned policy is closed.
-
-    Raises what ``VllmServer.start`` raises.
-    """
+    """Serve a directory or a hub model until the policy is closed; see ``VllmServer.start``."""
     revision = served_revision(policy)
     server = VllmServer(policy, options, log=log)
     server.start()

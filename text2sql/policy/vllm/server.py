@@ -9,6 +9,7 @@ import secrets
 import shutil
 import socket
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -52,8 +53,6 @@ _CAUSE = re.compile(
 class VllmServer:
     """A policy directory, or a model of the hub by its id, served by vLLM; a context manager.
 
-    An adapter is served beside its base model, which must be the revision it was trained on.
-
     ``model`` is the name it is served under (default: the last part of the directory or id),
     ``port`` the port on 127.0.0.1 (0: a free one), ``log`` the file that takes its output.
     If TEXT2SQL_API_KEY is set, clients need that key. Leaving the block, an exception, and the
@@ -75,9 +74,10 @@ class VllmServer:
         self.target = str(self.adapter.base if self.adapter else self.directory or policy)
         self.model = model or policy_name(Path(str(self.directory or policy)))
         self.port = port
-        self.log = log or _new_log()
+        name = f"vllm-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.log"
+        self.log = log or logs_folder(artifact_root()) / name
         self._log_start = 0
-        self._prepared: tuple[VllmPython, list[str]] | None = None
+        self._prepared: tuple[list[str], dict[str, str]] | None = None
         self._process: GuardedProcess | None = None
 
     @property
@@ -93,29 +93,34 @@ class VllmServer:
     def prepare(self) -> None:
         """Check all that can be checked before vLLM starts, and choose the port.
 
-        Raises Text2SqlError for what the user must fix first: no vLLM, no memory, a port in use,
-        invalid arguments.
+        Raises Text2SqlError for missing vLLM or memory, a used port, invalid arguments.
         """
         self._require_base()
-        for folder in (self.directory, self.adapter.base if self.adapter else None):
+        adapter = self.adapter
+        for folder in (self.directory, adapter.base if adapter else None):
             if folder:
                 require_whole(folder)
         python = ready_python(self.options)
         self.port = _bindable_port(self.port)
-        self._prepared = python, self._arguments(python)
+        of_model = (adapter.base, BASE_NAME) if adapter else (self.directory, self.model)
+        arguments = command(python, self.target, *of_model, self.port, self.options)
+        arguments += adapter.vllm_arguments(self.model) if adapter else []
+        self._prepared = arguments, environment(python, offline=self.directory is not None)
 
     def start(self) -> None:
-        """Start the server and wait until it answers.
+        """Start the server, after ``prepare``, and wait until it answers.
 
-        Calls ``prepare`` if nobody has, and raises what it raises. Raises InfrastructureError, with
-        the end of the log, if the server ends or is not ready in time.
+        Raises InfrastructureError, with the end of the log, if it ends or is not ready in time.
         """
         if self._prepared is None:
             self.prepare()
-        self._log_start = _size(self.log)
-        self._process = self._launch()
+            assert self._prepared
+        (arguments, variables), self._prepared = self._prepared, None
+        _log.debug("starting %s", " ".join(arguments))
+        self._log_start = self.log.stat().st_size if self.log.is_file() else 0
+        self._process = GuardedProcess(arguments, self.log, variables)
         try:
-            self._await_ready(time.monotonic() + self.options.ready_seconds)
+            self._await_ready(self._process)
         except BaseException:
             self.stop()
             raise
@@ -126,7 +131,8 @@ class VllmServer:
             raise InfrastructureError(f"The vLLM server of {self.model} is not running.")
         status = self._process.process.poll()
         if status is not None:
-            raise InfrastructureError(f"vLLM ended with status {status}. {self._failure()}")
+            failure = failure_in(self.log, self._log_start)
+            raise InfrastructureError(f"vLLM ended with status {status}. {failure}")
 
     def stop(self) -> None:
         """Stop the server and everything that it started, and wait until all is gone."""
@@ -150,41 +156,22 @@ class VllmServer:
                 f"{adapter.directory} was trained on {adapter.base_revision}."
             )
 
-    def _arguments(self, python: VllmPython) -> list[str]:
-        adapter = self.adapter
-        of_model = (adapter.base, BASE_NAME) if adapter else (self.directory, self.model)
-        arguments = command(python, self.target, *of_model, self.port, self.options)
-        if adapter:
-            arguments += adapter.vllm_arguments(self.model)
-        return arguments
-
-    def _launch(self) -> GuardedProcess:
-        assert self._prepared is not None
-        (python, arguments), self._prepared = self._prepared, None
-        _log.debug("starting %s", " ".join(arguments))
-        offline = self.directory is not None
-        return GuardedProcess(arguments, self.log, environment(python, offline=offline))
-
-    def _await_ready(self, deadline: float) -> None:
-        assert self._process is not None
-        while not self._answers():
-            self._process.wait(_POLL_SECONDS)
+    def _await_ready(self, process: GuardedProcess) -> None:
+        deadline = time.monotonic() + self.options.ready_seconds
+        key = os.environ.get(API_KEY_VARIABLE, "")
+        while True:
+            with suppress(Text2SqlError):
+                if self.model in served_models(self.url, key):
+                    break
+            process.wait(_POLL_SECONDS)
             self.check()
             if time.monotonic() > deadline:
                 raise InfrastructureError(
                     f"vLLM was not ready to serve {self.model} within "
-                    f"{self.options.ready_seconds:g} s and was stopped. {self._failure()}"
+                    f"{self.options.ready_seconds:g} s and was stopped. "
+                    f"{failure_in(self.log, self._log_start)}"
                 )
-        self.check()
-
-    def _failure(self) -> str:
-        return failure_in(self.log, self._log_start)
-
-    def _answers(self) -> bool:
-        try:
-            return self.model in served_models(self.url, os.environ.get(API_KEY_VARIABLE, ""))
-        except Text2SqlError:
-            return False
+        self.check()  # another server may have answered on the port
 
     def __enter__(self) -> VllmServer:
         self.start()
@@ -195,10 +182,7 @@ class VllmServer:
 
 
 def served_directory(policy: Path | str) -> Path | None:
-    """Return the model directory that ``policy`` names; None for a model's id on the hub.
-
-    Raises Text2SqlError for anything else.
-    """
+    """Return the model directory that ``policy`` names; None for a model's id on the hub."""
     directory = policy_directory(str(policy))
     if directory is not None and directory.is_dir():
         model = (directory / "config.json").is_file() or is_adapter(directory)
@@ -247,42 +231,18 @@ def _bindable_port(port: int) -> int:
         return found
 
 
-def _new_log() -> Path:
-    name = f"vllm-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.log"
-    return logs_folder(artifact_root()) / name
-
-
-def _size(log: Path) -> int:
-    """Return how many bytes a log has; 0 if there is none."""
-    return log.stat().st_size if log.is_file() else 0
-
-
 def failure_in(log: Path, start: int = 0) -> str:
-    """Return what a log says about a failure, from the byte ``start`` on.
-
-    That is the first error, which later lines often hide, and the last lines.
-    """
-    text = _read(log, start)
-    if full := _full_disk(log, text):
-        return full
+    """Return the first error in a log, which later lines often hide, and its last lines."""
+    text = ""
+    if log.is_file():
+        with log.open("rb") as file:
+            file.seek(max(start, log.stat().st_size - _READ_BYTES))
+            text = without_colors(file.read().decode("utf-8", errors="replace"))
+    free = shutil.disk_usage(log.parent).free / 1e6 if log.parent.is_dir() else 0.0
+    if _NO_SPACE in text or free < _LEAST_FREE_MB:  # a full disk also keeps the log empty
+        said = "vLLM found a full disk" if _NO_SPACE in text else "The disk of its log is full"
+        return f"{said} ({free:,.0f} MB free at {log.parent}): make room and start it again."
     cause = _CAUSE.search(text)
     first = f"The first error is: {cause[1].rstrip('.')}. " if cause else ""
     last = end_of(text, _END_CHARS) or "(it wrote nothing)"
     return f"{first}Its log is {log} and ends with:\n{last}"
-
-
-def _full_disk(log: Path, text: str) -> str:
-    """Say that a disk is full if the log says so, or could not be written for that reason."""
-    free = shutil.disk_usage(log.parent).free / 1e6 if log.parent.is_dir() else 0.0
-    if _NO_SPACE not in text and free >= _LEAST_FREE_MB:
-        return ""
-    said = "vLLM found a full disk" if _NO_SPACE in text else "The disk of its log is full"
-    return f"{said} ({free:,.0f} MB free at {log.parent}): make room and start it again."
-
-
-def _read(log: Path, start: int) -> str:
-    if not log.is_file():
-        return ""
-    with log.open("rb") as file:
-        file.seek(max(start, _size(log) - _READ_BYTES))
-        return without_colors(file.read().decode("utf-8", errors="replace"))

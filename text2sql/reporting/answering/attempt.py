@@ -98,10 +98,12 @@ class Attempt:
         if not any(rollout.valid for rollout in rollouts):
             raise InfrastructureError(rollouts[0].error)
         if not winner.consensus:
-            return self._without_result(AnswerStatus.NO_CONSENSUS, _why_none(queries))
-        await self._compare_with_verified(database, winner)
+            return self.ended(AnswerStatus.NO_CONSENSUS, _why_none(queries))
+        if q.verified_sql is not None:
+            verified = await self._verified(q.verified_sql, database, winner)
+            self.answer = replace(self.answer, verified=verified)
         if winner.share < q.minimum_share:
-            return self._without_result(AnswerStatus.LOW_AGREEMENT, "")
+            return self.ended(AnswerStatus.LOW_AGREEMENT)
         return self._checked(await plan.run_winner(winner, database, a.keep_rows), winner)
 
     def _transcript_name(self, attempt: int) -> str:
@@ -116,13 +118,14 @@ class Attempt:
         if result.status is not Status.OK:
             problem = result.error or result.status.value
         if problem:
-            return self.failed(f"the query that was agreed on failed: {problem}")
+            reason = f"the query that was agreed on failed: {problem}"
+            return self.ended(AnswerStatus.ERROR, reason)
         table = result_table(result.columns, result.rows, result.row_count)
         broken = self.question.expectations.broken_by(table)
         if self.answer.verified == Verified.DIFFERS:
             broken = ["it differs from the verified SQL's result", *broken]
         if broken:
-            return self._without_result(AnswerStatus.REFUTED, "; ".join(broken))
+            return self.ended(AnswerStatus.REFUTED, "; ".join(broken))
         return replace(
             self.answer,
             status=AnswerStatus.ANSWERED,
@@ -131,37 +134,25 @@ class Attempt:
             digest=result.multiset_digest,
         )
 
-    async def _compare_with_verified(self, database: Path, winner: Vote) -> None:
-        """Record whether the agreed result equals that of the verified SQL."""
-        if self.question.verified_sql is None:
-            return
-        sql = clean_sql(self.question.verified_sql)
+    async def _verified(self, sql: str, database: Path, winner: Vote) -> Verified:
         limits = Limits(seconds=self.answerer.settings.query_seconds)
-        result = await self.answerer.sandbox.aexecute(database, sql, limits)
-        verified = Verified.MATCH if same(result, winner.digest) else Verified.DIFFERS
+        result = await self.answerer.sandbox.aexecute(database, clean_sql(sql), limits)
         if result.status is not Status.OK:
             _log.warning("the verified SQL of question %s: %s", self.question.id, result.error)
-            verified = Verified.ERROR
-        self.answer = replace(self.answer, verified=verified)
+            return Verified.ERROR
+        return Verified.MATCH if same(result, winner.digest) else Verified.DIFFERS
 
-    def _without_result(self, status: AnswerStatus, reason: str) -> NewAnswer:
+    def ended(self, status: AnswerStatus, reason: str = "") -> NewAnswer:
+        """Return what is known of an answer without a result."""
         return replace(self.answer, status=status, error=reason)
-
-    def failed(self, reason: str) -> NewAnswer:
-        """Return what is known, with the status error."""
-        return self._without_result(AnswerStatus.ERROR, reason)
 
 
 def _sampled_query(rollout: Rollout, winner: Vote) -> SampledQuery:
     voted = rollout.submission.has_vote
-    status = rollout.status or rollout.stop_reason
-    if rollout.write_attempts:
-        status = Status.WRITE.value
-    if not rollout.valid:
-        status = Status.INFRASTRUCTURE.value
+    status = Status.WRITE.value if rollout.write_attempts else rollout.status or rollout.stop_reason
     return SampledQuery(
         sql=rollout.sql,
-        status=status,
+        status=status if rollout.valid else Status.INFRASTRUCTURE.value,
         digest=rollout.digest,
         row_count=rollout.row_count,
         voted=voted,

@@ -38,7 +38,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Flip:
-    """A verified question that only one of the policies answers right."""
+    """A verified question that only one of the policies answers right, and the agreed SQL."""
 
     question_id: str
     question: str
@@ -46,11 +46,6 @@ class Flip:
     after: Grade
     sql_before: str
     sql_after: str
-
-    @property
-    def lost(self) -> bool:
-        """Whether the new policy answers it wrong."""
-        return self.before is Grade.RIGHT
 
 
 @dataclass(frozen=True)
@@ -77,36 +72,28 @@ class BackTest:
             f"Of {counted(self.compared, 'verified question')} it answers {self.right_after} right,"
             f" the champion {self.right_before}."
         )
-        lost = [flip.question_id for flip in self.flips if flip.lost]
-        gained = [flip.question_id for flip in self.flips if not flip.lost]
-        text += f" Lost: {', '.join(lost)}." if lost else ""
-        text += f" Gained: {', '.join(gained)}." if gained else ""
-        out = ", ".join(self.left_out)
-        return f"{text} Not compared: {out}." if out else text
-
-
-def verified_questions(questions: Sequence[ReportQuestion]) -> list[ReportQuestion]:
-    """Return the questions with verified SQL, without their other expectations.
-
-    A back-test grades by the verified SQL alone.
-    """
-    return [
-        replace(question, expectations=Expectations())
-        for question in questions
-        if question.verified_sql is not None
-    ]
+        named = {
+            "Lost": [flip.question_id for flip in self.flips if flip.before is Grade.RIGHT],
+            "Gained": [flip.question_id for flip in self.flips if flip.after is Grade.RIGHT],
+            "Not compared": self.left_out,
+        }
+        return text + "".join(f" {how}: {', '.join(ids)}." for how, ids in named.items() if ids)
 
 
 def askable_questions(store: ReportingStore) -> tuple[list[ReportQuestion], dict[str, str]]:
-    """Return a store's verified questions, and by id why some of them cannot be asked."""
+    """Return a store's verified questions, and by id why some of them cannot be asked.
+
+    They come without their other expectations: a back-test grades by the verified SQL alone.
+    """
     found, left_out = [], {}
-    for question in verified_questions(QuestionTable(store).read(enabled_only=True).readable):
+    for question in QuestionTable(store).read(enabled_only=True).readable:
+        if question.verified_sql is None:
+            continue
         try:
             check_database(question.database)
+            found.append(replace(question, expectations=Expectations()))
         except Text2SqlError as error:
             left_out[question.id] = str(error)
-        else:
-            found.append(question)
     return found, left_out
 
 
@@ -125,20 +112,19 @@ async def answer_verified(
 
     async def one(question: ReportQuestion) -> NewAnswer:
         async with places:
-            return await answer_question(question, _AT, answerer, check=check)
-
-    answers = await asyncio.gather(*map(one, questions))
-    for answer in answers:
+            answer = await answer_question(question, _AT, answerer, check=check)
         if answer.status == AnswerStatus.ERROR:
             raise InfrastructureError(
-                f"the verified question {answer.question.id!r} cannot be answered for the "
-                f"back-test: {answer.error}"
+                f"the verified question {question.id!r} cannot be answered for the back-test: "
+                f"{answer.error}"
             )
+        return answer
+
+    answers = await asyncio.gather(*map(one, questions))
     return {answer.question.id: answer for answer in answers}
 
 
-def grade(answer: NewAnswer) -> Grade:
-    """Grade an answer to a verified question."""
+def _grade(answer: NewAnswer) -> Grade:
     if answer.verified == Verified.ERROR:
         return Grade.VOID
     if answer.status == AnswerStatus.ANSWERED:
@@ -154,7 +140,7 @@ def compare_answers(
     flips, right_before, right_after, compared = [], 0, 0, 0
     for name, old in before.items():
         new = after[name]
-        was, is_ = grade(old), grade(new)
+        was, is_ = _grade(old), _grade(new)
         if Grade.VOID in (was, is_):
             out[name] = "its verified SQL did not run"
             continue
@@ -162,11 +148,7 @@ def compare_answers(
         right_before += was is Grade.RIGHT
         right_after += is_ is Grade.RIGHT
         if (was is Grade.RIGHT) != (is_ is Grade.RIGHT):
-            question = new.question.question
-            flips.append(Flip(name, question, was, is_, _agreed_sql(old), _agreed_sql(new)))
+            # The SQL that won the vote, published or not.
+            sql = [next((c.sql for c in a.queries if c.chosen and c.sql), "") for a in (old, new)]
+            flips.append(Flip(name, new.question.question, was, is_, *sql))
     return BackTest(compared, right_before, right_after, flips, out)
-
-
-def _agreed_sql(answer: NewAnswer) -> str:
-    """Return the SQL that won the vote, published or not."""
-    return next((c.sql for c in answer.queries if c.chosen and c.sql), "")

@@ -10,16 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
-from text2sql.common.counting import counted
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answering.attempt import Answerer, Attempt
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.model.values import clean_text
-from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 
-_ASKED = ("question", "evidence", "database", "verified_sql")
 _log = logging.getLogger(__name__)
 
 
@@ -30,51 +27,6 @@ class DayAnswer:
     question: ReportQuestion
     answer: StoredAnswer
     reused: bool
-
-
-@dataclass(frozen=True)
-class DueQuestions:
-    """The questions due on a day, how many are not, and the problem of each invalid row."""
-
-    questions: list[ReportQuestion]
-    others: int
-    unreadable: dict[str, str]
-
-
-def due_questions(store: ReportingStore, day: date, group: str = "") -> DueQuestions:
-    """Return the questions to answer on a day: what is due, or a whole schedule group.
-
-    Raises Text2SqlError if no question is enabled.
-    """
-    found = QuestionTable(store).read(group or None, enabled_only=True)
-    if not found.readable:
-        in_group = f" in the group {group!r}" if group else ""
-        raise Text2SqlError(
-            f"No questions are enabled{in_group} in {store.name}: materialize report_questions "
-            "first, or add one with text2sql questions add; text2sql questions list shows all."
-        )
-    due = [question for question in found.readable if group or question.due_on(day)]
-    return DueQuestions(due, len(found.readable) - len(due), found.unreadable)
-
-
-def result_counts(answers: Sequence[DayAnswer]) -> dict[str, int]:
-    """Count the answers of a run as the table ``runs`` records them."""
-    asked = [one.answer.status for one in answers if not one.reused]
-    return {
-        "asked": len(asked),
-        "answered": asked.count(AnswerStatus.ANSWERED),
-        "failed": asked.count(AnswerStatus.ERROR),
-        "reused": len(answers) - len(asked),
-    }
-
-
-def require_some_answer(answers: Sequence[DayAnswer]) -> None:
-    """Raise Text2SqlError if every question failed: then they have a common cause."""
-    if answers and all(one.answer.status == AnswerStatus.ERROR for one in answers):
-        raise Text2SqlError(
-            f"None of {counted(len(answers), 'question')} could be answered; the first failed "
-            f"with: {answers[0].answer.error}"
-        )
 
 
 async def answer_day(
@@ -101,45 +53,40 @@ async def answer_day(
     async def one(question: ReportQuestion) -> DayAnswer | None:
         async with places:
             try:
-                answer = await _answer_or_reuse(store, question, day, answerer, force)
+                at = question.scheduled_at(day)
+                stored = await asyncio.to_thread(store.answer, question.id, at)
+                reused = bool(stored and not force and _settles(stored, question))
+                if stored is None or not reused:
+                    attempt = stored.attempts + 1 if stored else 1
+                    new = await answer_question(
+                        question, at, answerer, attempt, check=store.refuse_database
+                    )
+                    stored = await asyncio.to_thread(store.write_answer, new)
             except InfrastructureError:
                 raise
             except Text2SqlError as error:
                 problems.append(f"question {question.id!r}: {error}")
                 return None
+        answer = DayAnswer(question, stored, reused)
         on_answer(answer)
         return answer
 
     tasks = [asyncio.create_task(one(question)) for question in questions]
     try:
         answers = [answer for answer in await asyncio.gather(*tasks) if answer]
-        if problems:
-            raise Text2SqlError("; ".join(problems))
-        return answers
-    finally:
+    finally:  # the database failed: no other question may still write to it
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _answer_or_reuse(
-    store: ReportingStore, question: ReportQuestion, day: date, answerer: Answerer, force: bool
-) -> DayAnswer:
-    scheduled_at = question.scheduled_at(day)
-    before = await asyncio.to_thread(store.answer, question.id, scheduled_at)
-    if before and not force and _settles(before, question):
-        return DayAnswer(question, before, reused=True)
-    attempt = before.attempts + 1 if before else 1
-    answer = await answer_question(
-        question, scheduled_at, answerer, attempt, check=store.refuse_database
-    )
-    stored = await asyncio.to_thread(store.write_answer, answer)
-    return DayAnswer(question, stored, reused=False)
+    if problems:
+        raise Text2SqlError("; ".join(problems))
+    return answers
 
 
 def _settles(answer: StoredAnswer, question: ReportQuestion) -> bool:
     """Whether an answer was published for the question as it is asked and checked now."""
-    texts = {name: getattr(question, name) for name in _ASKED}
+    asked = ("question", "evidence", "database", "verified_sql")
+    texts = {name: getattr(question, name) for name in asked}
     same = all((t and clean_text(t)) == getattr(answer, name) for name, t in texts.items())
     expected = question.expectations.to_dict() == (answer.expectations or {})
     enough = answer.share is None or answer.share >= question.minimum_share
@@ -164,5 +111,5 @@ async def answer_question(
     except Exception as error:  # noqa: BLE001 - one question must not stop the others
         unexpected = None if isinstance(error, Text2SqlError) else error
         _log.warning("question %s failed: %s", question.id, error, exc_info=unexpected)
-        answer = work.failed(str(error) or type(error).__name__)
+        answer = work.ended(AnswerStatus.ERROR, str(error) or type(error).__name__)
     return replace(answer, seconds=round(time.monotonic() - started, 3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -15,7 +14,6 @@ from text2sql.reporting.tables.schema import answers
 from text2sql.reporting.tables.store import ReportingStore
 
 _c = answers.c
-_COMPARED = (Verified.MATCH.value, Verified.DIFFERS.value)
 
 
 @dataclass(frozen=True)
@@ -48,38 +46,26 @@ def period(store: ReportingStore, first: date, last: date, revision: str | None 
     return Period(
         asked=sum(n for (status, _), n in counts.items() if status != AnswerStatus.ERROR),
         answered=sum(n for (status, _), n in counts.items() if status == AnswerStatus.ANSWERED),
-        compared=sum(n for (_, verified), n in counts.items() if verified in _COMPARED),
+        compared=sum(n for (_, v), n in counts.items() if v in (Verified.MATCH, Verified.DIFFERS)),
         confirmed=sum(n for (_, verified), n in counts.items() if verified == Verified.MATCH),
     )
 
 
 def declines(now: Period, before: Period, rule: DeclineRule) -> list[str]:
     """Return a sentence for each decline; none without one or with too few answers."""
-    shares: Mapping[str, tuple[tuple[int, int], tuple[int, int], float]] = {
-        "questions answered": (
-            (now.answered, now.asked),
-            (before.answered, before.asked),
-            rule.answered,
-        ),
-        "verified questions answered right": (
-            (now.confirmed, now.compared),
-            (before.confirmed, before.compared),
-            rule.verified,
-        ),
-    }
-    found = (_decline(name, *share, rule) for name, share in shares.items())
-    return [sentence for sentence in found if sentence]
-
-
-def _decline(
-    name: str, now: tuple[int, int], before: tuple[int, int], floor: float, rule: DeclineRule
-) -> str:
-    if now[1] < rule.least:
-        return ""
-    share = now[0] / now[1]
-    words = f"{name}: {share:.0%} ({now[0]} of {now[1]}) in {counted(rule.days, 'day')}"
-    if share < floor:
-        return f"{words}; the limit is {floor:.0%}."
-    if before[1] >= rule.least and before[0] / before[1] - share > rule.drop:
-        return f"{words}, after {before[0] / before[1]:.0%} ({before[0]} of {before[1]}) before."
-    return ""
+    found = []
+    for name, part, whole, floor in (
+        ("questions answered", "answered", "asked", rule.answered),
+        ("verified questions answered right", "confirmed", "compared", rule.verified),
+    ):
+        n, of = getattr(now, part), getattr(now, whole)
+        if of < rule.least:
+            continue
+        words = f"{name}: {n / of:.0%} ({n} of {of}) in {counted(rule.days, 'day')}"
+        n_before, of_before = getattr(before, part), getattr(before, whole)
+        if n / of < floor:
+            found.append(f"{words}; the limit is {floor:.0%}.")
+        elif of_before >= rule.least and n_before / of_before - n / of > rule.drop:
+            was = f"{n_before / of_before:.0%} ({n_before} of {of_before})"
+            found.append(f"{words}, after {was} before.")
+    return found

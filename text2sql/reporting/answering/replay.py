@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from text2sql.errors import InfrastructureError
 from text2sql.judge.equality import same
 from text2sql.judge.voting import Submission, Vote, vote
-from text2sql.reporting.model.answer import AnswerStatus, SampledQuery, StoredAnswer, Verified
+from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
 from text2sql.reporting.model.diff import RowChanges, compare_rows
 from text2sql.reporting.model.question import database_fingerprint
 from text2sql.reporting.model.values import decode_row, result_table
@@ -84,66 +84,53 @@ def replay_answer(
     database = check_database(answer.database)
     store.refuse_database(database)
     fingerprint = database_fingerprint(database)
-    again = _Rerun(database, sandbox, seconds)
-    queries = store.sampled_queries(answer)
-    submissions = [again.submission(query, index) for index, query in enumerate(queries)]
-    ran = [(query, now) for query, now in zip(queries, submissions, strict=True) if now]
-    latest = store.latest_published(answer.question_id)
-    agreed = next((now.digest for query, now in ran if query.chosen), None)
-    return Replay(
-        answer,
-        fingerprint,
-        again.published(store, answer),
-        len(ran),
-        sum(not same(now.digest, query.digest) for query, now in ran),
-        vote([now for _, now in ran]),
-        latest if latest and latest.id != answer.id else None,
-        again.compare(store.verified_sql(answer.question_id), agreed),
-    )
 
-
-@dataclass(frozen=True)
-class _Rerun:
-    """Runs stored SQL on the database as it is now."""
-
-    database: Path
-    sandbox: Sandbox
-    seconds: float
-
-    def _run(self, sql: str, keep_rows: int = 0) -> QueryResult:
-        limits = Limits(seconds=self.seconds, max_rows=_COUNTED_ROWS, keep_rows=keep_rows)
-        result = self.sandbox.execute(self.database, sql, limits)
+    def run(sql: str, keep_rows: int = 0) -> QueryResult:
+        limits = Limits(seconds=seconds, max_rows=_COUNTED_ROWS, keep_rows=keep_rows)
+        result = sandbox.execute(database, sql, limits)
         if result.status is Status.INFRASTRUCTURE:
             raise InfrastructureError(result.error)
         return result
 
-    def submission(self, query: SampledQuery, index: int) -> Submission | None:
-        """Run a sampled query; None if it did not run before."""
+    submissions, changed, agreed = [], 0, None
+    for index, query in enumerate(store.sampled_queries(answer)):
         if query.sql is None or query.status != Status.OK:
-            return None
-        result = self._run(query.sql)
+            continue
+        result = run(query.sql)
         valid = result.status is Status.OK and result.complete
-        return Submission(index, query.sql, result.digest, result.row_count, valid)
+        submissions.append(Submission(index, query.sql, result.digest, result.row_count, valid))
+        changed += not same(result.digest, query.digest)
+        agreed = result.digest if query.chosen and agreed is None else agreed
+    verified, verified_sql = None, store.verified_sql(answer.question_id)
+    if verified_sql is not None and agreed is not None:
+        result = run(clean_sql(verified_sql))
+        verified = Verified.MATCH if same(result, agreed) else Verified.DIFFERS
+        verified = verified if result.status is Status.OK else Verified.ERROR
+    latest = store.latest_published(answer.question_id)
+    return Replay(
+        answer,
+        fingerprint,
+        _published(run, store, answer),
+        len(submissions),
+        changed,
+        vote(submissions),
+        latest if latest and latest.id != answer.id else None,
+        verified,
+    )
 
-    def compare(self, verified_sql: str | None, agreed: str | None) -> Verified | None:
-        """Compare the digest of the agreed result with the result of verified SQL."""
-        if verified_sql is None or agreed is None:
-            return None
-        result = self._run(clean_sql(verified_sql))
-        if result.status is not Status.OK:
-            return Verified.ERROR
-        return Verified.MATCH if same(result, agreed) else Verified.DIFFERS
 
-    def published(self, store: ReportingStore, answer: StoredAnswer) -> Published:
-        """Run the published SQL and compare its result with the stored one."""
-        if answer.status != AnswerStatus.ANSWERED or answer.sql is None:
-            return Published()
-        kept = answer.rows_kept or 0
-        result = self._run(answer.sql, keep_rows=kept + 1)
-        if result.status is not Status.OK:
-            return Published(changed=True, error=result.error or result.status.value)
-        table = result_table(result.columns, result.rows, result.row_count)
-        now = [decode_row(row, marks) for row, marks in zip(table.rows, table.marks, strict=True)]
-        complete = answer.row_count == kept and len(now) == result.row_count
-        rows = compare_rows(store.rows(answer), now if complete else now[:kept])
-        return Published(not same(result, answer.digest, "multiset"), rows, complete)
+def _published(
+    run: Callable[[str, int], QueryResult], store: ReportingStore, answer: StoredAnswer
+) -> Published:
+    """Run the published SQL and compare its result with the stored one."""
+    if answer.status != AnswerStatus.ANSWERED or answer.sql is None:
+        return Published()
+    kept = answer.rows_kept or 0
+    result = run(answer.sql, kept + 1)  # one more, to notice rows that were added
+    if result.status is not Status.OK:
+        return Published(changed=True, error=result.error or result.status.value)
+    table = result_table(result.columns, result.rows, result.row_count)
+    now = [decode_row(row, marks) for row, marks in zip(table.rows, table.marks, strict=True)]
+    complete = answer.row_count == kept and len(now) == result.row_count
+    rows = compare_rows(store.rows(answer), now if complete else now[:kept])
+    return Published(not same(result, answer.digest, "multiset"), rows, complete)

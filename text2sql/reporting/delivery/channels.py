@@ -6,28 +6,21 @@ import json
 import smtplib
 import ssl
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from typing import Protocol
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import urllib3
 
+from text2sql.common.http import client_for
 from text2sql.errors import Text2SqlError
-from text2sql.policy.served.connections import proxy_for
 from text2sql.reporting.delivery.markdown import inert_words
 
-_WEBHOOK_SECONDS = 20
 _BUSY = (429, 502, 503, 504)
 _ATTEMPTS = 3
 _MAIL_SECONDS = 30
 _MAIL_PORTS = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
-
-
-class DeliveryError(Text2SqlError):
-    """A message that was not accepted; the text names the channel without its secrets."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +42,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Notice:
-    """Some lines of plain text about an event; ``facts`` say the same to programs.
-
-    ``key`` is the same for the same event, so that a receiver can drop repetitions.
-    """
+    """Plain text about an event; a receiver can drop repetitions, which have the same ``key``."""
 
     subject: str
     text: str
@@ -60,42 +50,15 @@ class Notice:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Channel(Protocol):
-    """A way to reach people."""
-
-    @property
-    def kind(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """Where it sends to; may be secret."""
-        ...
-
-    def send(self, message: Message) -> str:
-        """Send a report; return what failed in part, empty if nothing; or raise DeliveryError."""
-        ...
-
-    def tell(self, notice: Notice) -> str:
-        """Send a notice; return and raise like ``send``."""
-        ...
-
-
-def split_address(address: str, schemes: tuple[str, ...]) -> SplitResult | None:
-    """Return the parts of an address with one of these schemes; None if it is invalid.
-
-    Refuses blanks, line breaks and other characters that libraries refuse later, in messages that
-    repeat the whole secret address.
-    """
+def _is_address(address: str, schemes: Iterable[str]) -> bool:
+    # Libraries refuse blanks and line breaks later, in messages that repeat the secret address.
+    printable = address.isascii() and address.isprintable() and " " not in address
     try:
         parts = urlsplit(address)
         port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
-        return None
-    printable = address.isascii() and address.isprintable() and " " not in address
-    valid = port_is_valid and printable and parts.hostname and parts.scheme in schemes
-    return parts if valid else None
+        return False
+    return bool(port_is_valid and printable and parts.hostname and parts.scheme in schemes)
 
 
 @dataclass(frozen=True)
@@ -112,71 +75,52 @@ class Webhook:
 
     def __post_init__(self) -> None:
         """Raise Text2SqlError for an invalid web address."""
-        if split_address(self.address, ("https", "http")) is None:
+        if not _is_address(self.address, ("https", "http")):
             raise Text2SqlError("the webhook must be an address that begins with https://")
 
     def send(self, message: Message) -> str:
-        """Send a report; raise DeliveryError if it is not accepted."""
+        """Send a report; raise Text2SqlError, without the address, if it is not accepted."""
         facts = {"day": message.day, "content": message.content, "answers": message.facts}
         return self._deliver(message.markdown, facts, message.content)
 
     def tell(self, notice: Notice) -> str:
-        """Send a notice; raise DeliveryError if it is not accepted."""
+        """Send a notice; raise like ``send``."""
         lines = [f"**{inert_words(notice.subject)}**"]
         lines += map(inert_words, notice.text.splitlines())
         return self._deliver("\n".join(lines), notice.facts, notice.key)
 
     def _deliver(self, markdown: str, facts: Mapping[str, object], key: str) -> str:
+        webhook = f"the webhook at {urlsplit(self.address).hostname}"
         body = json.dumps(self._body(markdown, facts)).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         for attempt in range(1, _ATTEMPTS + 1):
-            status = self._post(body, key)
+            try:
+                with (
+                    client_for(self.address) as pool,
+                    # retries=False follows no redirect: reports must not go to another server.
+                    pool.request(
+                        "POST", self.address, body=body, headers=headers, timeout=20,
+                        retries=False, preload_content=False,
+                    ) as answer,
+                ):  # fmt: skip
+                    status = answer.status
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                # The cause has the reason; urllib3's own words may repeat the secret address.
+                reason = error.__cause__ or error.__context__ or type(error).__name__
+                raise Text2SqlError(f"{webhook} cannot be reached: {reason}") from None
             if status < 300:
                 return ""
             if status not in _BUSY or attempt == _ATTEMPTS:
                 break
             time.sleep(self.pause)
-        raise DeliveryError(f"the webhook at {self._host} answered with status {status}")
-
-    @property
-    def _host(self) -> str:
-        return str(urlsplit(self.address).hostname)
-
-    def _post(self, body: bytes, key: str) -> int:
-        """Post once; follow no redirect, because reports must not travel to another server."""
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
-        try:
-            with (
-                _pool(self.address) as pool,
-                pool.request(
-                    "POST", self.address, body=body, headers=headers, timeout=_WEBHOOK_SECONDS,
-                    retries=False, preload_content=False,
-                ) as answer,
-            ):  # fmt: skip
-                return int(answer.status)
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            # The cause has the reason; urllib3's own words may repeat the secret address.
-            reason = error.__cause__ or error.__context__ or type(error).__name__
-            raise DeliveryError(
-                f"the webhook at {self._host} cannot be reached: {reason}"
-            ) from None
+        raise Text2SqlError(f"{webhook} answered with status {status}")
 
     def _body(self, markdown: str, facts: Mapping[str, object]) -> dict[str, object]:
-        if not self._host.endswith(".slack.com"):
+        if not str(urlsplit(self.address).hostname).endswith(".slack.com"):
             return {"text": markdown, **facts}
         # Slack reads <...> as links and mentions, even in code, and bold has one star.
         text = markdown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return {"text": text.replace("**", "*"), "unfurl_links": False, "unfurl_media": False}
-
-
-def _pool(address: str) -> urllib3.PoolManager:
-    """Return a pool that goes through the proxy that the environment names for this server."""
-    server = urlsplit(address)
-    proxy = proxy_for(f"{server.scheme}://{server.netloc.rpartition('@')[2]}")
-    if proxy is None:
-        return urllib3.PoolManager()
-    parts = urlsplit(proxy)
-    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
-    return urllib3.ProxyManager(proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=login))
 
 
 @dataclass(frozen=True)
@@ -194,7 +138,7 @@ class Mail:
 
     def __post_init__(self) -> None:
         """Raise Text2SqlError for an invalid server or address."""
-        if split_address(self.server, tuple(_MAIL_PORTS)) is None:
+        if not _is_address(self.server, _MAIL_PORTS):
             raise Text2SqlError(
                 "the mail server must be smtp://USER:PASSWORD@HOST:PORT, smtps:// or smtp+plain://"
             )
@@ -210,57 +154,50 @@ class Mail:
         return ",".join(sorted(self.recipients))
 
     def send(self, message: Message) -> str:
-        """Send a report; return which recipients were refused, if not all were.
+        """Send a report; return which recipients were refused, empty if none was.
 
-        Raises DeliveryError if nobody gets it.
+        Raises Text2SqlError if it reaches no recipient.
         """
-        mail = self._mail(message.subject, f"answers-{message.day}-{message.content}")
-        mail.set_content(message.summary)
-        mail.add_attachment(
-            message.page.encode(), "text", "html", filename=f"answers-{message.day}.html"
-        )
+        name = f"answers-{message.day}"
+        mail = self._mail(message.subject, f"{name}-{message.content}", message.summary)
+        mail.add_attachment(message.page.encode(), "text", "html", filename=f"{name}.html")
         return self._deliver(mail)
 
     def tell(self, notice: Notice) -> str:
         """Send a notice as plain text; return and raise like ``send``."""
-        mail = self._mail(notice.subject, f"notice-{notice.key}")
-        mail.set_content(notice.text)
-        return self._deliver(mail)
+        return self._deliver(self._mail(notice.subject, f"notice-{notice.key}", notice.text))
 
-    def _mail(self, subject: str, id: str) -> EmailMessage:
+    def _mail(self, subject: str, id: str, text: str) -> EmailMessage:
         mail = EmailMessage()
         mail["Subject"] = " ".join(subject.split())
         mail["From"], mail["To"] = self.sender, ", ".join(self.recipients)
         mail["Message-ID"] = f"<{id}@{self.sender.rpartition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"
+        mail.set_content(text)
         return mail
 
     def _deliver(self, mail: EmailMessage) -> str:
-        host = str(urlsplit(self.server).hostname)
+        parts = urlsplit(self.server)
+        host, port = str(parts.hostname), parts.port or _MAIL_PORTS[parts.scheme]
+        context = ssl.create_default_context()
         try:
-            with self._connected() as server:
+            server = (
+                smtplib.SMTP_SSL(host, port, timeout=_MAIL_SECONDS, context=context)
+                if parts.scheme == "smtps"
+                else smtplib.SMTP(host, port, timeout=_MAIL_SECONDS)
+            )
+            with server:
+                if parts.scheme == "smtp":
+                    server.starttls(context=context)
+                if parts.username:
+                    server.login(unquote(parts.username), unquote(parts.password or ""))
                 refused = server.send_message(mail, self.sender, self.recipients)
         except (smtplib.SMTPException, OSError) as error:
             words = " ".join(str(error).split()) or type(error).__name__
-            raise DeliveryError(
+            raise Text2SqlError(
                 f"the mail server {host} did not accept the message: {words}"
             ) from None
         return f"refused for {', '.join(refused)}" if refused else ""
 
-    @contextmanager
-    def _connected(self) -> Iterator[smtplib.SMTP]:
-        parts = urlsplit(self.server)
-        host, port = str(parts.hostname), parts.port or _MAIL_PORTS[parts.scheme]
-        context = ssl.create_default_context()
-        if parts.scheme == "smtps":
-            server: smtplib.SMTP = smtplib.SMTP_SSL(
-                host, port, timeout=_MAIL_SECONDS, context=context
-            )
-        else:
-            server = smtplib.SMTP(host, port, timeout=_MAIL_SECONDS)
-        with server:
-            if parts.scheme == "smtp":
-                server.starttls(context=context)
-            if parts.username:
-                server.login(unquote(parts.username), unquote(parts.password or ""))
-            yield server
+
+Channel = Webhook | Mail

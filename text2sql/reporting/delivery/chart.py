@@ -1,8 +1,4 @@
-"""A chart of an answer where its shape suits one.
-
-Two columns, one that names and one that counts, of 2 to 40 rows: bars, or a line where the
-names are moments in order.
-"""
+"""A chart of an answer with a column of names and one of numbers, of 2 to 40 rows."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from text2sql.common.charts import Bars, Chart, Line, bars, lines, short_number
+from text2sql.common.charts import Bars, Line, bars, lines, short_number
 from text2sql.reporting.model.values import Column
 
 MOST_POINTS = 40
@@ -22,10 +18,11 @@ _LARGEST = 1e100
 
 
 def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> str:
-    """Return an SVG of a whole result (markup), or an empty text where a chart would not help."""
-    if len(columns) != 2 or not 2 <= len(rows) <= MOST_POINTS:
-        return ""
-    found = _roles(columns, rows)
+    """Return an SVG of a whole result, empty where a chart would not help.
+
+    It has bars, or a line where the names are years or dates in order.
+    """
+    found = _roles(columns, rows) if len(columns) == 2 <= len(rows) <= MOST_POINTS else None
     if found is None:
         return ""
     name, value = found
@@ -33,9 +30,18 @@ def chart(title: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]])
     values = [float(row[value.name]) for row in rows]
     texts = [short_number(one) for one in values]
     if len(rows) > 2 and _are_moments(names):
-        drawn = _line([str(one) for one in names], values)
+        # The axis always shows zero: a line that does not would exaggerate.
+        low, high = min(0.0, *values), max(0.0, *values)
+        ticks = {y: short_number(y) for y in ((low, high) if high > low else (0.0, 1.0))}
+        x = range(len(names))
+        ends = {0.0: str(names[0]), float(x[-1]): str(names[-1])}
+        drawn = lines(x, [Line(values)], ends, ticks, dots=True)
     else:
-        drawn = bars([_cut(str(one)) for one in names], [Bars(values, texts)])
+        labels = [
+            text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
+            for text in map(str, names)
+        ]
+        drawn = bars(labels, [Bars(values, texts)])
     described = "; ".join(f"{one} {text}" for one, text in zip(names, texts, strict=True))
     return drawn.svg(title, f"{value.label} by {name.label}: {described}")
 
@@ -48,32 +54,17 @@ def _roles(
         names = [row[name.name] for row in rows]
         amounts = [row[value.name] for row in rows]
         naming = name.type == "text" or _are_moments(names)
-        counting = value.type in ("integer", "real") and all(map(_can_be_drawn, amounts))
+        counting = value.type in ("integer", "real") and all(
+            isinstance(amount, int | float) and abs(amount) <= _LARGEST for amount in amounts
+        )
         if naming and counting and None not in names and len(set(names)) == len(names):
             return name, value
     return None
 
 
-def _can_be_drawn(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) <= _LARGEST
-
-
 def _are_moments(names: Sequence[Any]) -> bool:
-    """Say whether these are years, or dates as ISO 8601 writes them, in ascending order."""
+    """Whether these are years, or dates in ISO 8601, in ascending order."""
     if all(isinstance(name, int) for name in names):
         return all(name in _YEARS for name in names) and list(names) == sorted(names)
     texts = [str(name) for name in names]
     return all(map(_MOMENT.match, texts)) and texts == sorted(texts)
-
-
-def _line(names: Sequence[str], values: Sequence[float]) -> Chart:
-    # The axis always shows zero: a line that does not would exaggerate.
-    low, high = min(0.0, *values), max(0.0, *values)
-    ends = (low, high) if high > low else (0.0, 1.0)
-    x = range(len(names))
-    first_and_last = {0.0: names[0], float(x[-1]): names[-1]}
-    return lines(x, [Line(values)], first_and_last, {y: short_number(y) for y in ends}, dots=True)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"

@@ -52,7 +52,21 @@ def build_message(day: str, entries: Sequence[Entry], what: What = "report") -> 
     included = [entry for entry in entries if what == "report" or entry.is_news]
     if not included:
         return None
-    facts = [_facts(entry) for entry in included]
+    facts: list[dict[str, object]] = [
+        {
+            "question_id": entry.answer.question_id,
+            "status": entry.answer.status.value,
+            "share": entry.answer.share,
+            "change": entry.answer.change,
+            "verified": entry.answer.verified,
+            "rows": entry.answer.row_count,
+            "digest": entry.answer.digest,
+            "sql": entry.answer.sql,
+            "concerns": entry.concerns,
+            "refusal": entry.refusal,
+        }
+        for entry in included
+    ]
     text = json.dumps([day, what, facts], sort_keys=True)
     return Message(
         day,
@@ -65,70 +79,11 @@ def build_message(day: str, entries: Sequence[Entry], what: What = "report") -> 
     )
 
 
-def _facts(entry: Entry) -> dict[str, object]:
-    answer = entry.answer
-    return {
-        "question_id": answer.question_id,
-        "status": answer.status.value,
-        "share": answer.share,
-        "change": answer.change.value if answer.change else None,
-        "verified": answer.verified.value if answer.verified else None,
-        "rows": answer.row_count,
-        "digest": answer.digest,
-        "sql": answer.sql,
-        "concerns": entry.concerns,
-        "refusal": entry.refusal,
-    }
-
-
-@dataclass(frozen=True)
-class DayDelivery:
-    """What happened to a day's report on all channels, in words."""
-
-    description: str
-    passed: bool = True
-    deliveries: tuple[Delivery, ...] = ()
-
-
-def deliver_day(
-    store: ReportingStore,
-    day: str,
-    entries: Sequence[Entry],
-    channels: Sequence[Channel],
-    what: What,
-    *,
-    backfill: bool,
-) -> DayDelivery:
-    """Send a day's answers; a backfill, which may be of a whole year, sends nothing."""
-    if not channels:
-        return DayDelivery("Nothing was sent: no webhook or mail server is configured.")
-    if backfill:
-        return DayDelivery("Nothing was sent: this run belongs to a backfill.")
-    message = build_message(day, entries, what)
-    if message is None:
-        return DayDelivery("Nothing was sent: nothing is new, changed, doubtful or unanswered.")
-    found = deliver(store, message, channels)
-    words = [f"{o.channel}: {o.status}{f' ({o.error})' if o.error else ''}" for o in found]
-    passed = all(o.status is not DeliveryStatus.FAILED and not o.error for o in found)
-    return DayDelivery("; ".join(words), passed, tuple(found))
-
-
-def deliver(store: ReportingStore, message: Message, channels: Sequence[Channel]) -> list[Delivery]:
-    """Send a message on every channel that has not had it, and record what happened.
-
-    A failure on one channel does not affect the others; the next call tries it again.
-    """
-    return [_deliver(store, message, channel) for channel in channels]
-
-
-def _deliver(store: ReportingStore, message: Message, channel: Channel) -> Delivery:
+def deliver(store: ReportingStore, message: Message, channel: Channel) -> Delivery:
+    """Send a message on a channel unless it was sent there before; record what happened."""
     target = hashlib.sha256(channel.address.encode()).hexdigest()[:16]
-    key = {
-        "day": message.day,
-        "channel": channel.kind,
-        "target": target,
-        "content": message.content,
-    }
+    key = {"day": message.day, "channel": channel.kind, "target": target}
+    key["content"] = message.content
     if (elsewhere := _claim(store, key)) is not None:
         return Delivery(channel.kind, elsewhere)
     try:

@@ -91,9 +91,9 @@ class Entry:
         if answer.share is None:
             return ""
         asked = counted(answer.candidates, "candidate agrees", "candidates agree")
-        votes = f"{answer.votes} of {asked}"
         tie = ", a tie with another result" if answer.tie else ""
-        return f"{votes} ({answer.share:.0%}{tie}); at least {answer.minimum_share:.0%} needed"
+        share = f"{answer.share:.0%}{tie}"
+        return f"{answer.votes} of {asked} ({share}); at least {answer.minimum_share:.0%} needed"
 
     @property
     def change(self) -> str:
@@ -122,10 +122,8 @@ def read_entries(store: ReportingStore, answers: Iterable[StoredAnswer]) -> Iter
 def read_entry(store: ReportingStore, answer: StoredAnswer) -> Entry:
     """Read the entry of one answer."""
     found = store.difference(answer)
-    if found is not None:
-        found = replace(found, rows=found.rows.first(MOST_ROWS))
-    rows = store.rows(answer, MOST_ROWS)
-    return Entry(answer, rows, store.sampled_queries(answer), found)
+    found = found and replace(found, rows=found.rows.first(MOST_ROWS))
+    return Entry(answer, store.rows(answer, MOST_ROWS), store.sampled_queries(answer), found)
 
 
 def by_trust(entries: Iterable[Entry]) -> list[Entry]:

@@ -16,23 +16,15 @@ from text2sql.reporting.model.values import Column
 from text2sql.reporting.tables.store import ReportingStore
 
 Format = Literal["csv", "parquet"]
-OVERVIEW = "answers"
-"""The file that lists every question of the day; a question's own file begins with ``answer_``."""
 _STARTS_FORMULA = tuple("=+-@\t\r\n" + "\uff1d\uff0b\uff0d\uff20")  # the last four are full-width
 _OVERVIEW_NAMES = (
     *("question_id", "question", "status", "share", "minimum_share", "verified", "change"),
     *("row_count", "rows_kept", "error", "sql", "scheduled_at", "database_fingerprint"),
     *("policy_revision", "training_run", "dagster_run_id"),
 )
-_NUMBERS = {
-    "share": "real",
-    "minimum_share": "real",
-    "row_count": "integer",
-    "rows_kept": "integer",
-}
+_NUMBERS = dict.fromkeys(("share", "minimum_share"), "real")
+_NUMBERS |= dict.fromkeys(("row_count", "rows_kept"), "integer")
 _OVERVIEW_COLUMNS = [Column(name, name, _NUMBERS.get(name, "text")) for name in _OVERVIEW_NAMES]
-
-Rows = Sequence[dict[str, Any]]
 
 
 def export_answers(
@@ -44,11 +36,13 @@ def export_answers(
     without pyarrow.
     """
     render = _as_csv if format_ == "csv" else _as_parquet
-    if format_ == "parquet":
-        _require_pyarrow()
     answers = sorted(answers, key=lambda answer: answer.question_id)
-    overview = [_overview_row(answer) for answer in answers]
-    files = [write_whole(folder / f"{OVERVIEW}.{format_}", render(_OVERVIEW_COLUMNS, overview))]
+    overview = [
+        {column.name: getattr(answer, column.name) for column in _OVERVIEW_COLUMNS}
+        | {"scheduled_at": answer.scheduled_at.isoformat()}
+        for answer in answers
+    ]
+    files = [write_whole(folder / f"answers.{format_}", render(_OVERVIEW_COLUMNS, overview))]
     for answer in answers:
         if answer.status == AnswerStatus.ANSWERED:
             file = folder / f"answer_{answer.question_id}.{format_}"
@@ -58,30 +52,14 @@ def export_answers(
 
 def cut_notes(answers: Iterable[StoredAnswer]) -> list[str]:
     """Name the answers whose rows are only partly stored, and so only partly exported."""
-    sizes = [(one.question_id, one.rows_kept or 0, one.row_count or 0) for one in answers]
     return [
-        f"{name}: only the first {kept:,} of {of:,} rows are stored"
-        for name, kept, of in sizes
-        if kept < of
+        f"{one.question_id}: only the first {one.rows_kept:,} of {one.row_count:,} rows are stored"
+        for one in answers
+        if one.row_count is not None and one.rows_kept is not None and one.rows_kept < one.row_count
     ]
 
 
-def _overview_row(answer: StoredAnswer) -> dict[str, Any]:
-    row = {column.name: getattr(answer, column.name) for column in _OVERVIEW_COLUMNS}
-    return row | {"scheduled_at": answer.scheduled_at.isoformat()}
-
-
-def _require_pyarrow() -> None:
-    """Raise Text2SqlError without pyarrow, before anything is written."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError as error:
-        raise Text2SqlError(
-            f"Parquet needs pyarrow ({error}); install text2sql-lifecycle[pipelines], or export CSV"
-        ) from error
-
-
-def _as_csv(columns: Sequence[Column], rows: Rows) -> bytes:
+def _as_csv(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> bytes:
     """Return rows as CSV in UTF-8, safe to open in a spreadsheet.
 
     Text is quoted, with a ``'`` in front if a spreadsheet would take it for a formula; numbers
@@ -89,30 +67,30 @@ def _as_csv(columns: Sequence[Column], rows: Rows) -> bytes:
     """
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerow([inert(column.label) for column in columns])
+    writer.writerow([_csv_cell(column.label) for column in columns])
     writer.writerows([_csv_cell(row[column.name]) for column in columns] for row in rows)
     return text.getvalue().encode("utf-8")
 
 
-def inert(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_STARTS_FORMULA) else text
-
-
 def _csv_cell(value: Any) -> Any:
     cell = csv_value(value)
-    return inert(cell) if isinstance(cell, str) else cell
+    is_formula = isinstance(cell, str) and cell.startswith(_STARTS_FORMULA)
+    return f"'{cell}" if is_formula else cell
 
 
-def _as_parquet(columns: Sequence[Column], rows: Rows) -> bytes:
+def _as_parquet(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> bytes:
     """Return rows as a Parquet file with the column names of the question's view.
 
     Whole numbers are 64-bit integers, a column of mixed types is text, and text stays as it is:
     no reader runs it as a formula.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise Text2SqlError(
+            f"Parquet needs pyarrow ({error}); install text2sql-lifecycle[pipelines], or export CSV"
+        ) from error
     types = {"integer": pa.int64(), "real": pa.float64(), "blob": pa.binary(), "text": pa.string()}
     arrays = [
         pa.array([_as_type(row[column.name], column.type) for row in rows], types[column.type])

@@ -1,7 +1,4 @@
-"""The report of a day as Markdown for a chat: short, and nothing in it can be clicked.
-
-Rows, SQL and other data are code, where chats neither format text nor turn an address into a link.
-"""
+"""The report of a day as Markdown for a chat: short, and nothing in it can be clicked."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def _entry(entry: Entry, rows: bool) -> list[str]:
 
 
 def _table(entry: Entry) -> list[str]:
-    """Lay the first rows out in columns, between fences that nothing in them can close."""
+    # Code: there chats neither format text nor turn an address into a link.
     columns = entry.answer.columns[:_MOST_COLUMNS]
     shown = [[column.label for column in columns]]
     shown += [[row[column.name] for column in columns] for row in entry.rows[:SHOWN_ROWS]]

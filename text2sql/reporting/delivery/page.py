@@ -1,28 +1,18 @@
-"""The report of a day as one HTML page that needs nothing else, not even a network.
-
-The template escapes everything that comes from questions, databases or models: it is data.
-"""
+"""The report of a day as one HTML page that needs nothing else, not even a network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from text2sql.common.counting import counted
 from text2sql.common.html import render
 from text2sql.reporting.delivery.chart import chart
 from text2sql.reporting.delivery.entries import Entry, by_trust, summary
-from text2sql.reporting.model.answer import StoredAnswer, Verified
+from text2sql.reporting.model.answer import Verified
 
 SHOWN_ROWS = 20
 _CELL_CHARS = 200
-
-
-class _Cell(NamedTuple):
-    """A table's cell as the template shows it; ``kind`` is number, text, null or blob."""
-
-    kind: str
-    text: str
 
 
 def render_page(
@@ -39,7 +29,7 @@ def render_page(
         day=day,
         summary=summary(shown),
         unreadable=unreadable or {},
-        overview=[{"answer": e.answer, "words": _overview(e)} for e in by_trust(shown)],
+        overview=[(entry.answer, _overview(entry)) for entry in by_trust(shown)],
         sections=[_section(entry) for entry in shown],
     )
 
@@ -59,6 +49,18 @@ def _section(entry: Entry) -> dict[str, Any]:
     rows = counted(total, "row")
     whole = total == len(entry.rows)  # a chart of a part would mislead
     facts = (answer.question_id, entry.agreement, entry.verified)
+    origin = {
+        "answer": answer.id,
+        "policy": answer.policy,
+        "revision": answer.policy_revision,
+        "training run": answer.training_run,
+        "prompt": answer.prompt_revision,
+        "database": answer.database_fingerprint,
+        "run": answer.dagster_run_id,
+        "attempts": answer.attempts,
+        "tokens": answer.prompt_tokens + answer.completion_tokens,
+        "seconds": f"{answer.seconds:.1f}",
+    }
     return {
         "entry": entry,
         "facts": "; ".join(filter(None, facts)),
@@ -70,7 +72,7 @@ def _section(entry: Entry) -> dict[str, Any]:
         "row_count": rows if shown == total else f"{shown} of {rows} shown",
         "changes": _changes(entry),
         "candidates": counted(len(entry.queries), "candidate"),
-        "origin": _origin(answer),
+        "origin": ", ".join(f"{name} {value}" for name, value in origin.items() if value),
     }
 
 
@@ -94,35 +96,22 @@ def _changes(entry: Entry) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _cell(value: Any, exact: bool = False) -> _Cell:
-    """Return a value to show; ``exact`` keeps all digits, because the last one may have changed."""
+def _cell(value: Any, exact: bool = False) -> tuple[str, str]:
+    """Return a value's kind for the template and its text.
+
+    ``exact`` keeps all digits, because the last one may have changed.
+    """
     if value is None:
-        return _Cell("null", "null")
+        return "null", "null"
     if isinstance(value, bytes):
-        return _Cell("blob", counted(len(value), "byte"))
+        return "blob", counted(len(value), "byte")
     if isinstance(value, int | float):
         whole = exact or isinstance(value, int)
-        return _Cell("number", str(value) if whole else format(value, ".12g"))
-    return _Cell("text", _cut(str(value)))
+        return "number", str(value) if whole else format(value, ".12g")
+    return "text", _cut(str(value))
 
 
 def _cut(text: str) -> str:
     if len(text) <= _CELL_CHARS:
         return text
     return f"{text[:_CELL_CHARS]}… [{len(text):,} characters]"
-
-
-def _origin(answer: StoredAnswer) -> str:
-    facts = {
-        "answer": answer.id,
-        "policy": answer.policy,
-        "revision": answer.policy_revision,
-        "training run": answer.training_run,
-        "prompt": answer.prompt_revision,
-        "database": answer.database_fingerprint,
-        "run": answer.dagster_run_id,
-        "attempts": answer.attempts,
-        "tokens": answer.prompt_tokens + answer.completion_tokens,
-        "seconds": f"{answer.seconds:.1f}",
-    }
-    return ", ".join(f"{name} {value}" for name, value in facts.items() if value)

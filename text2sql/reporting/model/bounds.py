@@ -1,8 +1,4 @@
-"""The numbers that a person can set for scheduled questions: default, bounds and meaning.
-
-Forms of the launchpad, options of the commands, error messages and the pages of the reference all
-come from here.
-"""
+"""The numbers to set for scheduled questions, as forms, options, messages and docs have them."""
 
 from __future__ import annotations
 

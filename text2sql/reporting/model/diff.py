@@ -31,19 +31,13 @@ class RowChanges:
     def first(self, most: int) -> RowChanges:
         """Return the same changes, listing at most ``most`` rows of each kind."""
         return replace(
-            self,
-            added=self.added[:most],
-            removed=self.removed[:most],
-            changed=self.changed[:most],
+            self, added=self.added[:most], removed=self.removed[:most], changed=self.changed[:most]
         )
 
     def __str__(self) -> str:
         """Return the counts in words: ``2 rows added, 1 changed``."""
-        words = [
-            f"{count:,} {name}"
-            for count, name in zip(self.counts, ("added", "removed", "changed"), strict=True)
-            if count
-        ]
+        named = zip(self.counts, ("added", "removed", "changed"), strict=True)
+        words = [f"{count:,} {name}" for count, name in named if count]
         if not words:
             return "no row differs"
         number, _, rest = ", ".join(words).partition(" ")
@@ -82,25 +76,19 @@ def compare_rows(old: Sequence[Row], new: Sequence[Row]) -> RowChanges:
     """Compare two results row by row; a row maps a column's name to its value."""
     before = Counter(tuple(row.items()) for row in old)
     after = Counter(tuple(row.items()) for row in new)
-    removed = [dict(row) for row in (before - after).elements()]
-    added = [dict(row) for row in (after - before).elements()]
+    removed = tuple(dict(row) for row in (before - after).elements())
+    added = tuple(dict(row) for row in (after - before).elements())
     unchanged = len(new) - len(added)
     key = _find_key(old, new)
-    pairs: list[tuple[Row, Row]] = []
+    pairs: tuple[tuple[Row, Row], ...] = ()
     if key is not None:
         gone = {_values(row, key): row for row in removed}
-        pairs = [(gone[_values(row, key)], row) for row in added if _values(row, key) in gone]
+        pairs = tuple((gone[_values(row, key)], row) for row in added if _values(row, key) in gone)
         kept = {_values(row, key) for _, row in pairs}
-        added = [row for row in added if _values(row, key) not in kept]
-        removed = [row for row in removed if _values(row, key) not in kept]
-    return RowChanges(
-        tuple(added),
-        tuple(removed),
-        tuple(pairs),
-        unchanged,
-        key or (),
-        (len(added), len(removed), len(pairs)),
-    )
+        added = tuple(row for row in added if _values(row, key) not in kept)
+        removed = tuple(row for row in removed if _values(row, key) not in kept)
+    counts = (len(added), len(removed), len(pairs))
+    return RowChanges(added, removed, pairs, unchanged, key or (), counts)
 
 
 def _find_key(old: Sequence[Row], new: Sequence[Row]) -> _Key | None:

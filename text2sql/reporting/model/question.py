@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,11 @@ from text2sql.reporting.model.bounds import MINIMUM_SHARE, VOTES
 from text2sql.reporting.model.values import ResultTable, clean_text, safe_names
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
-_DAYS: dict[str, Callable[[date], bool]] = {
-    "weekdays": lambda day: day.weekday() < 5,
-    "weekly": lambda day: day.weekday() == 0,
-    "monthly": lambda day: day.day == 1,
-}
 
 
 @dataclass(frozen=True)
 class Expectations:
-    """DeclineRule on an answer; one that breaks them is not published.
+    """Conditions on an answer; one that breaks them is not published.
 
     ``columns`` are exactly the answer's columns, in order, compared as the view names them
     (``COUNT(*)`` is ``count``). ``least_rows`` and ``most_rows`` bound the rows of the result.
@@ -55,7 +50,7 @@ class Expectations:
             expected = ", ".join(safe_names(self.columns))
             problems.append(f"its columns are {', '.join(found)}, expected {expected}")
         rows = counted(table.total, "row")
-        if self.least_rows is not None and table.total < self.least_rows:
+        if table.total < (self.least_rows or 0):
             problems.append(f"it has {rows}, expected at least {self.least_rows}")
         if self.most_rows is not None and table.total > self.most_rows:
             problems.append(f"it has {rows}, expected at most {self.most_rows}")
@@ -66,19 +61,16 @@ class Expectations:
 
 
 def read_expectations(values: object) -> Expectations:
-    """Read expectations from plain values, as a file or a JSON column has them.
-
-    Raises Text2SqlError that names the field, for example ``expectations.most_rows must be …``.
-    """
-    names = [field.name for field in fields(Expectations)]
+    """Read expectations from JSON or YAML values; a Text2SqlError names the invalid field."""
     if not isinstance(values, Mapping):
-        raise Text2SqlError(f"expectations must be a mapping with {', '.join(names)}")
+        raise Text2SqlError(f"expectations must be a mapping with {', '.join(_EXPECTED)}")
     for name, value in values.items():
-        if name not in names:
+        if name not in _EXPECTED:
             raise Text2SqlError(
-                f"expectations has no field {name!r}; its fields are {', '.join(names)}"
+                f"expectations has no field {name!r}; its fields are {', '.join(_EXPECTED)}"
             )
-        if problem := _problem(name, value):
+        is_valid, problem = _EXPECTED[name]
+        if value is not None and not is_valid(value):
             raise Text2SqlError(f"expectations.{name} must be {problem}, not {value!r}")
     given = {name: value for name, value in values.items() if value is not None}
     columns = tuple(clean_text(name) for name in given.get("columns", ()))
@@ -87,18 +79,6 @@ def read_expectations(values: object) -> Expectations:
     if least is not None and most is not None and least > most:
         raise Text2SqlError(f"expectations.least_rows ({least}) is above most_rows ({most})")
     return found
-
-
-def _problem(name: str, value: object) -> str:
-    """Return what a field must be, empty if it is valid."""
-    if value is None:
-        return ""
-    if name == "columns":
-        names = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-        return "" if names and all(map(_is_filled, names)) else "a list of column names"
-    if name == "not_empty":
-        return "" if isinstance(value, bool) else "true or false"
-    return "" if type(value) is int and value >= 0 else "a whole number from 0"
 
 
 class QuestionError(Text2SqlError):
@@ -151,15 +131,21 @@ class ReportQuestion:
         ``weekdays`` is due from Monday to Friday, ``weekly`` on Mondays, ``monthly`` on the
         first; ``daily`` and every other name are due every day. Case does not matter.
         """
-        return _DAYS.get(self.group.strip().lower(), lambda day: True)(day)
+        weekday = day.weekday()
+        due = {"weekdays": weekday < 5, "weekly": weekday == 0, "monthly": day.day == 1}
+        return due.get(self.group.strip().lower(), True)
 
 
 def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(map(_is_filled, value))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def is_question_id(value: Any) -> bool:
@@ -182,15 +168,21 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "question": (_is_filled, "text that is not empty"),
     "database": (_is_filled, "the name or path of a database"),
-    "evidence": (_is_text, "text"),
+    "evidence": (lambda v: isinstance(v, str), "text"),
     "votes": (VOTES.accepts, str(VOTES)),
     "minimum_share": (MINIMUM_SHARE.accepts, str(MINIMUM_SHARE)),
     "timezone": (is_time_zone, "the name of a time zone, such as Europe/Berlin"),
     "group": (_is_filled, "a name: daily, weekdays, weekly, monthly or one of your own"),
-    "owner": (_is_text, "text"),
+    "owner": (lambda v: isinstance(v, str), "text"),
     "verified_sql": (lambda v: v is None or _is_filled(v), "one SQL query"),
     "expectations": (lambda v: isinstance(v, Expectations), "a mapping"),
     "enabled": (lambda v: isinstance(v, bool), "true or false"),
+}
+_EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "columns": (_is_names, "a list of column names"),
+    "least_rows": (_is_count, "a whole number from 0"),
+    "most_rows": (_is_count, "a whole number from 0"),
+    "not_empty": (lambda v: isinstance(v, bool), "true or false"),
 }
 
 
@@ -198,7 +190,6 @@ def find_database(name: str, folders: Sequence[Path]) -> Path:
     """Return the database file that ``name`` means: a path, or a name below one of ``folders``.
 
     In a folder, ``shop`` is found as ``shop``, ``shop.sqlite`` or ``shop/shop.sqlite``.
-    Raises Text2SqlError with the folders that were searched.
     """
     stem = Path(name).name
     for folder in folders:
@@ -210,12 +201,10 @@ def find_database(name: str, folders: Sequence[Path]) -> Path:
 
 
 def database_fingerprint(database: Path) -> str:
-    """Return 16 hexadecimal digits of the sha256 over a database file and its write-ahead log.
-
-    The log may be missing: the last process that closes the database removes it.
-    """
+    """Return 16 hexadecimal digits of the sha256 over a database file and its write-ahead log."""
     digest = hashlib.sha256()
-    for suffix in ("", "-wal"):  # the log has commits that are not in the file yet
+    # The log has commits that are not in the file yet; the last process to close it removes it.
+    for suffix in ("", "-wal"):
         try:
             with database.with_name(database.name + suffix).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 from text2sql.common.values import finite
@@ -41,10 +42,6 @@ class Column:
     label: str
     type: str
 
-    def to_dict(self) -> dict[str, str]:
-        """Return the column as plain JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class ResultTable:
@@ -62,28 +59,21 @@ class ResultTable:
 def result_table(labels: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> ResultTable:
     """Make a query's result safe to store; ``total`` includes the rows that are not kept."""
     names = safe_names(labels)
-    types = [_column_type(row[i] for row in rows) for i in range(len(names))]
-    columns = [
-        Column(name, clean_text(label), type_)
-        for name, label, type_ in zip(names, labels, types, strict=True)
-    ]
-    encoded = [_encode_row(names, row) for row in rows]
-    return ResultTable(
-        tuple(columns), tuple(row for row, _ in encoded), tuple(mark for _, mark in encoded), total
+    columns = tuple(
+        Column(name, clean_text(label), _column_type(row[i] for row in rows))
+        for i, (name, label) in enumerate(zip(names, labels, strict=True))
     )
+    kept: list[Row] = []
+    marks: list[Marks | None] = []
+    for row in rows:
+        encoded = list(map(_encode_cell, row))
+        kept.append({name: cell for name, (cell, _) in zip(names, encoded, strict=True)})
+        marked = {n: mark for n, (_, mark) in zip(names, encoded, strict=True) if mark}
+        marks.append(marked or None)
+    return ResultTable(columns, tuple(kept), tuple(marks), total)
 
 
-def _encode_row(names: Sequence[str], row: Sequence[Any]) -> tuple[Row, Marks | None]:
-    cells: Row = {}
-    marks: Marks = {}
-    for name, value in zip(names, row, strict=True):
-        cells[name], mark = encode_cell(value)
-        if mark:
-            marks[name] = mark
-    return cells, marks or None
-
-
-def encode_cell(value: Any) -> tuple[Scalar, str]:
+def _encode_cell(value: Any) -> tuple[Scalar, str]:
     """Return a value as a JSON scalar and its mark, empty for a value stored as itself."""
     if isinstance(value, bytes):
         mark = "cut_blob" if len(value) > CELL_CHARS else "blob"
@@ -93,31 +83,21 @@ def encode_cell(value: Any) -> tuple[Scalar, str]:
     if isinstance(value, int) and abs(value) > _EXACT_IN_JSON:
         return str(value), "integer"
     if isinstance(value, str):
-        return _encode_text(value)
+        kept = clean_text(value[:CELL_CHARS])
+        return kept, "cut" if len(value) > CELL_CHARS else "text" if kept != value else ""
     return value, ""
 
 
-def _encode_text(value: str) -> tuple[str, str]:
-    kept = clean_text(value[:CELL_CHARS])
-    if len(value) > CELL_CHARS:
-        return kept, "cut"
-    return kept, "" if kept == value else "text"
-
-
-def decode_cell(value: Scalar, mark: str) -> Any:
-    """Undo ``encode_cell``, except for what was cut or replaced."""
-    if mark in ("blob", "cut_blob"):
-        return base64.b64decode(str(value))
-    if mark == "float":
-        return float(str(value))
-    if mark == "integer":
-        return int(str(value))
-    return value
-
-
 def decode_row(cells: Row, marks: Marks | None) -> dict[str, Any]:
-    """Return a stored row's values by column name."""
-    return {name: decode_cell(cell, (marks or {}).get(name, "")) for name, cell in cells.items()}
+    """Return a stored row's values by column name, except for what was cut or replaced."""
+    if not marks:
+        return cells
+    decoders: dict[str, Callable[[str], Any]] = {"float": float, "integer": int}
+    decoders |= {"blob": base64.b64decode, "cut_blob": base64.b64decode}
+    return {
+        name: decoders[marks[name]](str(cell)) if marks.get(name) in decoders else cell
+        for name, cell in cells.items()
+    }
 
 
 def clean_text(text: str) -> str:
@@ -138,18 +118,15 @@ def safe_names(labels: Sequence[str]) -> list[str]:
     """Return a safe, unique name for each label: ``k``, ``k_2``."""
     names: list[str] = []
     for position, label in enumerate(labels, start=1):
-        base = safe_name(label) or f"column_{position}"
-        names.append(free_name(base, names))
+        names.append(free_name(safe_name(label) or f"column_{position}", names))
     return names
 
 
 def free_name(base: str, taken: Iterable[str]) -> str:
     """Return ``base``, with the lowest number that makes it unique if it is taken."""
     used = set(taken)
-    name, number = base, 2
-    while name in used:
-        name, number = f"{base}_{number}", number + 1
-    return name
+    names = chain([base], (f"{base}_{number}" for number in count(2)))
+    return next(name for name in names if name not in used)
 
 
 def safe_name(label: str) -> str:

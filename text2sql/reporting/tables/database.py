@@ -7,7 +7,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -94,21 +94,14 @@ class Database:
         try:
             yield
         except (DBAPIError, OverflowError, PoolTimeout) as error:
-            words = " ".join(str(getattr(error, "orig", error.args[0])).split())
-            if _sqlstate(error) == _NO_RIGHT:
+            cause = getattr(error, "orig", error.args[0])
+            words, state = " ".join(str(cause).split()), getattr(cause, "sqlstate", None)
+            if state == _NO_RIGHT:
                 words += f"; {_missing_right(self.engine)}"
-            kind = Text2SqlError if _is_about_rows(error) else InfrastructureError
+            about_rows = isinstance(error, DataError | IntegrityError | OverflowError)
+            about_rows = about_rows or state in _REFUSED_ROWS
+            kind = Text2SqlError if about_rows else InfrastructureError
             raise kind(f"reporting database {self.name}: {words}") from error
-
-
-def _is_about_rows(error: Exception) -> bool:
-    if isinstance(error, DataError | IntegrityError | OverflowError):
-        return True
-    return _sqlstate(error) in _REFUSED_ROWS
-
-
-def _sqlstate(error: Exception) -> str | None:
-    return getattr(getattr(error, "orig", None), "sqlstate", None)
 
 
 def _to_json(value: Any) -> str:
@@ -128,7 +121,7 @@ def open_engine(url: str) -> Engine:
     parsed = parse_url(url)
     _log.debug("reporting database %s", shown(parsed))
     if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(parsed)
+        return _open_sqlite(parsed, Path(str(parsed.database)))
     engine = sa.create_engine(
         parsed,
         json_serializer=_to_json,
@@ -137,21 +130,40 @@ def open_engine(url: str) -> Engine:
         isolation_level="READ COMMITTED",  # stricter levels make writers fail each other
         connect_args={"prepare_threshold": None},  # poolers switch connections in between
     )
-    sa.event.listen(engine, "connect", _set_up_postgresql)
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, record: Any) -> None:
+        connection.autocommit = True
+        # The driver reads instants in ISO form only, whatever the role's own style is.
+        connection.execute("SET DateStyle TO ISO")
+        connection.autocommit = False
+
     return engine
 
 
-def _open_sqlite(url: URL) -> Engine:
-    _refuse_occupied(Path(str(url.database)))
+def _open_sqlite(url: URL, file: Path) -> Engine:
+    _refuse_occupied(file)
     try:
-        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Text2SqlError(f"{url.database}: cannot create its folder: {error}") from error
+        raise Text2SqlError(f"{file}: cannot create its folder: {error}") from error
     engine = sa.create_engine(
         url, json_serializer=_to_json, connect_args={"timeout": _BUSY_SECONDS}
     )
-    sa.event.listen(engine, "connect", _set_up_sqlite)
-    sa.event.listen(engine, "begin", _begin_sqlite)
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # SQLAlchemy begins the transactions
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA journal_mode = WAL")  # readers and a writer do not wait
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that will write takes the lock first: if it read first and another one
+        # wrote in between, SQLite would fail it without waiting.
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
     return engine
 
 
@@ -159,14 +171,12 @@ def _refuse_occupied(file: Path) -> None:
     """Raise Text2SqlError for a file with other tables, before anything in it is changed."""
     if not file.is_file():
         return
-    connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        names = {name for (name,) in found}
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as found:
+            tables = found.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            names = {name for (name,) in tables}
     except sqlite3.DatabaseError:
-        return  # opening it below reports what is wrong
-    finally:
-        connection.close()
+        return  # SQLAlchemy will report what is wrong
     if names and not names >= _OWN_TABLES:
         some = ", ".join(sorted(names)[:3])
         raise Text2SqlError(
@@ -175,27 +185,13 @@ def _refuse_occupied(file: Path) -> None:
         )
 
 
-def _set_up_postgresql(connection: Any, record: Any) -> None:
-    """Return instants as ISO, the only form that the driver reads, whatever the role's style."""
-    connection.autocommit = True
-    connection.execute("SET DateStyle TO ISO")
-    connection.autocommit = False
-
-
-def _set_up_sqlite(connection: Any, record: Any) -> None:
-    """Leave transactions to SQLAlchemy, enforce foreign keys, let readers and a writer coexist."""
-    connection.isolation_level = None
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction; one that will write takes the write lock first.
-
-    If it read first and another one wrote in between, SQLite would fail it without waiting.
-    """
-    writes = connection.get_execution_options().get("writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+@contextmanager
+def naming_row(what: str) -> Iterator[None]:
+    """Name an invalid row, which somebody edited by hand, as Text2SqlError."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise Text2SqlError(f"{what} is invalid: {error}") from error
 
 
 def wait_for_others(connection: Connection, lock: int) -> None:
@@ -250,10 +246,7 @@ def _missing_right(engine: Engine) -> str:
         owners = None
     if owners is not None and owners.mismatch:
         return owners.advice()
-    role = f"the role {owners.role}" if owners else "the role in the URL"
-    if owners is None or owners.role == owners.tables_owner:
-        return f"{role} needs that right: see PostgreSQL in docs/reports.md"
-    return (
-        f"{role} needs that right, or {owners.tables_owner}, which owns the tables, must do this:"
-        " see PostgreSQL in docs/reports.md"
-    )
+    needs = f"the role {owners.role if owners else 'in the URL'} needs that right"
+    if owners is not None and owners.role != owners.tables_owner:
+        needs += f", or {owners.tables_owner}, which owns the tables, must do this"
+    return f"{needs}: see PostgreSQL in docs/reports.md"

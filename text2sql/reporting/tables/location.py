@@ -1,7 +1,4 @@
-"""Where the reporting tables are: the default place, and what a valid database URL is.
-
-SQLAlchemy is imported inside functions: commands name the environment variable without it.
-"""
+"""Where the reporting tables are: the default place, and which database URLs are valid."""
 
 from __future__ import annotations
 
@@ -16,18 +13,13 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 URL_VARIABLE = "TEXT2SQL_REPORTING_URL"
-_DEFAULTS = ("PGDATABASE", "PGSERVICE")
-"""Environment variables that give PostgreSQL's client a database when the URL names none."""
 _SQLITE_OPTIONS = {
-    *("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout"),
+    *("cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout")
 }
 
 
 def reporting_url(root: Path | None = None) -> str:
-    """Return the URL of the reporting database: ``TEXT2SQL_REPORTING_URL``, or a file.
-
-    The file is ``reporting.sqlite`` below ``root``, by default the project's artifact root.
-    """
+    """Return ``TEXT2SQL_REPORTING_URL``, or the URL of the file below the artifact root."""
     return os.environ.get(URL_VARIABLE) or sqlite_url(reporting_file(root or artifact_root()))
 
 
@@ -65,7 +57,7 @@ def parse_url(url: str) -> URL:
 
     Raises Text2SqlError if it is malformed, names no database or names another kind of database.
     """
-    import sqlalchemy as sa
+    import sqlalchemy as sa  # here, because commands name URL_VARIABLE without SQLAlchemy
     from sqlalchemy.exc import ArgumentError
 
     try:
@@ -81,23 +73,21 @@ def parse_url(url: str) -> URL:
             "the reporting database's URL has more than one @: write one in a password as %40"
         )
     if backend in ("postgresql", "postgres"):
-        return _postgresql(parsed)
-    if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
+        named = parsed.database or {"dbname", "service"} & set(parsed.query)
+        # Without a database in the URL, PostgreSQL's client takes it from these variables.
+        if not named and not any(map(os.environ.get, ("PGDATABASE", "PGSERVICE"))):
+            raise Text2SqlError(
+                f"the reporting database's URL {shown(parsed)} names no database; add it after the"
+                " server, as in postgresql://USER@HOST:PORT/DATABASE"
+            )
+        return parsed.set(drivername="postgresql+psycopg")
+    in_memory = (parsed.database or "").startswith((":memory:", "file:"))
+    if parsed.drivername in ("sqlite", "sqlite+pysqlite") and not in_memory:
         return _sqlite(parsed)
     raise Text2SqlError(
         "reporting tables live in an SQLite file (sqlite:///) or in PostgreSQL (postgresql://),"
-        f" not in {parsed.drivername!r}"
+        f" not in {parsed.database if in_memory else parsed.drivername!r}"
     )
-
-
-def _postgresql(url: URL) -> URL:
-    named = url.database or {"dbname", "service"} & set(url.query)
-    if not named and not any(map(os.environ.get, _DEFAULTS)):
-        raise Text2SqlError(
-            f"the reporting database's URL {shown(url)} names no database; add it after the"
-            " server, as in postgresql://USER@HOST:PORT/DATABASE"
-        )
-    return url.set(drivername="postgresql+psycopg")
 
 
 def _sqlite(url: URL) -> URL:
@@ -106,10 +96,6 @@ def _sqlite(url: URL) -> URL:
         raise Text2SqlError(
             f"the reporting database's URL {shown(url)} names no file; put three slashes before"
             " its path, as in sqlite:///reporting.sqlite, and four before an absolute path"
-        )
-    if file.startswith((":memory:", "file:")):
-        raise Text2SqlError(
-            f"reporting tables live in an SQLite file or in PostgreSQL, not in {file}"
         )
     if unknown := sorted(set(url.query) - _SQLITE_OPTIONS):
         raise Text2SqlError(

@@ -40,11 +40,6 @@ class SchemaStatus:
         """Whether nothing needs to be done."""
         return self.current and not self.lacks_view
 
-    @property
-    def newer(self) -> bool:
-        """Whether a newer release made the tables."""
-        return self.found is not None and self.found > self.needed
-
 
 def schema_status(engine: Engine) -> SchemaStatus:
     """Return the version of the tables."""
@@ -62,9 +57,11 @@ def upgrade(engine: Engine) -> SchemaStatus:
     with engine.begin() as connection:
         wait_for_others(connection, _LOCK)
         before = _status(connection)
-        refuse_newer(before, _name(engine))
+        refuse_newer(before, shown(engine.url))
         if before.lacks_view:
-            _make_view(connection)
+            from text2sql.reporting.tables.migrations.versions import v0003_verified
+
+            connection.exec_driver_sql(f"CREATE {v0003_verified.LATEST_ANSWERS}")
         elif not before.current:
             _run_steps(connection)
     return before
@@ -75,8 +72,8 @@ def require_current(engine: Engine) -> None:
 
     The owner of a server's tables decides when they change: Text2SqlError names the command.
     """
-    status = schema_status(engine)
-    refuse_newer(status, _name(engine))
+    status, name = schema_status(engine), shown(engine.url)
+    refuse_newer(status, name)
     if engine.dialect.name == "sqlite" and not status.complete:
         upgrade(engine)
         return
@@ -84,14 +81,14 @@ def require_current(engine: Engine) -> None:
         return
     what = f"has version {status.found}" if status.found else "has no numbered version yet"
     raise Text2SqlError(
-        f"the reporting database {_name(engine)} {what}, but version {NEWEST} is needed: run"
+        f"the reporting database {name} {what}, but version {NEWEST} is needed: run"
         " text2sql reporting upgrade with the role that owns, or should own, the tables"
     )
 
 
 def refuse_newer(status: SchemaStatus, name: str) -> None:
     """Raise Text2SqlError for tables that a newer release made."""
-    if status.newer:
+    if status.found is not None and status.found > status.needed:
         raise Text2SqlError(
             f"the reporting database {name} has version {status.found}, but this release of"
             f" text2sql knows no version above {NEWEST}: install a newer release"
@@ -99,30 +96,20 @@ def refuse_newer(status: SchemaStatus, name: str) -> None:
 
 
 def _status(connection: Connection) -> SchemaStatus:
-    there = sa.inspect(connection).has_table
-    if not there(VERSION_TABLE):
-        return SchemaStatus(None)
-    found = _version(connection)
-    return SchemaStatus(found, lacks_view=found == NEWEST and not there(LATEST_ANSWERS))
-
-
-def _version(connection: Connection) -> str | None:
     """Return the recorded version; raise Text2SqlError if the table is another program's."""
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(VERSION_TABLE):
+        return SchemaStatus(None)
     column: sa.ColumnClause[str] = sa.column("version_num")
-    if column.name in (one["name"] for one in sa.inspect(connection).get_columns(VERSION_TABLE)):
+    if column.name in (one["name"] for one in inspector.get_columns(VERSION_TABLE)):
         found = connection.scalar(sa.select(sa.table(VERSION_TABLE, column)))
         if isinstance(found, str | None):
-            return found
+            lacks_view = found == NEWEST and not inspector.has_table(LATEST_ANSWERS)
+            return SchemaStatus(found, lacks_view=lacks_view)
     raise Text2SqlError(
-        f"the table {VERSION_TABLE} in {_name(connection.engine)} belongs to another program, but"
-        " text2sql records its version there: give the reports their own database or schema"
+        f"the table {VERSION_TABLE} in {shown(connection.engine.url)} belongs to another program,"
+        " but text2sql records its version there: give the reports their own database or schema"
     )
-
-
-def _make_view(connection: Connection) -> None:
-    from text2sql.reporting.tables.migrations.versions import v0003_verified
-
-    connection.exec_driver_sql(f"CREATE {v0003_verified.LATEST_ANSWERS}")
 
 
 def _run_steps(connection: Connection) -> None:
@@ -139,7 +126,3 @@ def _run_steps(connection: Connection) -> None:
         raise Text2SqlError(
             f"no release of text2sql made the version in {VERSION_TABLE}: {error}"
         ) from error
-
-
-def _name(engine: Engine) -> str:
-    return shown(engine.url)

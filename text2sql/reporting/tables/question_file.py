@@ -10,7 +10,7 @@ deleted, because answers refer to their questions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from text2sql.reporting.model.question import QuestionError, ReportQuestion, rea
 from text2sql.reporting.model.values import clean_text
 
 FIELDS = tuple(field.name for field in fields(ReportQuestion))
-SEEDED = tuple(name for name in FIELDS if name != "id")
 _REQUIRED = ("id", "question", "database")
 Seed = dict[str, Any]
 
@@ -32,18 +31,15 @@ def read_questions(path: Path) -> list[ReportQuestion]:
     Raises Text2SqlError with the file, the line and the field of the first error.
     """
     reader = _Reader(path)
+    questions: list[ReportQuestion] = []
     lines: dict[str, int] = {}
-    questions = []
     for node in reader.entries():
-        question = reader.question(node)
-        if question.id in lines:
-            raise reader.problem(
-                node,
-                f"question {question.id!r} is also at line {lines[question.id]};"
-                " give each question its own id",
-            )
-        lines[question.id] = node.start_mark.line + 1
-        questions.append(question)
+        questions.append(reader.question(node))
+        id = questions[-1].id
+        if id in lines:
+            same = f"question {id!r} is also at line {lines[id]}; give each question its own id"
+            raise reader.problem(node, same)
+        lines[id] = node.start_mark.line + 1
     return questions
 
 
@@ -55,24 +51,20 @@ class _Reader:
         try:
             self.loader = yaml.SafeLoader(path.read_text(encoding="utf-8-sig"))
             self.root = self.loader.get_single_node()
-        except UnicodeDecodeError as error:
-            raise Text2SqlError(f"{path}: cannot be read: save it as UTF-8 ({error})") from error
-        except OSError as error:
-            raise Text2SqlError(f"{path}: cannot be read: {error.strerror}") from error
-        except RecursionError as error:
-            raise Text2SqlError(f"{path}: cannot be read: it is nested too deeply") from error
+        except (UnicodeDecodeError, OSError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            fix = "save it as UTF-8: " if isinstance(error, UnicodeDecodeError) else ""
+            raise Text2SqlError(f"{path}: cannot be read: {fix}{reason}") from error
         except yaml.YAMLError as error:
             raise self.not_yaml(error) from error
 
     def not_yaml(self, error: yaml.YAMLError) -> Text2SqlError:
-        """Return the error for text that is not YAML."""
         mark = getattr(error, "problem_mark", None)
         where = f"{self.path}:{mark.line + 1}" if mark else str(self.path)
         words = getattr(error, "problem", None) or " ".join(str(error).split())
         return Text2SqlError(f"{where}: not YAML: {words}")
 
     def problem(self, node: yaml.Node, what: str) -> Text2SqlError:
-        """Return an error about one place in the file."""
         return Text2SqlError(f"{self.path}:{node.start_mark.line + 1}: {what}")
 
     def entries(self) -> list[yaml.Node]:
@@ -91,7 +83,14 @@ class _Reader:
         """Return the question that an entry of the list describes."""
         if not isinstance(entry, yaml.MappingNode):
             raise self.problem(entry, f"each question is a mapping with {', '.join(FIELDS)}")
-        nodes = self._fields(entry)
+        nodes: dict[str, yaml.Node] = {}
+        for key, node in entry.value:
+            if key.value not in FIELDS:
+                known = ", ".join(FIELDS)
+                raise self.problem(key, f"unknown field {key.value!r}; the fields are {known}")
+            if key.value in nodes:
+                raise self.problem(key, f"the field {key.value!r} is given twice")
+            nodes[key.value] = node
         values = {name: self._value(name, node) for name, node in nodes.items()}
         for name in _REQUIRED:
             if values.get(name) is None:
@@ -100,17 +99,6 @@ class _Reader:
             return ReportQuestion(**{k: v for k, v in values.items() if v is not None})
         except QuestionError as error:
             raise self.problem(nodes[error.field], str(error)) from error
-
-    def _fields(self, entry: yaml.MappingNode) -> dict[str, yaml.Node]:
-        found: dict[str, yaml.Node] = {}
-        for key, node in entry.value:
-            if key.value not in FIELDS:
-                known = ", ".join(FIELDS)
-                raise self.problem(key, f"unknown field {key.value!r}; the fields are {known}")
-            if key.value in found:
-                raise self.problem(key, f"the field {key.value!r} is given twice")
-            found[key.value] = node
-        return found
 
     def _value(self, name: str, node: yaml.Node) -> Any:
         try:
@@ -132,41 +120,33 @@ def write_questions(questions: Iterable[ReportQuestion]) -> str:
     for question in questions:
         default = ReportQuestion(question.id, question.question, question.database)
         stated = {
-            name: value
-            for name, value in asdict(question).items()
-            if name in _REQUIRED or value != getattr(default, name)
+            name: getattr(question, name)
+            for name in FIELDS
+            if name in _REQUIRED or getattr(question, name) != getattr(default, name)
         }
-        stated.pop("expectations", None)
         if question.expectations:
             stated["expectations"] = question.expectations.to_dict()
         entries.append(stated)
     return yaml.safe_dump(entries, allow_unicode=True, sort_keys=False, width=100)
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A question after an import.
-
-    ``taken`` names the fields that follow the file, ``kept`` those that the file and a person
-    both changed, which stay as the person made them.
-    """
-
-    question: ReportQuestion
-    taken: tuple[str, ...]
-    kept: tuple[str, ...]
-
-
 def seed_of(question: ReportQuestion) -> Seed:
     """Return what the table remembers of a question in a file, as JSON values."""
-    values = {name: getattr(question, name) for name in SEEDED}
+    values = {name: getattr(question, name) for name in FIELDS if name != "id"}
     return values | {"expectations": question.expectations.to_dict()}
 
 
-def merge(mine: ReportQuestion, seed: Seed, theirs: ReportQuestion) -> Merged:
-    """Merge a question of a file (``theirs``) into the table's (``mine``), field by field."""
+def merge(
+    mine: ReportQuestion, seed: Seed, theirs: ReportQuestion
+) -> tuple[dict[str, Any], list[str]]:
+    """Merge a question of a file (``theirs``) into the table's (``mine``), field by field.
+
+    Returns the values to take from the file, and the fields that the file and a person both
+    changed, which stay as the person made them.
+    """
     now, new = seed_of(mine), seed_of(theirs)
     taken, kept = {}, []
-    for name in SEEDED:
+    for name in now:
         before = seed.get(name, now[name])
         if new[name] in (now[name], before):
             continue
@@ -174,13 +154,7 @@ def merge(mine: ReportQuestion, seed: Seed, theirs: ReportQuestion) -> Merged:
             taken[name] = getattr(theirs, name)
         else:
             kept.append(name)
-    return Merged(replace(mine, **taken), tuple(taken), tuple(kept))
-
-
-def edited_fields(mine: ReportQuestion, seed: Seed | None) -> list[str]:
-    """Return the fields in which the table differs from the last imported file."""
-    now = seed_of(mine)
-    return [name for name, value in now.items() if seed and name in seed and value != seed[name]]
+    return taken, kept
 
 
 @dataclass
@@ -203,17 +177,14 @@ class ImportReport:
 
     def notes(self) -> list[str]:
         """Return a sentence for each question that is not as the file has it."""
-        return [
-            *(
-                f"{id}: {', '.join(names)} edited by hand and changed in the file; the edit stays"
-                for id, names in self.kept.items()
-            ),
-            *(
-                f"{id}: {', '.join(self.updated[id])} now as in this file; it followed {file}"
-                for id, file in self.moved.items()
-            ),
-            *(f"{id}: made by hand; the file's question with this id is ignored"
-              for id in self.own),
-            *(f"{id}: no longer in the file; it stays until you disable it" for id in self.gone),
-            *self.unreadable.values(),
-        ]  # fmt: skip
+        notes = []
+        for id, names in self.kept.items():
+            changed = f"{', '.join(names)} edited by hand and changed in the file"
+            notes.append(f"{id}: {changed}; the edit stays")
+        for id, file in self.moved.items():
+            now = f"{', '.join(self.updated[id])} now as in this file"
+            notes.append(f"{id}: {now}; it followed {file}")
+        notes += [f"{id}: made by hand; the file's question with this id is ignored"
+                  for id in self.own]  # fmt: skip
+        notes += [f"{id}: no longer in the file; it stays until you disable it" for id in self.gone]
+        return [*notes, *self.unreadable.values()]

@@ -15,12 +15,11 @@ from sqlalchemy.engine import Connection
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.model.question import ReportQuestion, read_expectations
 from text2sql.reporting.tables import schema as tables
-from text2sql.reporting.tables.database import wait_for_others
+from text2sql.reporting.tables.database import naming_row, wait_for_others
 from text2sql.reporting.tables.question_file import (
     FIELDS,
     ImportReport,
     Seed,
-    edited_fields,
     merge,
     seed_of,
 )
@@ -45,10 +44,7 @@ class QuestionList:
 
 @dataclass(frozen=True)
 class QuestionDetails:
-    """A question, the name of its view, and the file it came from.
-
-    ``edited`` names the fields that differ from ``seed_file`` at its last import.
-    """
+    """A question, its view, its file, and the fields edited since the file's last import."""
 
     question: ReportQuestion
     view: str
@@ -85,14 +81,13 @@ class QuestionTable:
 
     def get(self, id: str) -> QuestionDetails:
         """Return one question; raise Text2SqlError if it is unknown or its row is invalid."""
-        try:
+        with naming_row(f"question {id!r}"):
             rows = self._store.read(sa.select(_table).where(_table.c.id == id))
-        except (ValueError, TypeError) as error:
-            raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
         if not rows:
-            raise _unknown([id], self._store)
+            raise self._unknown([id])
         question = _question_of(rows[0])
-        edited = edited_fields(question, rows[0].seed)
+        now, seed = seed_of(question), rows[0].seed or {}
+        edited = [name for name in now if name in seed and now[name] != seed[name]]
         return QuestionDetails(question, rows[0].view_name, rows[0].seed_file, edited)
 
     def files(self) -> dict[str, str]:
@@ -122,7 +117,7 @@ class QuestionTable:
         with self._changing() as connection:
             known = _ids(connection)
             if unknown := [id for id in ids if id not in known]:
-                raise _unknown(unknown, self._store)
+                raise self._unknown(unknown)
             values = {"enabled": enabled, "updated_at": datetime.now(UTC)}
             connection.execute(sa.update(_table).where(_table.c.id.in_(ids)).values(values))
 
@@ -131,8 +126,7 @@ class QuestionTable:
     ) -> ImportReport:
         """Merge a file's questions into the table (``question_file`` has the rules).
 
-        ``overwrite`` replaces what was edited by hand. Of two questions with one id the last
-        counts.
+        ``overwrite`` replaces what was edited by hand.
         """
         report = ImportReport()
         latest = {question.id: question for question in questions}
@@ -147,7 +141,9 @@ class QuestionTable:
                     report.updated[question.id] = ["everything"]
                 else:
                     _merge(connection, question, str(file), report)
-            report.gone = _gone(connection, str(file), latest)
+            query = sa.select(_table.c.id).where(_table.c.seed_file == str(file), _table.c.enabled)
+            mine = (id for id in connection.scalars(query) if isinstance(id, str))
+            report.gone = sorted(id for id in mine if id not in latest)
         return report
 
     @contextmanager
@@ -156,12 +152,11 @@ class QuestionTable:
             wait_for_others(connection, _LOCK)
             yield connection
 
-
-def _unknown(ids: Sequence[str], store: ReportingStore) -> Text2SqlError:
-    return Text2SqlError(
-        f"no question {', '.join(map(repr, ids))} in {store.name};"
-        " text2sql questions list shows all"
-    )
+    def _unknown(self, ids: Sequence[str]) -> Text2SqlError:
+        named = ", ".join(map(repr, ids))
+        return Text2SqlError(
+            f"no question {named} in {self._store.name}; text2sql questions list shows all"
+        )
 
 
 def _ids(connection: Connection) -> set[str]:
@@ -173,10 +168,9 @@ def _insert(
 ) -> None:
     taken = set(connection.scalars(sa.select(_table.c.view_name)))
     now = datetime.now(UTC)
-    view = free_view_name(connection, question.id, taken)
     about = {"seed": seed, "seed_file": file or None, "created_at": now, "updated_at": now}
-    row = _question_row(question) | {"view_name": view} | about
-    connection.execute(sa.insert(_table).values(row))
+    about["view_name"] = free_view_name(connection, question.id, taken)
+    connection.execute(sa.insert(_table).values(_question_row(question) | about))
 
 
 def _update(connection: Connection, question: ReportQuestion, **about: Any) -> None:
@@ -187,10 +181,8 @@ def _update(connection: Connection, question: ReportQuestion, **about: Any) -> N
 def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | None, str]:
     """Return a question, its seed and its file, locked until the transaction ends."""
     query = sa.select(_table).where(_table.c.id == id).with_for_update()
-    try:
+    with naming_row(f"question {id!r}"):
         row = connection.execute(query).first()
-    except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"question {id!r}: its row cannot be read: {error}") from error
     if row is None:
         raise Text2SqlError(f"no question {id!r}")
     return _question_of(row), row.seed, row.seed_file or ""
@@ -202,28 +194,21 @@ def _merge(connection: Connection, theirs: ReportQuestion, file: str, report: Im
     except _UNREADABLE as error:
         report.unreadable[theirs.id] = str(error)
         return
-    now, new = seed_of(mine), seed_of(theirs)
-    if seed is None and now != new:
+    new = seed_of(theirs)
+    if seed is None and seed_of(mine) != new:
         report.own.append(theirs.id)
         return
-    merged = merge(mine, seed or new, theirs)
-    if merged.kept:
-        report.kept[theirs.id] = list(merged.kept)
-    if merged.taken:
-        report.updated[theirs.id] = list(merged.taken)
+    taken, kept = merge(mine, seed or new, theirs)
+    if kept:
+        report.kept[theirs.id] = kept
+    if taken:
+        report.updated[theirs.id] = list(taken)
         if before not in ("", file):
             report.moved[theirs.id] = before
     else:
         report.unchanged += 1
-    if merged.taken or seed != new:
-        _update(connection, merged.question, seed=new, seed_file=file)
-
-
-def _gone(connection: Connection, file: str, latest: dict[str, ReportQuestion]) -> list[str]:
-    """Return the enabled questions that came from the file and are no longer in it."""
-    query = sa.select(_table.c.id).where(_table.c.seed_file == file, _table.c.enabled)
-    found = (id for id in connection.scalars(query) if isinstance(id, str))
-    return sorted(id for id in found if id not in latest)
+    if taken or seed != new:
+        _update(connection, replace(mine, **taken), seed=new, seed_file=file)
 
 
 def _question_row(question: ReportQuestion) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The reporting tables as the code uses them, the same on SQLite and PostgreSQL.
-
-``migrations`` creates and changes them; a test compares the result with this module.
-"""
+"""The reporting tables as the code uses them; a test compares them with the migrations' result."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Convert to UTC; raise ValueError for a time without a zone."""
+        """Convert to UTC."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -61,9 +58,7 @@ class Words(TypeDecorator[str]):
         return None if value is None else clean_text(value)
 
 
-def _json() -> sa.JSON:
-    """Return JSON in which Python's None is SQL's NULL, not the text ``null``."""
-    return sa.JSON(none_as_null=True)
+_JSON = sa.JSON(none_as_null=True)  # None is SQL's NULL, not the text ``null``
 
 
 def _answer_key() -> sa.Column[int]:
@@ -93,13 +88,13 @@ questions = sa.Table(
     sa.Column("schedule_group", Words, nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("view_name", Words, nullable=False, unique=True),
-    sa.Column("view_columns", _json()),  # the columns that the view has now
+    sa.Column("view_columns", _JSON),  # the columns that the view has now
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("updated_at", Instant, nullable=False),
     sa.Column("owner", Words, nullable=False, server_default=sa.text("''")),
     sa.Column("verified_sql", Words),  # a person's SQL that each answer is compared with
-    sa.Column("expectations", _json()),
-    sa.Column("seed", _json()),  # the fields in the file at its last import
+    sa.Column("expectations", _JSON),
+    sa.Column("seed", _JSON),  # the fields in the file at its last import
     sa.Column("seed_file", Words),
 )
 
@@ -114,7 +109,7 @@ answers = sa.Table(
     sa.Column("status", Words, nullable=False),
     sa.Column("change", Words),  # first, same, data_changed, sql_changed or both
     sa.Column("sql", Words),  # what was published; null without an answer
-    sa.Column("columns", _json()),
+    sa.Column("columns", _JSON),
     sa.Column("row_count", sa.Integer),  # rows of the result
     sa.Column("rows_kept", sa.Integer),  # rows in answer_rows
     sa.Column("digest", Words),  # of the result as a multiset of rows
@@ -132,7 +127,7 @@ answers = sa.Table(
     sa.Column("policy_revision", Words),
     sa.Column("prompt_revision", Words),
     sa.Column("training_run", Words),
-    sa.Column("sampling", _json()),
+    sa.Column("sampling", _JSON),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("prompt_tokens", sa.Integer, nullable=False),
     sa.Column("completion_tokens", sa.Integer, nullable=False),
@@ -143,7 +138,7 @@ answers = sa.Table(
     sa.Column("verified_sql", Words),  # the question's at that time
     sa.Column("verified", Words),  # match, differs or error; null if nothing was compared
     sa.Column("code_version", Words),
-    sa.Column("expectations", _json()),  # the question's at that time
+    sa.Column("expectations", _JSON),  # the question's at that time
     sa.UniqueConstraint("question_id", "scheduled_at"),
     sa.Index(None, "scheduled_at"),
 )
@@ -153,8 +148,8 @@ answer_rows = sa.Table(
     metadata,
     _answer_key(),
     sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("cells", _json(), nullable=False),  # an object: safe column name to scalar
-    sa.Column("marks", _json()),  # safe column name to what the scalar stands for
+    sa.Column("cells", _JSON, nullable=False),  # an object: safe column name to scalar
+    sa.Column("marks", _JSON),  # safe column name to what the scalar stands for
 )
 
 candidates = sa.Table(

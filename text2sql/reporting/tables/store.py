@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import asdict, astuple
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,12 @@ from text2sql.reporting.model.diff import Difference, RowChanges, compare_rows
 from text2sql.reporting.model.question import is_question_id, is_time_zone
 from text2sql.reporting.model.values import Column, decode_row
 from text2sql.reporting.tables import schema as tables
-from text2sql.reporting.tables.database import Database
+from text2sql.reporting.tables.database import Database, naming_row
 from text2sql.reporting.tables.migrating import require_current
 from text2sql.reporting.tables.writing import upsert, write_answer
 
 _answers = tables.answers
 _c = _answers.c
-_NAMED = 5
-"""Ids that a message names at most."""
-_LARGEST_ID = 2**31 - 1
-"""The largest id that PostgreSQL's integer holds."""
 _KINDS: tuple[tuple[type, type | tuple[type, ...]], ...] = (
     (tables.Words, str),
     (sa.Integer, int),
@@ -44,16 +39,10 @@ _KINDS: tuple[tuple[type, type | tuple[type, ...]], ...] = (
 
 
 class ReportingStore(Database):
-    """The reporting tables in one database; a context manager, safe to use from threads.
-
-    Every write is one transaction; errors are those of ``Database``.
-    """
+    """The reporting tables in one database; every write is one transaction."""
 
     def __init__(self, url: str):
-        """Open the database and migrate an SQLite file to this code's version.
-
-        Raises Text2SqlError for a server's older tables and for newer tables of either kind.
-        """
+        """Open the database; raises and upgrades an SQLite file like ``require_current``."""
         super().__init__(url)
         with self.named_errors():
             require_current(self.writer)
@@ -88,32 +77,27 @@ class ReportingStore(Database):
 
     def answer_by_id(self, id: int) -> StoredAnswer:
         """Return the answer with this id; raise Text2SqlError if there is none."""
-        found = self.find(_c.id == id) if 0 < id <= _LARGEST_ID else []
+        # PostgreSQL refuses a number that its integer does not hold.
+        found = self.find(_c.id == id) if 0 < id < 2**31 else []
         if not found:
             raise Text2SqlError(f"no answer {id} in {self.name}; text2sql answers list shows all")
         return found[0]
 
     def find(self, *where: sa.ColumnElement[bool], most: int | None = None) -> list[StoredAnswer]:
-        """Return the answers that meet conditions on the table ``answers``, the latest first.
-
-        Raises Text2SqlError for an invalid row, which somebody edited by hand.
-        """
+        """Return the answers that meet conditions on the table ``answers``, the latest first."""
         query = sa.select(_answers).where(*where).order_by(_c.scheduled_at.desc(), _c.question_id)
         try:
             return [_stored_answer(row) for row in self.read(query.limit(most))]
         except (ValueError, TypeError) as error:
             about = self.read(sa.select(_c.id, _c.question_id).where(*where))
-            which = ", ".join(f"{row.id} ({row.question_id})" for row in about[:_NAMED])
+            which = ", ".join(f"{row.id} ({row.question_id})" for row in about[:5])
             subject = f"answer {which}" if len(about) == 1 else f"one of the answers {which}"
             raise Text2SqlError(f"{subject} is invalid: {error}") from error
 
     def list_answers(
         self, day: date | None = None, status: AnswerStatus | None = None, most: int | None = None
     ) -> list[StoredAnswer]:
-        """Return answers, the latest first: of one day, of one status, or all.
-
-        A day is that of each question's own time zone; UTC's for a question that was deleted.
-        """
+        """Return answers, the latest first; a day is that of each question's own time zone."""
         where: list[sa.ColumnElement[bool]] = [] if status is None else [_c.status == status.value]
         if day is None:
             return self.find(*where, most=most)
@@ -159,20 +143,16 @@ class ReportingStore(Database):
     def rows(self, answer: StoredAnswer, most: int | None = None) -> list[dict[str, Any]]:
         """Return the rows of an answer, or the first ``most``, as the query returned them."""
         table = tables.answer_rows
-        query = (
-            sa.select(table.c.cells, table.c.marks)
-            .where(table.c.answer_id == answer.id)
-            .order_by(table.c.position)
-            .limit(most)
-        )
-        with _naming(f"a row of answer {answer.id} ({answer.question_id})"):
-            return [_result_row(row, answer.columns) for row in self.read(query)]
+        query = sa.select(table.c.cells, table.c.marks).where(table.c.answer_id == answer.id)
+        query = query.order_by(table.c.position).limit(most)
+        with naming_row(f"a row of answer {answer.id} ({answer.question_id})"):
+            return [_result_row(row.cells, row.marks, answer) for row in self.read(query)]
 
     def sampled_queries(self, answer: StoredAnswer) -> list[SampledQuery]:
         """Return the sampled queries that voted on an answer, in the order of sampling."""
         table = tables.candidates
         query = sa.select(table).where(table.c.answer_id == answer.id).order_by(table.c.position)
-        with _naming(f"a candidate of answer {answer.id} ({answer.question_id})"):
+        with naming_row(f"a candidate of answer {answer.id} ({answer.question_id})"):
             return [_sampled_query(row) for row in self.read(query)]
 
     def difference(self, answer: StoredAnswer) -> Difference | None:
@@ -198,35 +178,18 @@ class ReportingStore(Database):
         self, run_id: str, day: str, policy: str, policy_revision: str, training_run: str
     ) -> None:
         """Record that a run answers a day with a policy; the first start counts."""
-        row = {
-            "id": run_id,
-            "day": day,
-            "policy": policy,
-            "policy_revision": policy_revision,
-            "training_run": training_run,
-            "started_at": datetime.now(UTC),
-        }
+        row: dict[str, Any] = {"id": run_id, "day": day, "training_run": training_run}
+        row |= {"policy": policy, "policy_revision": policy_revision}
+        row["started_at"] = datetime.now(UTC)
         with self.writing() as connection:
-            upsert(connection, tables.runs, row, keep=["started_at"])
+            upsert(connection, tables.runs, row, ["id", "day"], ["started_at"])
 
-    def finish_run(
-        self, run_id: str, day: str, *, asked: int, answered: int, failed: int, reused: int
-    ) -> None:
-        """Record that a run has ended, with the number of questions for each result."""
+    def finish_run(self, run_id: str, day: str, **counts: int) -> None:
+        """Record that a run has ended, with the numbers ``asked``, ``answered`` and so on."""
         runs = tables.runs
-        counts = {"asked": asked, "answered": answered, "failed": failed, "reused": reused}
         update = sa.update(runs).where(runs.c.id == run_id, runs.c.day == day)
         with self.writing() as connection:
             connection.execute(update.values(counts | {"finished_at": datetime.now(UTC)}))
-
-
-@contextmanager
-def _naming(what: str) -> Iterator[None]:
-    """Name an invalid row, which somebody edited by hand."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise Text2SqlError(f"{what} is invalid: {error}") from error
 
 
 def _stored_answer(row: sa.Row[Any]) -> StoredAnswer:
@@ -234,33 +197,27 @@ def _stored_answer(row: sa.Row[Any]) -> StoredAnswer:
     values["status"] = AnswerStatus(values["status"])
     values["change"] = Change(values["change"]) if values["change"] else None
     values["verified"] = Verified(values["verified"]) if values["verified"] else None
-    values["columns"] = tuple(map(_column, values["columns"] or ()))
+    values["columns"] = tuple(Column(**column) for column in values["columns"] or ())
+    for column in values["columns"]:
+        if not all(isinstance(text, str) for text in astuple(column)):
+            raise ValueError(f"a column is {asdict(column)!r}")
     if not is_question_id(values["question_id"]):  # it names files
         raise ValueError(f"question_id is {values['question_id']!r}")
     return StoredAnswer(**values)
 
 
-def _column(values: Any) -> Column:
-    found = Column(**values)
-    if not all(isinstance(text, str) for text in found.to_dict().values()):
-        raise ValueError(f"a column is {values!r}")
-    return found
-
-
 def _sampled_query(row: sa.Row[Any]) -> SampledQuery:
     values = _values(row, tables.candidates)
-    values["row_count"] = values["row_count"] or 0
-    values["digest"] = values["digest"] or ""
-    values["error"] = values["error"] or ""
     del values["answer_id"], values["position"]
-    return SampledQuery(**values)
+    # A null in the table is the field's default: an empty text, or 0.
+    given = {name: v for name, v in values.items() if v is not None or name == "sql"}
+    return SampledQuery(**given)
 
 
-def _result_row(row: sa.Row[Any], columns: Sequence[Column]) -> dict[str, Any]:
-    cells, marks = row.cells, row.marks
+def _result_row(cells: Any, marks: Any, answer: StoredAnswer) -> dict[str, Any]:
     if not isinstance(cells, dict) or not isinstance(marks, dict | None):
         raise ValueError("cells and marks must be JSON objects")
-    if lacking := [column.name for column in columns if column.name not in cells]:
+    if lacking := [column.name for column in answer.columns if column.name not in cells]:
         raise ValueError(f"cells has no {', '.join(lacking)}")
     for name, cell in cells.items():
         if isinstance(cell, bool | list | dict):

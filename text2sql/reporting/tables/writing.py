@@ -18,12 +18,11 @@ from sqlalchemy.exc import DBAPIError
 from text2sql.common.render import quoted
 from text2sql.errors import Text2SqlError
 from text2sql.judge.equality import same
-from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer, SampledQuery
+from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer
 from text2sql.reporting.model.values import Column, free_name, safe_name
 from text2sql.reporting.tables import schema as tables
 
 ERROR_CHARS = 2000
-VIEW_PREFIX = "answer_"
 MOST_COLUMNS = 1500
 """Columns of an answer that its view has: PostgreSQL allows 1,600 in all, SQLite 2,000."""
 _VIEW_SECONDS = 10
@@ -39,30 +38,26 @@ _log = logging.getLogger(__name__)
 # The columns that every view has beside the answer's own.
 _ABOUT = (("answer_id", "id"), ("answer_scheduled_at", "scheduled_at"), ("answer_share", "share"))
 
-# How to read a cell of each type; ``{cell}`` is the stored JSON scalar. SQLite would read the text
-# 'Infinity' as 0.0, and has no NaN: there it is NULL.
+# How to read the cell ``{name}`` of each type, a JSON scalar. SQLite would read the text 'Infinity'
+# as 0.0, and has no NaN: there it is NULL.
+_SQLITE_CELL = "json_extract(r.cells, '$.\"{name}\"')"
 _SQLITE_TYPES = {
-    "integer": "CAST({cell} AS INTEGER)",
-    "real": (
-        "CASE {cell} WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999"
-        " WHEN 'NaN' THEN NULL ELSE CAST({cell} AS REAL) END"
-    ),
-    "text": "CAST({cell} AS TEXT)",
-    "blob": "CAST({cell} AS TEXT)",
+    "integer": f"CAST({_SQLITE_CELL} AS INTEGER)",
+    "real": f"CASE {_SQLITE_CELL} WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999"
+    f" WHEN 'NaN' THEN NULL ELSE CAST({_SQLITE_CELL} AS REAL) END",
+    "text": f"CAST({_SQLITE_CELL} AS TEXT)",
+    "blob": f"CAST({_SQLITE_CELL} AS TEXT)",
 }
 # A view that could not be replaced reads the cells of later answers too: there, text in a column
 # of numbers is NULL. An integer without a mark has at most 16 digits (``values``).
+_CELL, _MARK = "(r.cells ->> '{name}')", "(r.marks ->> '{name}')"
 _POSTGRESQL_TYPES = {
-    "integer": (
-        "CASE WHEN {cell} ~ '^-?[0-9]{{1,18}}$' OR {mark} = 'integer'"
-        " THEN CAST({cell} AS bigint) END"
-    ),
-    "real": (
-        "CASE WHEN json_typeof({json}) = 'number' OR {mark} IN ('integer', 'float')"
-        " THEN CAST({cell} AS double precision) END"
-    ),
-    "text": "{cell}",
-    "blob": "{cell}",
+    "integer": f"CASE WHEN {_CELL} ~ '^-?[0-9]{{{{1,18}}}}$' OR {_MARK} = 'integer'"
+    f" THEN CAST({_CELL} AS bigint) END",
+    "real": "CASE WHEN json_typeof(r.cells -> '{name}') = 'number'"
+    f" OR {_MARK} IN ('integer', 'float') THEN CAST({_CELL} AS double precision) END",
+    "text": _CELL,
+    "blob": _CELL,
 }
 
 
@@ -83,12 +78,19 @@ def write_answer(connection: Connection, answer: NewAnswer) -> None:
         error = {"error": answer.error[:ERROR_CHARS], "updated_at": datetime.now(UTC)}
         connection.execute(sa.update(_answers).where(mine).values(attempts=attempts, **error))
         return
-    keep = ["created_at", "attempts"]
-    upsert(connection, _answers, _answer_row(answer), keep=keep, attempts=attempts)
+    key, keep = ["question_id", "scheduled_at"], ["created_at", "attempts"]
+    upsert(connection, _answers, _answer_row(answer), key, keep, attempts=attempts)
     answer_id = connection.scalar(sa.select(_answers.c.id).where(mine))
     assert answer_id is not None
-    _write_rows(connection, answer_id, answer)
-    _write_queries(connection, answer_id, answer.queries)
+    table = answer.table
+    kept = zip(table.rows, table.marks, strict=True) if table else ()
+    rows = [{"cells": cells, "marks": marks} for cells, marks in kept]
+    _write_rows(connection, tables.answer_rows, answer_id, rows)
+    queries = [
+        asdict(query) | {"digest": query.digest or None, "error": query.error[:ERROR_CHARS] or None}
+        for query in answer.queries
+    ]
+    _write_rows(connection, tables.candidates, answer_id, queries)
     _mark_changes(connection, answer)
     _refresh_view(connection, id)
 
@@ -104,9 +106,9 @@ def _answer_row(answer: NewAnswer) -> dict[str, Any]:
         "candidates": question.votes,
         "expectations": question.expectations.to_dict() or None,
         "change": None,
-        "columns": None if table is None else [column.to_dict() for column in table.columns],
-        "row_count": None if table is None else table.total,
-        "rows_kept": None if table is None else len(table.rows),
+        "columns": table and list(map(asdict, table.columns)),
+        "row_count": table and table.total,
+        "rows_kept": table and len(table.rows),
         "error": answer.error[:ERROR_CHARS] or None,
         "sampling": answer.sampling or None,
         "attempts": 1,
@@ -117,29 +119,13 @@ def _answer_row(answer: NewAnswer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_rows(connection: Connection, answer_id: int, answer: NewAnswer) -> None:
-    table = tables.answer_rows
+def _write_rows(
+    connection: Connection, table: sa.Table, answer_id: int, rows: list[dict[str, Any]]
+) -> None:
+    """Replace an answer's rows in the table ``answer_rows`` or ``candidates``."""
     connection.execute(sa.delete(table).where(table.c.answer_id == answer_id))
-    if answer.table is None or not answer.table.rows:
-        return
-    rows = [
-        {"answer_id": answer_id, "position": position, "cells": cells, "marks": marks}
-        for position, (cells, marks) in enumerate(
-            zip(answer.table.rows, answer.table.marks, strict=True)
-        )
-    ]
-    connection.execute(sa.insert(table), rows)
-
-
-def _write_queries(connection: Connection, answer_id: int, queries: Sequence[SampledQuery]) -> None:
-    table = tables.candidates
-    connection.execute(sa.delete(table).where(table.c.answer_id == answer_id))
-    rows = [
-        asdict(query)
-        | {"answer_id": answer_id, "position": position}
-        | {"digest": query.digest or None, "error": query.error[:ERROR_CHARS] or None}
-        for position, query in enumerate(queries)
-    ]
+    for position, row in enumerate(rows):
+        row |= {"answer_id": answer_id, "position": position}
     if rows:
         connection.execute(sa.insert(table), rows)
 
@@ -157,16 +143,13 @@ def _mark_changes(connection: Connection, answer: NewAnswer) -> None:
     chain = [connection.execute(before).first(), *connection.execute(since)]
     for old, new in pairwise(chain):
         assert new is not None
-        change = _change(old, new)
+        if old is None:
+            change = Change.FIRST
+        elif same(old.digest, new.digest, "multiset"):
+            change = Change.SAME if old.sql == new.sql else Change.SQL_CHANGED
+        else:
+            change = Change.DATA_CHANGED if old.sql == new.sql else Change.BOTH
         connection.execute(sa.update(_answers).where(_answers.c.id == new.id).values(change=change))
-
-
-def _change(old: sa.Row[Any] | None, new: sa.Row[Any]) -> Change:
-    if old is None:
-        return Change.FIRST
-    if same(old.digest, new.digest, "multiset"):
-        return Change.SAME if old.sql == new.sql else Change.SQL_CHANGED
-    return Change.DATA_CHANGED if old.sql == new.sql else Change.BOTH
 
 
 def _refresh_view(connection: Connection, question_id: str) -> None:
@@ -207,7 +190,7 @@ def free_view_name(connection: Connection, question_id: str, taken: Collection[s
 
     If the usual name is taken (``a_b`` by ``a-b``), a hash of the id follows it.
     """
-    name = VIEW_PREFIX + safe_name(question_id)
+    name = f"answer_{safe_name(question_id)}"
     if name not in (*taken, *tables.metadata.tables) and not _exists(connection, name):
         return name
     return f"{name}_{hashlib.sha256(question_id.encode()).hexdigest()[:6]}"
@@ -226,24 +209,19 @@ def replace_view(
     Cells are read by name: a column that a later answer lacks is NULL. The view has at most the
     first ``MOST_COLUMNS`` columns.
     """
-    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {quoted(view)}")
-    connection.exec_driver_sql(
-        view_sql(connection.dialect.name, view, question_id, columns[:MOST_COLUMNS])
-    )
-
-
-def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column]) -> str:
-    """Return the statement that creates a question's view.
-
-    Nothing here can end a name or a string: columns are letters, digits and ``_``
-    (``values.safe_name``), ``ReportQuestion`` checks the id, and the view's name, which a person
-    may have edited, is quoted.
-    """
-    shown = [f'{_typed(dialect, column)} AS "{column.name}"' for column in columns]
-    taken = [column.name for column in columns]
+    # Nothing here can end a name or a string: columns are letters, digits and ``_``
+    # (``values.safe_name``), ``ReportQuestion`` checks the id, and the view's name, which a person
+    # may have edited, is quoted.
+    typed = _POSTGRESQL_TYPES if connection.dialect.name == "postgresql" else _SQLITE_TYPES
+    shown = [
+        f'{typed[column.type].format(name=column.name)} AS "{column.name}"'
+        for column in columns[:MOST_COLUMNS]
+    ]
+    taken = [column.name for column in columns[:MOST_COLUMNS]]
     for label, source in _ABOUT:
         shown.append(f'a.{source} AS "{free_name(label, taken)}"')
-    return (
+    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {quoted(view)}")
+    connection.exec_driver_sql(
         f"CREATE VIEW {quoted(view)} AS SELECT {', '.join(shown)}"
         " FROM answers a JOIN answer_rows r ON r.answer_id = a.id WHERE a.id = ("
         f"SELECT b.id FROM answers b WHERE b.question_id = '{question_id}'"
@@ -252,41 +230,21 @@ def view_sql(dialect: str, view: str, question_id: str, columns: Sequence[Column
     )
 
 
-def _typed(dialect: str, column: Column) -> str:
-    if dialect == "postgresql":
-        name = column.name
-        return _POSTGRESQL_TYPES[column.type].format(
-            json=f"(r.cells -> '{name}')",
-            cell=f"(r.cells ->> '{name}')",
-            mark=f"(r.marks ->> '{name}')",
-        )
-    cell = f"json_extract(r.cells, '$.\"{column.name}\"')"
-    return _SQLITE_TYPES[column.type].format(cell=cell)
-
-
 def upsert(
     connection: Connection,
     table: sa.Table,
     row: dict[str, Any],
-    keep: Sequence[str] = (),
+    key: Sequence[str],
+    keep: Sequence[str],
     **changes: sa.ColumnElement[Any],
 ) -> None:
     """Insert a row or update the one with its key, the same way on SQLite and PostgreSQL.
 
     ``keep`` names columns that an existing row keeps; ``changes`` are expressions on the
-    existing row. The key is the table's unique constraint, or its primary key.
+    existing row.
     """
     insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
-    key = _key(table)
     update = {name: insert.excluded[name] for name in row if name not in (*key, *keep)}
-    statement = insert.values(row).on_conflict_do_update(
-        index_elements=list(key), set_={**update, **changes}
+    connection.execute(
+        insert.values(row).on_conflict_do_update(index_elements=key, set_=update | changes)
     )
-    connection.execute(statement)
-
-
-def _key(table: sa.Table) -> list[str]:
-    for constraint in table.constraints:
-        if isinstance(constraint, sa.UniqueConstraint) and len(constraint.columns) > 1:
-            return [column.name for column in constraint.columns]
-    return [column.name for column in table.primary_key]

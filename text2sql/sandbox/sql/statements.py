@@ -14,6 +14,21 @@ from functools import lru_cache
 from text2sql.sandbox.sql.tokens import Token, tokens_of
 from text2sql.sandbox.sql.write_forms import EXPLAINED, form_of
 
+_SPACES = " \t\n\f\r"
+_ENDS, _CHANGING = (";", "\x00"), ("into", "insert", "update", "delete")
+_LOOKED_INTO = re.compile(rf"[;\x00]|\b(?:{'|'.join(_CHANGING)})\b", re.IGNORECASE)
+"""What may be another statement or a change in a text that begins with SELECT."""
+
+_REMEMBERED_CHARS = 10_000
+_NOTHING_MORE = re.compile(r"(?>[ \t\n\f\r]|--[^\n]*|/\*.*?(?:\*/|\Z))*+\Z", re.DOTALL)
+"""Spaces and comments, as Python's sqlite3 reads them."""
+
+_TRIGGER = re.compile(r"CREATE (?:TEMP(?:ORARY)? )?TRIGGER(?: |\Z)", re.IGNORECASE | re.ASCII)
+_AFTER_WITH = ("SELECT", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
+BIRD_SEPARATOR = "\t----- bird -----\t"
+_SUFFIX = re.compile(BIRD_SEPARATOR + r"[^\t\r\n'\"`;]*+\s*+")
+_FENCED = re.compile(r"(?si)```[ \t]*(?:(?:sqlite3?|[a-z]*sql)\b)?(.*?)(?:```|\Z)")
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -68,17 +83,10 @@ def classify(sql: str) -> list[Statement]:
     return list(_remembered(sql) if len(sql) <= _REMEMBERED_CHARS else _statements(sql))
 
 
-_SPACES = " \t\n\f\r"
-_ENDS, _CHANGING = (";", "\x00"), ("into", "insert", "update", "delete")
-_LOOKED_INTO = re.compile(rf"[;\x00]|\b(?:{'|'.join(_CHANGING)})\b", re.IGNORECASE)
-"""What may be another statement or a change in a text that begins with SELECT."""
-
-
 def _statements(sql: str) -> tuple[Statement, ...]:
     return tuple(_statement(sql, tokens) for tokens in _split(sql))
 
 
-_REMEMBERED_CHARS = 10_000
 _remembered = lru_cache(maxsize=1024)(_statements)
 
 
@@ -94,10 +102,6 @@ def goes_on(sql: str, only: Statement) -> bool:
     end = start + len(only.text)
     mark = next((token.end for token in tokens_of(sql[end:]) if token.text == ";"), None)
     return mark is not None and _NOTHING_MORE.match(sql, end + mark) is None
-
-
-_NOTHING_MORE = re.compile(r"(?>[ \t\n\f\r]|--[^\n]*|/\*.*?(?:\*/|\Z))*+\Z", re.DOTALL)
-"""Spaces and comments, as Python's sqlite3 reads them."""
 
 
 def _split(sql: str) -> Iterator[list[Token]]:
@@ -128,9 +132,6 @@ def _creates_trigger(tokens: list[Token]) -> bool:
     if tokens[0].is_word("EXPLAIN"):
         start = tokens[3:6] if tokens[1].is_word("QUERY") else tokens[1:4]
     return _TRIGGER.match(" ".join(token.text for token in start)) is not None
-
-
-_TRIGGER = re.compile(r"CREATE (?:TEMP(?:ORARY)? )?TRIGGER(?: |\Z)", re.IGNORECASE | re.ASCII)
 
 
 def _statement(sql: str, tokens: list[Token]) -> Statement:
@@ -171,9 +172,6 @@ def _after_with(tokens: list[Token]) -> int:
     return 0
 
 
-_AFTER_WITH = ("SELECT", "VALUES", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
-
-
 def _writing_pragma(verb: str, rest: list[Token]) -> bool:
     """Whether ``PRAGMA [schema.]name [= value | (value)]`` is anything but a known read."""
     if verb != "PRAGMA":
@@ -188,11 +186,6 @@ def _writing_pragma(verb: str, rest: list[Token]) -> bool:
 def pragma_reads(name: str, has_argument: bool) -> bool:
     """Whether a PRAGMA is on the list of those that only read."""
     return name.lower() in (_READ_PRAGMAS if has_argument else _QUERY_PRAGMAS)
-
-
-BIRD_SEPARATOR = "\t----- bird -----\t"
-_SUFFIX = re.compile(BIRD_SEPARATOR + r"[^\t\r\n'\"`;]*+\s*+")
-_FENCED = re.compile(r"(?si)```[ \t]*(?:(?:sqlite3?|[a-z]*sql)\b)?(.*?)(?:```|\Z)")
 
 
 def cut_suffix(text: object) -> str:

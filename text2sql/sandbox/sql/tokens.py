@@ -6,20 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-
-class Token(NamedTuple):
-    """A token: ``kind`` is word, string, quoted (an identifier), or symbol."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-    def is_word(self, *words: str) -> bool:
-        """Whether this is one of these keywords."""
-        return self.kind == "word" and self.text.upper() in words
-
-
 _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\n\f\r][ \t\n\v\f\r]* | \ufeff
@@ -34,6 +20,19 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+class Token(NamedTuple):
+    """A token: ``kind`` is word, string, quoted (an identifier), or symbol."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether this is one of these keywords."""
+        return self.kind == "word" and self.text.upper() in words
 
 
 def tokens_of(sql: str) -> Iterator[Token]:

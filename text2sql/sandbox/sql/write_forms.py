@@ -144,6 +144,18 @@ USING VALUES WHEN WHERE
 _RESERVED = frozenset(_NO_NAMES.split())
 """Words that are names only in quotes."""
 
+_OPERATORS = "AS DISTINCT ALL CASE WHEN THEN ELSE END AND OR NOT NULL IS IN LIKE BETWEEN EXISTS"
+_IN_EXPRESSIONS = tuple(_OPERATORS.split())
+EXPLAINED = "EXPLAIN ANALYZE"
+"""PostgreSQL executes the statement that it explains in this way."""
+
+_NESTED = ("INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
+_MOST_NESTED, _ANYTHING = 100, 1_000  # how many are looked into, how many tokens ... stands for
+_QUERIES = ("SELECT", "WITH", "VALUES", "(")
+_INTO_FROM = ("TEMP|TEMPORARY|UNLOGGED?", "TABLE?", "<name>", "FROM")
+_INTO_END = ("TEMP|TEMPORARY|UNLOGGED?", "TABLE?", "<name>", "$")
+_INTO_FILE = ("OUTFILE|DUMPFILE|<variable>", "<string>|$|,|FROM")
+
 
 def _read_forms() -> dict[str, list[list[str]]]:
     forms: dict[str, list[list[str]]] = {}
@@ -156,17 +168,6 @@ def _read_forms() -> dict[str, list[list[str]]]:
 
 _FORMS = _read_forms()
 """The forms by their verb, each as the parts that follow it."""
-
-
-_OPERATORS = "AS DISTINCT ALL CASE WHEN THEN ELSE END AND OR NOT NULL IS IN LIKE BETWEEN EXISTS"
-_IN_EXPRESSIONS = tuple(_OPERATORS.split())
-
-EXPLAINED = "EXPLAIN ANALYZE"
-"""PostgreSQL executes the statement that it explains in this way."""
-
-_NESTED = ("INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE")
-_MOST_NESTED, _ANYTHING = 100, 1_000  # how many are looked into, how many tokens ... stands for
-_QUERIES = ("SELECT", "WITH", "VALUES", "(")
 
 
 def form_of(tokens: Sequence[Token], at: int) -> str:
@@ -221,11 +222,6 @@ def _selects_into(tokens: Sequence[Token], at: int) -> bool:
 
 def _is_plain(token: Token) -> bool:
     return token.kind == "word" and not token.is_word(*_IN_EXPRESSIONS)
-
-
-_INTO_FROM = ("TEMP|TEMPORARY|UNLOGGED?", "TABLE?", "<name>", "FROM")
-_INTO_END = ("TEMP|TEMPORARY|UNLOGGED?", "TABLE?", "<name>", "$")
-_INTO_FILE = ("OUTFILE|DUMPFILE|<variable>", "<string>|$|,|FROM")
 
 
 def _matches(form: Sequence[str], tokens: Sequence[Token], at: int) -> bool:

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
 
 from text2sql.sandbox.channel import RUNNING, WRITING, WorkerState
 from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
-from text2sql.sandbox.results import (
-    QueryResult,
-    ResultDigest,
-    Status,
-    refused,
-    timeout_message,
-)
+from text2sql.sandbox.results import QueryResult, ResultDigest, Status, refused, timeout_message
 from text2sql.sandbox.sql.statements import Statement, classify, goes_on
-from text2sql.sandbox.worker.connection import Database, replacing
-from text2sql.sandbox.worker.databases import DAMAGED, DatabaseCache
-from text2sql.sandbox.worker.quotes import quoting_warnings
+from text2sql.sandbox.sql.tokens import Token, tokens_of
+from text2sql.sandbox.worker.databases import DAMAGED, Database, DatabaseCache, replacing
+
+_ATTEMPTS = 3
+_BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
+"""SQLite's errors for a statement that ends too early, which no dialect accepts."""
+
+_NAMES_CHARS = 100_000  # 2,000 columns may have one name of 100 kB
+_LARGE_ROW = 1_000_000  # bytes
+_CHECKED_NAMES, _CHECKING_SECONDS = 50, 0.2
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "TOTAL")
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_BROKEN_FILE = (
+    *(*_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
+    *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOTADB),
+)
+_NO_TABLE = "vtable constructor failed"
+"""SQLite's error for one virtual table without its own tables; the rest can be read."""
 
 
 class Job(NamedTuple):
@@ -65,9 +74,6 @@ def run_job(job: Job, databases: DatabaseCache, state: WorkerState) -> QueryResu
         return QueryResult(Status.ERROR, error=text)
 
 
-_ATTEMPTS = 3
-
-
 def _run_on_one_state(
     job: Job,
     statements: list[Statement],
@@ -91,10 +97,6 @@ def _run_on_one_state(
         if locked or result.status is Status.TIMEOUT or database.is_current():
             return result
     return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: the file keeps changing")
-
-
-_BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
-"""SQLite's errors for a statement that ends too early, which no dialect accepts."""
 
 
 def _refusal(
@@ -142,12 +144,8 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
         return result
     if monotonic() > database.deadline - job.seconds / 2:
         return result  # to compile it again might miss the deadline
-    warnings = tuple(quoting_warnings(statement.text, database))
+    warnings = tuple(_quoting_warnings(statement.text, database))
     return replace(result, warnings=warnings) if warnings else result
-
-
-_NAMES_CHARS = 100_000  # 2,000 columns may have one name of 100 kB
-_LARGE_ROW = 1_000_000  # bytes
 
 
 def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
@@ -180,19 +178,6 @@ def _over(
     return QueryResult(Status.TOO_LARGE, columns, (), count, complete=False, error=error)
 
 
-_BROKEN_FILE = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_NOTADB,
-    }
-)
-
-
 def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     """Tell the query's mistakes from limits and from a database that fails."""
     code = getattr(error, "sqlite_errorcode", None) or 0
@@ -207,7 +192,7 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     if code & 0xFF == sqlite3.SQLITE_CORRUPT and not text.startswith(_NO_TABLE):
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
-        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        if code & 0xFF in _LOCKED:
             text += ": another program is writing it; try again when it is done"
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {text}")
     if "number of bindings" in text:  # no parameters are ever given
@@ -215,5 +200,45 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     return QueryResult(Status.ERROR, error=text)
 
 
-_NO_TABLE = "vtable constructor failed"
-"""SQLite's error for one virtual table without its own tables; the rest can be read."""
+def _quoting_warnings(statement: str, database: Database) -> list[str]:
+    """Return a sentence for each quoted name that SQLite took for text and may be a column.
+
+    In double quotes it is one that is not a column; in single quotes one that is, where a query
+    rarely has a text: alone after SELECT or BY, or in an aggregate. Each is compiled in backticks,
+    which SQLite never takes for text; statements that compile slowly are checked only briefly.
+    """
+    until = monotonic() + _CHECKING_SECONDS
+    found: dict[str, str] = {}
+    tokens = list(tokens_of(statement))
+    double = [token for token in tokens if token.kind == "quoted" and token.text[0] == '"']
+    single = [token for at, token in enumerate(tokens) if _is_odd_text(tokens, at)]
+    for token in (*double[:_CHECKED_NAMES], *single[:_CHECKED_NAMES]):
+        if monotonic() > until:
+            break
+        quote = token.text[0]
+        name = token.text[1:-1].replace(quote * 2, quote)
+        if not name or token.text in found:
+            continue
+        tick = "`" + name.replace("`", "``") + "`"
+        text = f"EXPLAIN {statement[: token.start]}{tick}{statement[token.end :]}"
+        try:
+            database.handle.execute(text).close()
+            complaint = ""
+        except sqlite3.Error as error:
+            complaint = str(error)
+        if quote == '"' and complaint == f"no such column: {name}":
+            found[token.text] = f'"{name}" is not a column; SQLite read it as text'
+        elif quote == "'" and not complaint:
+            found[token.text] = f"'{name}' is a text; without the quotes it is a column"
+    return list(found.values())
+
+
+def _is_odd_text(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a text stands where a column is expected."""
+    if tokens[at].kind != "string" or at == 0:
+        return False
+    before = tokens[max(0, at - 2) : at]
+    aggregated = before[-1].text == "(" and before[0].is_word(*_AGGREGATES)
+    behind = tokens[at + 1] if at + 1 < len(tokens) else None
+    alone = behind is None or behind.text in (",", ")", ";") or behind.kind == "word"
+    return alone and (aggregated or before[-1].is_word("SELECT", "DISTINCT", "BY"))

@@ -23,6 +23,8 @@ from text2sql.sandbox.worker.syscalls import deny_changes
 _SEND_SECONDS = 0.02
 """Results are collected for this long, so that many short queries cost few messages."""
 
+Reply = tuple[Any, ...]
+
 
 def main(descriptor: int, page: int, parent: int) -> None:
     """Serve batches from a socket; ends when the parent process or the socket is gone."""
@@ -63,9 +65,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
-
-
-Reply = tuple[Any, ...]
 
 
 def _serve(

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import IterableDataset
 
-from text2sql.datasets.pocket.invented import invent
 from text2sql.datasets.pocket.traces import Messages, demonstrations
-from text2sql.datasets.pocket.words import PRETRAINING, Vocabulary
+from text2sql.datasets.pocket.words import PRETRAINING, Vocabulary, invent
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

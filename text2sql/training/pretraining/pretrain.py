@@ -11,7 +11,7 @@ import argparse
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -26,14 +26,7 @@ from text2sql.common.json_files import write_json
 from text2sql.datasets.pocket.tokenizer import RUN_SQL, SUBMIT, train_tokenizer
 from text2sql.datasets.pocket.traces import AGENT_CONFIG, demonstrations
 from text2sql.datasets.pocket.words import DEV, UNSEEN
-from text2sql.training.pretraining.phases import (
-    GENERAL,
-    MIXED,
-    Demonstrations,
-    Example,
-    Phase,
-    encode,
-)
+from text2sql.training.pretraining import phases
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -68,33 +61,39 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
 def train(
     model: Qwen3ForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
-    phase: Phase,
-    report: Callable[[int, float], None],
+    phase: phases.Phase,
+    probes: Mapping[str, list[phases.Example]],
+    checkpoint: Path,
 ) -> None:
-    """Run one phase; ``report`` gets the step and the loss after each step."""
+    """Run one phase; print the loss every 50 steps, and every 300 evaluate and save."""
+    started = time.monotonic()
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.05
     )
     batches = DataLoader(
-        Demonstrations(tokenizer, phase), batch_size=None, num_workers=1, prefetch_factor=8
+        phases.Demonstrations(tokenizer, phase), batch_size=None, num_workers=1, prefetch_factor=8
     )
     model.train()
-    for step, (ids, weights) in enumerate(islice(batches, phase.steps)):
+    for done, (ids, weights) in enumerate(islice(batches, phase.steps)):
+        # Linear warm-up, then a cosine down to a twentieth.
+        cosine = 0.5 * (1 + math.cos(math.pi * done / phase.steps))
+        factor = min(1.0, (done + 1) / WARM_UP) * (0.05 + 0.95 * cosine)
         for group in optimizer.param_groups:
-            group["lr"] = PEAK_RATE * schedule(step, phase.steps)
+            group["lr"] = PEAK_RATE * factor
         loss = weighted_loss(model, ids, weights)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        report(step + 1, loss.item())
+        step = done + 1
+        if step % 50 == 0:
+            seconds = time.monotonic() - started
+            print(f"{seconds:6.0f} s  step {step}  loss {loss.item():.4f}", flush=True)
+        if step % 300 == 0:
+            evaluate(model, tokenizer, probes)
+            model.train()
+            save(model, tokenizer, checkpoint)
     model.eval()
-
-
-def schedule(step: int, steps: int) -> float:
-    """Return the learning rate's factor: linear warm-up, then a cosine down to a twentieth."""
-    cosine = 0.5 * (1 + math.cos(math.pi * step / steps))
-    return min(1.0, (step + 1) / WARM_UP) * (0.05 + 0.95 * cosine)
 
 
 def weighted_loss(
@@ -110,12 +109,14 @@ def weighted_loss(
     return (losses * counts).sum() / counts.sum()
 
 
-def probe_sets(tokenizer: PreTrainedTokenizerFast, count: int = 64) -> dict[str, list[Example]]:
+def probe_sets(
+    tokenizer: PreTrainedTokenizerFast, count: int = 64
+) -> dict[str, list[phases.Example]]:
     """Questions for a quick look: general, target, and target with unseen words."""
     parts = {"general": (DEV, 0.0), "target": (DEV, 1.0), "unseen": (UNSEEN, 1.0)}
     return {
         name: [
-            encode(tokenizer, messages)
+            phases.encode(tokenizer, messages)
             for messages in islice(demonstrations(901, share, 0.0, vocabulary), count)
         ]
         for name, (vocabulary, share) in parts.items()
@@ -124,7 +125,7 @@ def probe_sets(tokenizer: PreTrainedTokenizerFast, count: int = 64) -> dict[str,
 
 @torch.no_grad()
 def exact_share(
-    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, examples: list[Example]
+    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, examples: list[phases.Example]
 ) -> float:
     """Return the share of demonstrations whose first SQL the policy would write exactly.
 
@@ -156,59 +157,34 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, directory:
         write_json(partial / "agent_config.json", AGENT_CONFIG)
 
 
-class ProgressPrinter:
-    """Prints the loss every 50 steps; every 300 steps prints an accuracy and saves a checkpoint."""
-
-    def __init__(
-        self,
-        model: Qwen3ForCausalLM,
-        tokenizer: PreTrainedTokenizerFast,
-        probes: dict[str, list[Example]],
-        directory: Path,
-    ) -> None:
-        self.model, self.tokenizer, self.probes = model, tokenizer, probes
-        self.directory = directory
-        self.started = time.monotonic()
-
-    def __call__(self, step: int, loss: float) -> None:
-        if step % 50 == 0:
-            seconds = time.monotonic() - self.started
-            print(f"{seconds:6.0f} s  step {step}  loss {loss:.4f}", flush=True)
-        if step % 300 == 0:
-            self.evaluate()
-            save(self.model, self.tokenizer, self.directory)
-
-    def evaluate(self) -> None:
-        """Print the share of exact SQL per probe set."""
-        self.model.eval()
-        shares = {
-            name: f"{exact_share(self.model, self.tokenizer, examples):.3f}"
-            for name, examples in self.probes.items()
-        }
-        self.model.train()
-        print(f"          exact SQL {shares}", flush=True)
+def evaluate(
+    model: Qwen3ForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    probes: Mapping[str, list[phases.Example]],
+) -> None:
+    """Print the share of exact SQL per probe set."""
+    model.eval()
+    shares = {name: f"{exact_share(model, tokenizer, ones):.3f}" for name, ones in probes.items()}
+    print(f"          exact SQL {shares}", flush=True)
 
 
-def pretrain(out: Path, general: Phase, mixed: Phase) -> None:
+def pretrain(out: Path, general: phases.Phase, mixed: phases.Phase) -> None:
     """Run both phases; ``out`` gets ``general`` (after the first phase) and ``policy``.
 
     An existing ``general`` directory replaces the first phase.
     """
     from transformers import Qwen3ForCausalLM
 
-    start = out / general.name
+    start, checkpoint = out / general.name, out / "checkpoint"
     tokenizer = train_tokenizer()
     probes = probe_sets(tokenizer)
     if not start.is_dir():
         model = new_model(tokenizer)
-        train(
-            model, tokenizer, general, ProgressPrinter(model, tokenizer, probes, out / "checkpoint")
-        )
+        train(model, tokenizer, general, probes, checkpoint)
         save(model, tokenizer, start)
     model = Qwen3ForCausalLM.from_pretrained(start, dtype=torch.float32)
-    progress = ProgressPrinter(model, tokenizer, probes, out / "checkpoint")
-    train(model, tokenizer, mixed, progress)
-    progress.evaluate()
+    train(model, tokenizer, mixed, probes, checkpoint)
+    evaluate(model, tokenizer, probes)
     save(model, tokenizer, out / "policy")
 
 
@@ -219,13 +195,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, nargs=2, metavar=("GENERAL", "MIXED"))
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    steps = arguments.steps or (GENERAL.steps, MIXED.steps)
+    steps = arguments.steps or (phases.GENERAL.steps, phases.MIXED.steps)
     torch.set_num_threads(arguments.threads)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     arguments.out.mkdir(parents=True, exist_ok=True)
-    general, mixed = (
-        replace(phase, steps=count) for phase, count in zip((GENERAL, MIXED), steps, strict=True)
-    )
+    general, mixed = replace(phases.GENERAL, steps=steps[0]), replace(phases.MIXED, steps=steps[1])
     pretrain(arguments.out, general, mixed)
 
 

@@ -12,16 +12,16 @@ from text2sql.agent.settings import CONFIG_NAME, AgentSettings
 from text2sql.common.files import file_digest, whole_folder
 from text2sql.common.json_files import read_object, write_json
 from text2sql.errors import Text2SqlError
-from text2sql.policy.weights import ADAPTER_CONFIG as _ADAPTER_CONFIG
 from text2sql.policy.weights import (
+    ADAPTER_CONFIG,
     ADAPTER_RECORD,
+    ADAPTER_WEIGHTS,
     INDEX,
     TOKENIZER_FILES,
     Adapter,
     directory_revision,
     tensors,
 )
-from text2sql.policy.weights import ADAPTER_WEIGHTS as _ADAPTER
 from text2sql.training.prime_rl.toml import LORA_NAME
 
 _CONFIG = "config.json"
@@ -49,14 +49,32 @@ def assemble(
     missing, incomplete or differs from the index.
     """
     weights = verify_weights(broadcast)
+    record: dict[str, Any] = {
+        "step": int(broadcast.name.rpartition("_")[2]),
+        "base": str(base),
+        "base_revision": directory_revision(base),
+        "sha256": weights,
+    }
+    copied: tuple[str, ...] = _FROM_BASE
+    if ADAPTER_WEIGHTS in weights:
+        rank = int(read_object(broadcast / ADAPTER_CONFIG).get("r", 16))
+        adapter = Adapter(target, base, record["base_revision"], rank)
+        record["vllm_arguments"] = adapter.vllm_arguments(LORA_NAME)
+    else:
+        copied = (_CONFIG, *_FROM_BASE)
+        if not (base / _CONFIG).is_file():
+            raise Text2SqlError(f"The base model {base} has no {_CONFIG}.")
     with whole_folder(target) as partial:
         for name in weights:
-            _share(broadcast / name, partial / name)
-        _add_base_files(
-            base, partial, _FROM_BASE if _ADAPTER in weights else (_CONFIG, *_FROM_BASE)
-        )
+            try:
+                os.link(broadcast / name, partial / name)
+            except OSError:  # another file system, or one without hard links
+                shutil.copyfile(broadcast / name, partial / name)
+        for file in (file for pattern in copied for file in base.glob(pattern)):
+            if file.is_file() and not (partial / file.name).exists():
+                shutil.copyfile(file, partial / file.name)
         write_json(partial / CONFIG_NAME, agent.to_dict())
-        record = _record(broadcast, base, target, weights) | dict(provenance or {})
+        record |= provenance or {}
         write_json(partial / ADAPTER_RECORD, record)  # an adapter's revision needs to know its base
         record["revision"] = directory_revision(partial)
         write_json(partial / ADAPTER_RECORD, record)
@@ -81,45 +99,8 @@ def verify_weights(folder: Path) -> dict[str, str]:
             raise Text2SqlError(f"{index} and its shards differ: {odd[0]} in {odd[1]}.")
     else:
         found = [file.name for file in sorted(folder.glob("*.safetensors"))]
-        if found not in (["model.safetensors"], [_ADAPTER]):
+        if found not in (["model.safetensors"], [ADAPTER_WEIGHTS]):
             raise Text2SqlError(f"{folder} has neither weights nor an index of them: {found}.")
         tensors(folder / found[0])
-        names = found + ([_ADAPTER_CONFIG] if found == [_ADAPTER] else [])
-    return {name: _sha256(folder / name) for name in names}
-
-
-def _record(broadcast: Path, base: Path, target: Path, files: dict[str, str]) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "step": int(broadcast.name.rpartition("_")[2]),
-        "base": str(base),
-        "base_revision": directory_revision(base),
-        "sha256": files,
-    }
-    if _ADAPTER in files:
-        rank = int(read_object(broadcast / _ADAPTER_CONFIG).get("r", 16))
-        adapter = Adapter(target, base, record["base_revision"], rank)
-        record["vllm_arguments"] = adapter.vllm_arguments(LORA_NAME)
-    return record
-
-
-def _add_base_files(base: Path, target: Path, patterns: tuple[str, ...]) -> None:
-    for pattern in patterns:
-        for file in base.glob(pattern):
-            if file.is_file() and not (target / file.name).exists():
-                shutil.copyfile(file, target / file.name)
-    if _CONFIG in patterns and not (target / _CONFIG).is_file():
-        raise Text2SqlError(f"The base model {base} has no {_CONFIG}.")
-
-
-def _share(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without hard links
-        shutil.copyfile(source, target)
-
-
-def _sha256(file: Path) -> str:
-    try:
-        return file_digest(file)
-    except OSError as error:
-        raise Text2SqlError(f"{file} cannot be read: {error}.") from error
+        names = found + ([ADAPTER_CONFIG] if found == [ADAPTER_WEIGHTS] else [])
+    return {name: file_digest(folder / name) for name in names}

@@ -14,7 +14,6 @@ from text2sql.errors import Text2SqlError
 PRIME_RL_VARIABLE = "PRIME_RL_DIR"
 """The environment variable that names prime-rl's checkout."""
 
-_IMPORT_SECONDS = 300.0
 _DESCRIBE_PACKAGE = """
 import json, text2sql_env
 from text2sql.training.prime_rl import checkout
@@ -96,20 +95,6 @@ def package() -> dict[str, str]:
     return {"version": text2sql.__version__, "folder": str(folder), "code": total.hexdigest()[:16]}
 
 
-def require_same_code(planned: str) -> None:
-    """Raise Text2SqlError if this program's code is not the code that planned the run.
-
-    ``planned`` is the ``code`` of ``package()`` there, empty in a plan written by hand.
-    """
-    here = package()
-    if planned and planned != here["code"]:
-        raise Text2SqlError(
-            f"This program runs other code of text2sql ({here['code']}, in {here['folder']}) than "
-            f"the step that started it ({planned}): rebuild the training image from the same "
-            "checkout."
-        )
-
-
 def check_environment(directory: Path) -> dict[str, str]:
     """Import the environment as prime-rl's workers will; return its ``package()``.
 
@@ -124,7 +109,7 @@ def check_environment(directory: Path) -> dict[str, str]:
             env=rl_environment(directory),
             capture_output=True,
             text=True,
-            timeout=_IMPORT_SECONDS,
+            timeout=300.0,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

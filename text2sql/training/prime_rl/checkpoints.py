@@ -10,7 +10,6 @@ from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 
 _STEP = re.compile(r"step_(\d+)")
-_FIRST_BYTES = 64  # a pickle or a zip file, which all of these are, does not begin with zeros
 
 
 def steps_in(folder: Path) -> dict[int, Path]:
@@ -29,23 +28,24 @@ def complete_checkpoint(run_dir: Path) -> int | None:
     return max((step for step, folder in folders if _is_complete(folder)), default=None)
 
 
-def incomplete_checkpoints(run_dir: Path, above: int | None) -> list[Path]:
-    """Return the checkpoints above the complete one, ``above``; all if it is None."""
+def incomplete_checkpoints(run_dir: Path) -> list[Path]:
+    """Return the checkpoints above the highest complete one; all if there is none."""
+    complete = complete_checkpoint(run_dir)
     steps = sorted(steps_in(run_dir / "checkpoints").items())
-    return [folder for step, folder in steps if above is None or step > above]
+    return [folder for step, folder in steps if complete is None or step > complete]
 
 
 def _is_complete(folder: Path) -> bool:
     """Say whether both halves exist and none of their files is empty or zeroed."""
     ends = (folder / "trainer" / ".metadata", folder / "orchestrator" / "progress.pt")
-    return all(_has_content(file) for file in (*ends, *(folder / "trainer").glob("*.distcp")))
-
-
-def _has_content(file: Path) -> bool:
-    if not file.is_file():
-        return False
-    with file.open("rb") as stream:
-        return any(stream.read(_FIRST_BYTES))  # a lost disk leaves files of zeros
+    for file in (*ends, *(folder / "trainer").glob("*.distcp")):
+        if not file.is_file():
+            return False
+        with file.open("rb") as stream:
+            # A lost disk leaves files of zeros; a pickle or a zip file never begins with them.
+            if not any(stream.read(64)):
+                return False
+    return True
 
 
 def stable_weights(run_dir: Path) -> int | None:

@@ -7,7 +7,9 @@ the trained policy as a directory that vLLM can serve.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,41 +17,55 @@ from pathlib import Path
 from typing import Any
 
 from text2sql.agent.settings import AgentSettings
-from text2sql.common.json_files import read_if_there
+from text2sql.common.files import file_digest
+from text2sql.common.guard import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, reap
+from text2sql.common.json_files import read_if_there, read_object, write_json
+from text2sql.common.processes import descendants, described, signal_descendants
 from text2sql.common.stopping import Stopped, signals_blocked, stop_on_signals
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import ADAPTER_RECORD
 from text2sql.training.child import check_usage, report_to_dagster
-from text2sql.training.prime_rl import processes
+from text2sql.training.prime_rl import checkpoints
 from text2sql.training.prime_rl.assemble import assemble
-from text2sql.training.prime_rl.checkout import require_same_code, rl_program
-from text2sql.training.prime_rl.checkpoints import (
-    complete_checkpoint,
-    incomplete_checkpoints,
-    prune_broadcasts,
-    stable_weights,
-    start_arguments,
+from text2sql.training.prime_rl.checkout import (
+    package,
+    require_prime_rl,
+    rl_environment,
+    rl_program,
 )
 from text2sql.training.prime_rl.failures import failure
 from text2sql.training.prime_rl.metrics import MergedMetrics, shown
-from text2sql.training.prime_rl.plan import LaunchPlan, read_plan
-from text2sql.training.prime_rl.preflight import keep_provenance, preflight, read_provenance
-from text2sql.training.prime_rl.settings import PrimeRlSettings, SlurmNodes, read_settings
+from text2sql.training.prime_rl.preflight import preflight
+from text2sql.training.prime_rl.settings import (
+    LaunchPlan,
+    PrimeRlSettings,
+    SlurmNodes,
+    read_settings,
+)
 from text2sql.training.prime_rl.slurm import SlurmJob
 from text2sql.training.prime_rl.toml import rl_config, write_toml
+from text2sql.training.settings import read_values
 
 POLL_SECONDS = 0.5
 STOPPED = 143
+_GRACE_SECONDS = 110.0  # prime-rl ends its servers one after the other
 _CRASH_SECONDS = 10.0
+_PROVENANCE = "found.json"
 
 
 def launch(plan: LaunchPlan) -> dict[str, str]:
     """Train or resume; return what Dagster shows of the result."""
-    require_same_code(plan.code)
+    here = package()
+    if plan.code and plan.code != here["code"]:  # a plan that was written by hand has none
+        raise Text2SqlError(
+            f"This program runs other code of text2sql ({here['code']}, in {here['folder']}) than "
+            f"the step that started it ({plan.code}): rebuild the training image from the same "
+            "checkout."
+        )
     settings = read_settings(plan.backend, plan.settings)
     if isinstance(settings, SlurmNodes):
         SlurmJob(plan.output_dir, settings.poll_seconds).cancel_earlier()
-    arguments = start_arguments(plan.run_dir, settings.steps, plan.fresh)
+    arguments = checkpoints.start_arguments(plan.run_dir, settings.steps, plan.fresh)
     if arguments is not None:
         _train(plan, settings, arguments)
     elif read_if_there(plan.policy / ADAPTER_RECORD).get("step") == settings.steps:
@@ -58,7 +74,7 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
             "start afresh."
         )
     record = _finish(plan, settings)
-    return read_provenance(plan.output_dir) | {
+    return record["prime_rl"] | {
         "policy": str(plan.policy),
         "weights of step": str(record["step"]),
     }
@@ -69,16 +85,26 @@ def _train(plan: LaunchPlan, settings: PrimeRlSettings, arguments: list[str]) ->
     config = rl_config(settings, plan)
     plan.output_dir.mkdir(parents=True, exist_ok=True)
     installed = preflight(settings, plan, config, _say)
+    directory = require_prime_rl()
     if plan.fresh:
         shutil.rmtree(plan.policy, ignore_errors=True)
         (plan.output_dir / "metrics.jsonl").unlink(missing_ok=True)
     toml = plan.output_dir / "rl.toml"
     write_toml(config, toml)
-    keep_provenance(installed, plan, toml, arguments)
-    for folder in incomplete_checkpoints(plan.run_dir, complete_checkpoint(plan.run_dir)):
+    provenance = {
+        **installed,
+        "rl.toml sha256": file_digest(toml),
+        "prompts sha256": file_digest(plan.prompts),
+        "gold results sha256": file_digest(plan.golds),
+        "started with": " ".join(arguments),
+        "logs": str(plan.run_dir / "logs" / "latest"),
+        "rollouts": str(plan.run_dir / "rollouts"),
+    }
+    write_json(plan.output_dir / _PROVENANCE, provenance)
+    for folder in checkpoints.incomplete_checkpoints(plan.run_dir):
         _say(f"{folder} is incomplete and is skipped.")
     _say(f"prime-rl starts with {' '.join(arguments)}.")
-    _follow(installed.directory, settings, ["@", str(toml), *arguments], plan)
+    _follow(directory, settings, ["@", str(toml), *arguments], plan)
 
 
 def _follow(
@@ -94,9 +120,19 @@ def _follow(
         command = [sys.executable, "-m", "text2sql.training.prime_rl.slurm", str(plan.output_dir)]
         command += [str(settings.poll_seconds), *arguments]
         errors = None  # its standard error is this program's own log
-    grace = processes.GRACE_SECONDS
+    grace = _GRACE_SECONDS
     try:
-        child = processes.start(directory, command, log, errors)
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=rl_environment(directory),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            )
         _say(f"prime-rl runs as process group {child.pid}; its output is in {log}.")
         while (status := child.poll()) is None:
             time.sleep(POLL_SECONDS)
@@ -107,7 +143,7 @@ def _follow(
             raise failure(status, log, plan.run_dir)
     finally:
         with signals_blocked():
-            if left := processes.end_all(grace):
+            if left := _end_all(grace):
                 _say(f"error: these processes could not be ended: {', '.join(left)}")
         for line in metrics.close():
             _say(shown(line, steps))
@@ -115,7 +151,7 @@ def _follow(
 
 def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
     """Assemble the policy from the newest weights and remove those that are no longer needed."""
-    step = stable_weights(plan.run_dir)
+    step = checkpoints.stable_weights(plan.run_dir)
     if step != settings.steps:
         raise Text2SqlError(
             f"prime-rl ended without an error, but the newest weights in "
@@ -123,11 +159,30 @@ def _finish(plan: LaunchPlan, settings: PrimeRlSettings) -> dict[str, Any]:
         )
     broadcast = plan.run_dir / "broadcasts" / f"step_{step}"
     agent = settings.agent_settings(AgentSettings(**plan.agent))
-    provenance = {"prime_rl": read_provenance(plan.output_dir)}
+    provenance = {"prime_rl": read_if_there(plan.output_dir / _PROVENANCE)}
     record = assemble(broadcast, Path(plan.policy_dir), plan.policy, agent, provenance)
-    removed = prune_broadcasts(plan.run_dir, step)
+    removed = checkpoints.prune_broadcasts(plan.run_dir, step)
     _say(f"The policy of step {step} is in {plan.policy}; {len(removed)} older ones were removed.")
     return record
+
+
+def _end_all(grace: float) -> list[str]:
+    """End every process below this one; return the names of those that survive even SIGKILL.
+
+    SIGTERM first, SIGKILL after ``grace`` seconds. Survivors hang in the kernel, as a process does
+    when its GPU or disk does not respond.
+    """
+    alive = signal_descendants(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.05)
+        reap()
+        alive = descendants(os.getpid())
+    deadline = time.monotonic() + 5.0
+    while signal_descendants(signal.SIGKILL) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        reap()
+    return [described(process) for process in descendants(os.getpid())]
 
 
 def _say(sentence: str) -> None:
@@ -140,9 +195,12 @@ def main(arguments: list[str]) -> int:
     if status is not None:
         return status
     stop_on_signals()
-    processes.adopt_orphans()
+    # On Linux the processes that a child leaves behind become this one's, which can end them.
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
-        found = launch(read_plan(Path(arguments[0])))
+        file = Path(arguments[0])
+        found = launch(read_values(LaunchPlan, read_object(file), f"{file} is not a plan of a run"))
     except Stopped as stopped:
         print(f"Stopped by {stopped}: checkpoints are kept, run it again to resume.", flush=True)
         return STOPPED

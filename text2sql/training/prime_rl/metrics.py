@@ -8,12 +8,9 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from text2sql.training.metrics import MetricsFile, MetricsTail
+from text2sql.training.metrics import Metrics, MetricsFile, MetricsTail, finite_or_none
 from text2sql.training.prime_rl.toml import EVAL_SOURCE, ORCHESTRATOR_METRICS, TRAINER_METRICS
-
-Row = dict[str, Any]
 
 KL_ALARM = 0.015
 """Above this divergence between the trainer's and the server's probabilities a run goes wrong."""
@@ -63,15 +60,15 @@ class MergedMetrics:
         self._file = MetricsFile(output)
         self._steps = steps
         self._last_seconds: deque[float] = deque(maxlen=_LAST_STEPS)
-        self._waiting: dict[int, Row] = {}
+        self._waiting: dict[int, Metrics] = {}
         self._arrived: dict[int, float] = {}
 
-    def poll(self) -> list[Row]:
+    def poll(self) -> list[Metrics]:
         """Read what is new, up to 256 KiB of each file; return the lines that were written."""
         self._read()
         return self._write(SETTLE_SECONDS)
 
-    def close(self) -> Iterator[Row]:
+    def close(self) -> Iterator[Metrics]:
         """Write what is left, yield its lines, and close the file."""
         while self._read():
             yield from self._write(SETTLE_SECONDS)
@@ -89,26 +86,27 @@ class MergedMetrics:
             self._arrived[step] = -math.inf
         return more
 
-    def _take(self, row: Row, names: dict[str, str]) -> None:
-        found = {name: _finite(row[key]) for key, name in names.items() if _is_number(row.get(key))}
+    def _take(self, row: Metrics, names: dict[str, str]) -> None:
+        found = {
+            name: finite_or_none(row[key])
+            for key, name in names.items()
+            if type(row.get(key)) in (int, float)
+        }
         step = row.get("step")
         if not found or not isinstance(step, int):
             return
         self._waiting.setdefault(step, {"step": step}).update(found)
         self._arrived.setdefault(step, time.monotonic())
         if (seconds := found.get("seconds")) is not None:
-            self._waiting[step] |= self._estimated_end(step, seconds)
+            # The clock may have jumped during a step.
+            self._last_seconds.append(min(max(seconds, 0.0), _LONGEST_STEP))
+            mean = sum(self._last_seconds) / len(self._last_seconds)
+            left = max(0, self._steps - step) * mean
+            end = datetime.now(UTC) + timedelta(seconds=left)
+            self._waiting[step]["seconds_left"] = round(left, 1)
+            self._waiting[step]["estimated_end"] = end.isoformat(timespec="seconds")
 
-    def _estimated_end(self, step: int, seconds: float) -> Row:
-        """Estimate when the run ends, from the time that its last steps took."""
-        # The clock may have jumped during a step.
-        self._last_seconds.append(min(max(seconds, 0.0), _LONGEST_STEP))
-        mean = sum(self._last_seconds) / len(self._last_seconds)
-        left = max(0, self._steps - step) * mean
-        end = datetime.now(UTC) + timedelta(seconds=left)
-        return {"seconds_left": round(left, 1), "estimated_end": end.isoformat(timespec="seconds")}
-
-    def _write(self, settled: float) -> list[Row]:
+    def _write(self, settled: float) -> list[Metrics]:
         now = time.monotonic()
         due = sorted(step for step, since in self._arrived.items() if now - since >= settled)
         lines = [self._waiting.pop(step) for step in due]
@@ -119,7 +117,7 @@ class MergedMetrics:
         return lines
 
 
-def shown(line: Row, steps: int) -> str:
+def shown(line: Metrics, steps: int) -> str:
     """Return a line of the metrics as a sentence for a log, with its alarm if it has one."""
     numbers = ", ".join(
         f"{name.replace('_', ' ')} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
@@ -130,14 +128,14 @@ def shown(line: Row, steps: int) -> str:
     return f"step {line['step']} of {steps}: {numbers}" + (f". {alarm}" if alarm else "")
 
 
-def alarm_of(line: Row) -> str:
+def alarm_of(line: Metrics) -> str:
     """Return the alarm for a step: its divergence is too high or a number is not finite."""
-    spoilt = [
+    broken = [
         name.replace("_", " ") for name in _MUST_BE_FINITE if name in line and line[name] is None
     ]
-    if spoilt:
+    if broken:
         return (
-            f"ALARM: {' and '.join(spoilt)} of this step is not a finite number: the weights may "
+            f"ALARM: {' and '.join(broken)} of this step is not a finite number: the weights may "
             "be ruined; cancel, lower the learning rate, and resume from the last checkpoint"
         )
     value = line.get("kl")
@@ -147,11 +145,3 @@ def alarm_of(line: Row) -> str:
         f"ALARM: the KL mismatch is {value:.4f}, above {KL_ALARM}: trainer and inference server "
         "disagree about the tokens' probabilities; check the off-policy lag and the learning rate"
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _finite(value: float) -> float | None:
-    return value if isinstance(value, int) or math.isfinite(value) else None

@@ -7,63 +7,44 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from text2sql.common.counting import counted
-from text2sql.common.files import file_digest
-from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.processes import without_colors
 from text2sql.errors import Text2SqlError
 from text2sql.policy.vllm.gpu import Gpu, require_memory, visible_gpus
 from text2sql.policy.weights import require_whole
-from text2sql.training.prime_rl.checkout import (
-    check_environment,
-    prime_rl_commit,
-    require_prime_rl,
-    rl_environment,
-    rl_program,
-)
-from text2sql.training.prime_rl.plan import LaunchPlan, check_prompts
-from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode
+from text2sql.training.prime_rl import checkout
+from text2sql.training.prime_rl.settings import LaunchPlan, PrimeRlSettings, SingleNode
 from text2sql.training.prime_rl.slurm import require_slurm
 from text2sql.training.prime_rl.toml import WRITTEN_FOR, Table, write_toml
-
-_PROVENANCE = "found.json"
-_DRY_RUN_SECONDS = 600.0
-_SHOWN_CHARS = 4000
-_CHECKPOINT_SIZE = 6  # of the bf16 weights: weights and two moments in float32
-_ADAPTER_CHECKPOINT_SIZE = 2  # at most the frozen weights, in float32
-
-
-@dataclass(frozen=True)
-class Installation:
-    """prime-rl's checkout and its commit, and the environment installed there."""
-
-    directory: Path
-    commit: str
-    environment: str
-    environment_code: str
+from text2sql.training.prompts import read_prompts
 
 
 def preflight(
     settings: PrimeRlSettings, plan: LaunchPlan, config: Table, say: Callable[[str], None]
-) -> Installation:
-    """Check everything that the run needs and return what is installed; ``say`` gets findings.
+) -> dict[str, str]:
+    """Check everything that the run needs; return what is installed. ``say`` gets findings.
 
     Cheap checks come first, prime-rl's own dry run last. Raises Text2SqlError on the first failure.
     """
-    directory = require_prime_rl()
-    say(f"{counted(check_prompts(settings, plan), 'prompt')} in {plan.prompts}.")
+    directory = checkout.require_prime_rl()
+    needed = settings.prompts_per_step
+    questions, _ = read_prompts(plan.prompts, plan.golds, needed, "prompts_per_step")
+    say(f"{counted(len(questions), 'prompt')} in {plan.prompts}.")
     say(_check_disk(settings, plan))
     say(_check_machine(settings) if isinstance(settings, SingleNode) else require_slurm())
-    commit = prime_rl_commit(directory)
+    commit = checkout.prime_rl_commit(directory)
     other = "" if commit == WRITTEN_FOR else f", but the settings are for {WRITTEN_FOR[:8]}"
     say(f"prime-rl is at {commit}{other}.")
-    environment = check_environment(directory)
+    environment = checkout.check_environment(directory)
     say(f"The environment is text2sql {environment['version']} in {environment['folder']}.")
     say(dry_run(config, directory))
-    return Installation(directory, commit, environment["version"], environment["code"])
+    return {
+        "prime-rl commit": commit,
+        "environment": f"text2sql {environment['version']}",
+        "environment code": environment["code"],
+    }
 
 
 def dry_run(config: Table, directory: Path) -> str:
@@ -77,22 +58,18 @@ def dry_run(config: Table, directory: Path) -> str:
         write_toml(config | {"output_dir": f"{folder}/runs"}, file)
         try:
             done = subprocess.run(
-                [str(rl_program(directory)), "@", str(file), "--dry-run"],
+                [str(checkout.rl_program(directory)), "@", str(file), "--dry-run"],
                 cwd=directory,
-                env=rl_environment(directory),
+                env=checkout.rl_environment(directory),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=_DRY_RUN_SECONDS,
+                timeout=600.0,
                 check=False,
             )
-        except subprocess.TimeoutExpired as error:
-            raise Text2SqlError(
-                f"prime-rl's dry run took longer than {_DRY_RUN_SECONDS:g} s."
-            ) from error
-        except OSError as error:
-            raise Text2SqlError(f"prime-rl's dry run cannot be started: {error}.") from error
-    output = without_colors(done.stdout.decode("utf-8", errors="replace")).strip()[-_SHOWN_CHARS:]
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Text2SqlError(f"prime-rl's dry run failed: {error}.") from error
+    output = without_colors(done.stdout.decode("utf-8", errors="replace")).strip()[-4000:]
     if done.returncode != 0:
         raise Text2SqlError(
             f"prime-rl rejects the configuration (status {done.returncode}):\n{output}"
@@ -100,35 +77,12 @@ def dry_run(config: Table, directory: Path) -> str:
     return output
 
 
-def keep_provenance(
-    installed: Installation, plan: LaunchPlan, toml: Path, arguments: list[str]
-) -> None:
-    """Store where the policy comes from: prime-rl, environment, configuration and prompts."""
-    provenance = {
-        "prime-rl commit": installed.commit,
-        "environment": f"text2sql {installed.environment}",
-        "environment code": installed.environment_code,
-        "rl.toml sha256": file_digest(toml),
-        "prompts sha256": file_digest(plan.prompts),
-        "gold results sha256": file_digest(plan.golds),
-        "started with": " ".join(arguments),
-        "logs": str(plan.run_dir / "logs" / "latest"),
-        "rollouts": str(plan.run_dir / "rollouts"),
-    }
-    write_json(plan.output_dir / _PROVENANCE, provenance)
-
-
-def read_provenance(output_dir: Path) -> dict[str, str]:
-    """Return what the last start of prime-rl stored here; empty if it never started."""
-    return read_if_there(output_dir / _PROVENANCE)
-
-
 def require_installed(settings: PrimeRlSettings) -> None:
     """Raise Text2SqlError if prime-rl, its environment or GPUs are missing on this machine."""
-    directory = require_prime_rl()
+    directory = checkout.require_prime_rl()
     if isinstance(settings, SingleNode):  # a Slurm job installs the environment itself
         require_gpus(settings)
-        check_environment(directory)
+        checkout.check_environment(directory)
 
 
 def require_gpus(settings: SingleNode) -> Sequence[Gpu]:
@@ -161,18 +115,6 @@ def _check_machine(settings: SingleNode) -> str:
     return f"GPUs: {', '.join(f'{gpu.index} {gpu.name}' for gpu in gpus)}."
 
 
-def weight_bytes(model: Path) -> int:
-    """Return the size of a model's weights; raises Text2SqlError if the model is incomplete."""
-    size = sum(file.stat().st_size for file in model.glob("*.safetensors"))
-    if not size or not (model / "config.json").is_file():
-        raise Text2SqlError(
-            f"The base model {model} is not a directory with config.json and *.safetensors: "
-            f"download it with hf download {model} --local-dir DIRECTORY and name the directory."
-        )
-    require_whole(model)
-    return size
-
-
 def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
     """Return the disk space that a run fills: checkpoints and versions of the weights.
 
@@ -181,12 +123,22 @@ def disk_bytes(settings: PrimeRlSettings, weights: int) -> int:
     """
     checkpoints = settings.checkpoints_kept + 1
     if settings.lora_rank:
-        return checkpoints * _ADAPTER_CHECKPOINT_SIZE * weights
-    return (checkpoints * _CHECKPOINT_SIZE + settings.checkpoints_kept + 2) * weights
+        return checkpoints * 2 * weights  # each at most the frozen weights, in float32
+    # 6 times the bf16 weights are the weights and two moments in float32.
+    return (checkpoints * 6 + settings.checkpoints_kept + 2) * weights
 
 
 def _check_disk(settings: PrimeRlSettings, plan: LaunchPlan) -> str:
-    needed = disk_bytes(settings, weight_bytes(Path(plan.policy_dir)))
+    """Check the base model and the space for the run; return how much there is."""
+    model = Path(plan.policy_dir)
+    weights = sum(file.stat().st_size for file in model.glob("*.safetensors"))
+    if not weights or not (model / "config.json").is_file():
+        raise Text2SqlError(
+            f"The base model {model} is not a directory with config.json and *.safetensors: "
+            f"download it with hf download {model} --local-dir DIRECTORY and name the directory."
+        )
+    require_whole(model)
+    needed = disk_bytes(settings, weights)
     place = plan.output_dir
     while not place.exists():
         place = place.parent

@@ -1,30 +1,24 @@
-"""The settings of a GRPO run with prime-rl. The defaults are those of the published run: 200 steps
-of 32 prompts, 8 rollouts per prompt, temperature 1, 12 turns.
+"""The settings and the plan of a GRPO run with prime-rl.
 
-One class for each backend: ``SingleNode`` (8 GPUs, all weights), ``TwoGpusLora`` and
-``SlurmNodes``. The fields are scalars, so that Dagster's launchpad can show them as a form.
+The defaults are those of the published run: 200 steps of 32 prompts, 8 rollouts per prompt,
+temperature 1, 12 turns. One class for each backend: ``SingleNode`` (8 GPUs, all weights),
+``TwoGpusLora`` and ``SlurmNodes``. The fields are scalars, so that Dagster's launchpad can show
+them as a form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import Text2SqlError
-from text2sql.training.settings import (
-    GroupSize,
-    LearningRate,
-    PromptsPerStep,
-    SaveEvery,
-    Seed,
-    Settings,
-    Steps,
-    read_values,
-)
+from text2sql.training import settings as shared
+from text2sql.training.prime_rl.checkout import prime_rl_directory
 
 # Settings of which a backend changes the default.
 SequenceTokens = Annotated[
@@ -47,19 +41,19 @@ InferenceGpus = Annotated[int, Field(ge=1, le=64, description="GPUs that draw ro
 Port = Annotated[int, Field(ge=1024, le=65_535)]
 
 
-class PrimeRlSettings(Settings):
+class PrimeRlSettings(shared.Settings):
     """What all backends have in common."""
 
-    steps: Steps = 200
-    prompts_per_step: PromptsPerStep = 32
-    group_size: GroupSize = 8
+    steps: shared.Steps = 200
+    prompts_per_step: shared.PromptsPerStep = 32
+    group_size: shared.GroupSize = 8
     temperature: float = Field(
         default=1.0,
         gt=0,
         le=2,
         description="Temperature of the training rollouts; evaluations are greedy.",
     )
-    learning_rate: LearningRate = 1e-6
+    learning_rate: shared.LearningRate = 1e-6
     kl_tau: float = Field(default=1e-3, ge=0, le=1, description="Weight of the loss's KL term.")
     max_turns: int = Field(default=12, ge=1, le=100, description="Replies per rollout.")
     reply_tokens: int = Field(default=2048, ge=16, le=65_536, description="Tokens per reply.")
@@ -73,7 +67,7 @@ class PrimeRlSettings(Settings):
     )
     rollouts_in_flight: RolloutsInFlight = 512
     environment_workers: Workers = 8
-    save_every: SaveEvery = 20
+    save_every: shared.SaveEvery = 20
     checkpoints_kept: int = Field(
         default=2,
         ge=1,
@@ -86,7 +80,7 @@ class PrimeRlSettings(Settings):
     evaluation_questions: int = Field(
         default=256, ge=1, le=100_000, description="Questions per evaluation in the run."
     )
-    seed: Seed = 0
+    seed: shared.Seed = 0
     gpus_per_node: GpusPerNode = 8
     tensor_parallel: int = Field(
         default=1, ge=1, le=64, description="GPUs that share one copy of the model for inference."
@@ -107,11 +101,6 @@ class PrimeRlSettings(Settings):
         default=0, ge=0, le=512, description="Rank of the adapter; 0 trains all weights."
     )
     lora_alpha: float = Field(default=64.0, gt=0, le=4096, description="Scale of the adapter.")
-
-    @property
-    def rollouts_per_step(self) -> int:
-        """How many rollouts one optimizer step learns from."""
-        return self.prompts_per_step * self.group_size
 
     def agent_settings(self, base: AgentSettings) -> AgentSettings:
         """Return the agent's settings: those of the base policy, with the limits set here."""
@@ -160,8 +149,8 @@ class SingleNode(PrimeRlSettings):
 class TwoGpusLora(SingleNode):
     """One machine with 2 GPUs of 80 GB: an adapter instead of all weights."""
 
-    prompts_per_step: PromptsPerStep = 16
-    learning_rate: LearningRate = 1e-5
+    prompts_per_step: shared.PromptsPerStep = 16
+    learning_rate: shared.LearningRate = 1e-5
     sequence_tokens: SequenceTokens = 8192
     rollouts_in_flight: RolloutsInFlight = 128
     environment_workers: Workers = 4
@@ -226,7 +215,7 @@ def read_settings(backend: str, values: Mapping[str, Any]) -> PrimeRlSettings:
     """
     if backend not in PRIME_RL:
         raise Text2SqlError(f"There is no backend {backend!r}: use {', '.join(PRIME_RL)}.")
-    return read_values(PRIME_RL[backend], values, "The settings of the training run")
+    return shared.read_values(PRIME_RL[backend], values, "The settings of the training run")
 
 
 def _must_divide(gpus: int, name: str, tensor_parallel: int) -> None:
@@ -234,3 +223,42 @@ def _must_divide(gpus: int, name: str, tensor_parallel: int) -> None:
         raise ValueError(
             f"{name} ({gpus}) is not a multiple of tensor_parallel ({tensor_parallel})"
         )
+
+
+class LaunchPlan(shared.Settings):
+    """One run; all paths are absolute.
+
+    ``settings`` are those of the ``backend``, ``agent`` has the base policy's agent settings.
+    ``policy_dir`` is the base model, a directory or a hub name. Without the two evaluation files
+    the run is not evaluated while it trains. Only a Slurm job needs ``package`` (the checkout or
+    wheel that the environment is installed from) and ``prime_rl_dir``. ``code`` is that of
+    ``checkout.package()`` where the run was planned: a launcher with other code, in an older image,
+    refuses to run. ``fresh`` discards an earlier attempt in ``output_dir``; otherwise the run
+    resumes from its last complete checkpoint.
+    """
+
+    backend: str
+    settings: dict[str, Any]
+    agent: dict[str, Any]
+    policy_dir: str
+    prompts: Path
+    golds: Path
+    output_dir: Path
+    evaluation_prompts: Path | None = None
+    evaluation_golds: Path | None = None
+    package: Path | None = None
+    prime_rl_dir: Path | None = Field(default_factory=prime_rl_directory)
+    code: str = ""
+    fresh: bool = False
+    name: str = "run"
+    """The name of the run's directory: prime-rl resumes a run by its name."""
+
+    @property
+    def run_dir(self) -> Path:
+        """The directory that prime-rl writes everything into."""
+        return self.output_dir / self.name
+
+    @property
+    def policy(self) -> Path:
+        """Where the trained policy is written."""
+        return self.output_dir / "policy"

@@ -25,24 +25,18 @@ from text2sql.errors import Text2SqlError
 from text2sql.training.child import check_usage
 from text2sql.training.metrics import WAITING_FILE
 from text2sql.training.prime_rl.checkout import require_prime_rl, rl_program
-from text2sql.training.prime_rl.plan import LaunchPlan
+from text2sql.training.prime_rl.settings import LaunchPlan
 
-PROGRAMS = ("sbatch", "squeue", "sacct", "scancel")
 SCRIPT = "rl.sbatch"
 JOB_FILE = "slurm_job"
 """Holds the id of the Slurm job that trains."""
 
-_COMPLETED = "COMPLETED"
-_ALIVE = frozenset(
-    (
-        *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
-        *("RESIZING", "STAGE_OUT", "POWER_UP_NODE", "SPECIAL_EXIT"),
-        *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
-    )
+_ALIVE = (
+    *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING"),
+    *("RESIZING", "STAGE_OUT", "POWER_UP_NODE", "SPECIAL_EXIT"),
+    *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
 )
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD")
-_COMMAND_SECONDS = 60.0
-_SLICE_SECONDS = 0.2
 _UNKNOWN_SECONDS = 60.0
 """Slurm's accounting may learn that a job has ended later than the queue does."""
 
@@ -60,11 +54,6 @@ class JobState:
         """Whether the job may still have machines, or get some."""
         return self.name in _ALIVE
 
-    @property
-    def waits(self) -> bool:
-        """Whether the job has no machines yet."""
-        return self.name in _WAITING
-
 
 UNKNOWN = JobState("UNKNOWN")
 """The state of a job that Slurm no longer knows."""
@@ -72,25 +61,13 @@ UNKNOWN = JobState("UNKNOWN")
 
 def require_slurm() -> str:
     """Return where Slurm is installed; raises Text2SqlError if one of its programs is missing."""
-    for name in PROGRAMS:
+    for name in ("sbatch", "squeue", "sacct", "scancel"):
         if shutil.which(name) is None:
             raise Text2SqlError(
                 f"Slurm's {name} is not on PATH: start the run on a machine that can submit jobs, "
                 "or choose a backend for one machine."
             )
     return f"Slurm's programs are in {Path(shutil.which('sbatch') or '').parent}."
-
-
-def submit(script: Path) -> str:
-    """Submit a job script and return the job's id; Slurm never requeues it.
-
-    Raises Text2SqlError with sbatch's words if it rejects the job.
-    """
-    status, output, errors = _run("sbatch", "--parsable", "--no-requeue", str(script))
-    job = output.strip().partition(";")[0]
-    if status != 0 or not job:
-        raise Text2SqlError(f"sbatch rejects the job {script}: {errors or output or status}.")
-    return job
 
 
 def job_state(job: str) -> JobState | None:
@@ -117,12 +94,6 @@ def job_state(job: str) -> JobState | None:
     return JobState(accounted, code=code)
 
 
-def cancel(job: str) -> str:
-    """Ask Slurm to cancel a job; return its error message, empty on success."""
-    status, output, errors = _run("scancel", job)
-    return "" if status == 0 else errors or output or f"scancel ended with status {status}"
-
-
 def _run(*command: str) -> tuple[int, str, str]:
     """Run one of Slurm's programs; return its status and what it printed."""
     try:
@@ -131,7 +102,7 @@ def _run(*command: str) -> tuple[int, str, str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_SECONDS,
+            timeout=60.0,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -149,8 +120,8 @@ class SlurmJob:
         self._said = ""
         self.stopped = False
 
-    def stop(self, _number: int, _frame: object) -> None:
-        """Note that a signal asked for the end."""
+    def stop(self, *_: object) -> None:
+        """Remember that a signal asked to stop."""
         self.stopped = True
 
     def cancel_earlier(self) -> None:
@@ -165,8 +136,14 @@ class SlurmJob:
         self._record.unlink(missing_ok=True)
 
     def submit(self, script: Path) -> str:
-        """Submit the script; return the job's id."""
-        job = submit(script)
+        """Submit the script; return the job's id. Slurm never requeues it.
+
+        Raises Text2SqlError with sbatch's words if it rejects the job.
+        """
+        status, output, errors = _run("sbatch", "--parsable", "--no-requeue", str(script))
+        job = output.strip().partition(";")[0]
+        if status != 0 or not job:
+            raise Text2SqlError(f"sbatch rejects the job {script}: {errors or output or status}.")
         write_whole(self._record, f"{job}\n")
         _say(f"Slurm job {job} was submitted: {script}.")
         return job
@@ -184,7 +161,7 @@ class SlurmJob:
                 return state
             deadline = time.monotonic() + self._poll
             while not self.stopped and time.monotonic() < deadline:
-                time.sleep(_SLICE_SECONDS)
+                time.sleep(0.2)
             if self.stopped:
                 return state or UNKNOWN
 
@@ -192,23 +169,19 @@ class SlurmJob:
         """Cancel a job and wait until it is gone; retried, since Slurm may be unreachable."""
         said = ""
         while (state := job_state(job)) is None or state.alive:
-            complaint = cancel(job)
-            if complaint and complaint != said:
+            status, output, errors = _run("scancel", job)
+            complaint = errors or output or f"scancel ended with status {status}"
+            if status != 0 and complaint != said:
                 _say(f"Slurm job {job} cannot be cancelled: {complaint}")
-            said = complaint
+                said = complaint
             time.sleep(min(self._poll, 2.0))
         _say(f"Slurm job {job} is gone ({state.name}).")
-
-    def close(self) -> None:
-        """Remove the files about the job."""
-        self._record.unlink(missing_ok=True)
-        self._waiting.unlink(missing_ok=True)
 
     def _report(self, job: str, state: JobState | None) -> None:
         """Say what has changed about a job."""
         if state is None:
             sentence = f"Slurm does not answer; job {job} will be checked again."
-        elif state.waits:
+        elif state.name in _WAITING:
             sentence = f"Slurm job {job} is waiting for machines: {state.reason or state.name}."
             write_whole(self._waiting, sentence)
         else:
@@ -235,14 +208,16 @@ def run(output: Path, poll_seconds: float, arguments: list[str]) -> int:
     state = slurm_job.follow(job)
     if state.alive or slurm_job.stopped:
         slurm_job.cancel(job)
-        slurm_job.close()
+    # Only now that the job is gone: a later attempt cancels a job that still has its file.
+    for name in (JOB_FILE, WAITING_FILE):
+        (output / name).unlink(missing_ok=True)
+    if state.alive or slurm_job.stopped:
         return 1
-    slurm_job.close()
     if state == UNKNOWN:
         _say(f"Slurm no longer knows job {job}: its files show whether it completed.")
         return 0
     _say(f"Slurm job {job} ended as {state.name} (exit code {state.code or 'unknown'}).")
-    return 0 if state.name == _COMPLETED else 1
+    return 0 if state.name == "COMPLETED" else 1
 
 
 def _say(sentence: str) -> None:

@@ -12,8 +12,13 @@ from typing import Any
 
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.files import write_whole
-from text2sql.training.prime_rl.plan import LaunchPlan, check_paths
-from text2sql.training.prime_rl.settings import PrimeRlSettings, SingleNode, SlurmNodes
+from text2sql.errors import Text2SqlError
+from text2sql.training.prime_rl.settings import (
+    LaunchPlan,
+    PrimeRlSettings,
+    SingleNode,
+    SlurmNodes,
+)
 
 WRITTEN_FOR = "559b44772e471d1538537b8805cc77f3824a5e64"
 """The commit of prime-rl whose configuration is written here (v0.8.1.dev67, 2026-08-21)."""
@@ -36,7 +41,11 @@ def rl_config(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
 
     Raises Text2SqlError for a missing or relative path.
     """
-    check_paths(settings, plan)
+    for name, value in plan:
+        if isinstance(value, Path) and not value.is_absolute():
+            raise Text2SqlError(
+                f"{name} is {value}: give an absolute path, since prime-rl runs in another folder."
+            )
     tables: Table = {
         "max_steps": settings.steps,
         "seq_len": settings.sequence_tokens,
@@ -45,6 +54,10 @@ def rl_config(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
         "model": {"name": plan.policy_dir},
     }
     if isinstance(settings, SlurmNodes):
+        if not (plan.package and plan.prime_rl_dir):
+            raise Text2SqlError(
+                "A Slurm job needs prime-rl's checkout and the environment's package."
+            )
         tables["deployment"] = {
             "type": "multi_node",
             "gpus_per_node": settings.gpus_per_node,
@@ -127,7 +140,7 @@ def _orchestrator(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
     training = _source(settings, plan, TRAIN_SOURCE, plan.prompts, plan.golds)
     training["curriculum"] = {"gates": {"zero_advantage": gate}}
     tables: Table = {
-        "batch_size": settings.rollouts_per_step,
+        "batch_size": settings.prompts_per_step * settings.group_size,
         "group_size": settings.group_size,
         "max_off_policy_steps": settings.off_policy_steps,
         "env_server_base_port": settings.environment_port,
@@ -139,6 +152,8 @@ def _orchestrator(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
         "train": {"sampling": sampling, "source": [training]},
     }
     prompts, golds = plan.evaluation_prompts, plan.evaluation_golds
+    if (prompts is None) != (golds is None):
+        raise Text2SqlError("Evaluation during the run needs both its prompts and gold results.")
     if settings.evaluate_every and prompts and golds:
         tables["eval"] = {
             "interval": settings.evaluate_every,

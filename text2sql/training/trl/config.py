@@ -8,32 +8,22 @@ from typing import Any
 from pydantic import Field
 
 from text2sql.common.json_files import read_object
-from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
+from text2sql.training import settings as shared
 from text2sql.training.prompts import read_prompts
-from text2sql.training.settings import (
-    GroupSize,
-    LearningRate,
-    PromptsPerStep,
-    SaveEvery,
-    Seed,
-    Settings,
-    Steps,
-    read_values,
-)
 
 
-class TrlSettings(Settings):
+class TrlSettings(shared.Settings):
     """What can be set about a run; the defaults train the pocket policy on a CPU."""
 
-    steps: Steps = 60
-    groups_per_step: PromptsPerStep = 16
-    group_size: GroupSize = 8
-    learning_rate: LearningRate = 1.5e-4
-    seed: Seed = 1
+    steps: shared.Steps = 60
+    groups_per_step: shared.PromptsPerStep = 16
+    group_size: shared.GroupSize = 8
+    learning_rate: shared.LearningRate = 1.5e-4
+    seed: shared.Seed = 1
     threads: int = Field(default=2, ge=1, le=256, description="CPU threads.")
-    save_every: SaveEvery = 10
+    save_every: shared.SaveEvery = 10
     shuffle_rewards: bool = Field(
         default=False,
         description="A control experiment: rewards are shuffled within each step, so the policy "
@@ -53,11 +43,6 @@ class GrpoRun(TrlSettings):
     golds: Path
     output_dir: Path
     resume: bool = True
-
-    @property
-    def rollouts_per_step(self) -> int:
-        """How many rollouts one optimizer step learns from."""
-        return self.groups_per_step * self.group_size
 
     @property
     def policy(self) -> Path:
@@ -81,15 +66,9 @@ class GrpoRun(TrlSettings):
 
 def read_run(path: Path) -> GrpoRun:
     """Read a configuration; raises Text2SqlError for an invalid file, key or value."""
-    return read_values(GrpoRun, read_object(path), f"{path} is not a GRPO configuration")
+    return shared.read_values(GrpoRun, read_object(path), f"{path} is not a GRPO configuration")
 
 
 def read_run_prompts(run: GrpoRun) -> tuple[list[Question], dict[str, GoldResult]]:
     """Read the questions and gold results; raises Text2SqlError if they do not fill a step."""
-    questions, golds = read_prompts(run.prompts, run.golds)
-    if len(questions) < run.groups_per_step:
-        raise Text2SqlError(
-            f"{run.prompts} has {len(questions)} prompts; a step needs {run.groups_per_step}: "
-            "loosen the difficulty filter or set groups_per_step lower."
-        )
-    return questions, golds
+    return read_prompts(run.prompts, run.golds, run.groups_per_step, "groups_per_step")

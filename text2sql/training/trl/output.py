@@ -16,15 +16,7 @@ from text2sql.policy.weights import TOKENIZER_FILES, directory_revision
 from text2sql.training.trl.config import GrpoRun
 
 _COMPLETE = "COMPLETE"
-_DAMAGED = "damaged-"
 _COPIED = (*TOKENIZER_FILES, "generation_config.json", "agent_config.json")
-
-
-def start_afresh(run: GrpoRun) -> None:
-    """Remove what an earlier run left in the same output directory."""
-    shutil.rmtree(run.checkpoints, ignore_errors=True)
-    shutil.rmtree(run.policy, ignore_errors=True)
-    run.metrics.unlink(missing_ok=True)
 
 
 def mark_complete(run: GrpoRun, step: int) -> None:
@@ -51,7 +43,7 @@ def last_checkpoint(run: GrpoRun, say: Callable[[str], None]) -> str | None:
     for _, folder in sorted(complete.items(), reverse=True):
         if not (damage := _damage(folder)):
             return str(folder)
-        aside = folder.with_name(_DAMAGED + folder.name)
+        aside = folder.with_name(f"damaged-{folder.name}")
         shutil.rmtree(aside, ignore_errors=True)
         folder.rename(aside)
         say(f"{folder} is damaged ({damage}): it is skipped and kept as {aside.name}.")

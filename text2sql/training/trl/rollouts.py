@@ -100,26 +100,19 @@ class StepRollouts:
         }
 
 
+@dataclass(frozen=True)
 class RolloutDrawer:
-    """Draws rollouts of questions and judges them.
+    """Draws rollouts of questions, by their keys, and judges them.
 
     ``seed`` and the step's number determine every random draw, so a resumed run draws what an
     uninterrupted one would have drawn.
     """
 
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        golds: Mapping[str, GoldResult],
-        sandbox: Sandbox,
-        settings: AgentSettings,
-        seed: int,
-    ) -> None:
-        self._questions = {question.key: question for question in questions}
-        self._golds = golds
-        self._sandbox = sandbox
-        self._settings = settings
-        self._seed = seed
+    questions: Mapping[str, Question]
+    golds: Mapping[str, GoldResult]
+    sandbox: Sandbox
+    settings: AgentSettings
+    seed: int
 
     def draw(self, model: Any, tokenizer: Any, keys: Sequence[str], step: int) -> StepRollouts:
         """Draw one rollout per key, all at once, with the model as it is now.
@@ -149,7 +142,7 @@ class RolloutDrawer:
         info = PolicyInfo("training", f"step-{step}")
         policy = ModelPolicy(model, tokenizer, info, max_batch=len(keys))
         try:
-            streams = [Random(f"{self._seed}/{step}/{index}") for index in range(len(keys))]
+            streams = [Random(f"{self.seed}/{step}/{index}") for index in range(len(keys))]
             recorders = [Recorder(policy, stream) for stream in streams]
             rollouts = await asyncio.gather(*map(self._one, keys, recorders))
         finally:
@@ -157,9 +150,9 @@ class RolloutDrawer:
         return list(zip(rollouts, recorders, strict=True))
 
     async def _one(self, key: str, recorder: Recorder) -> Rollout:
-        question = self._questions[key]
-        episode = await run_episode(question, recorder, self._sandbox, self._settings, _SAMPLING)
-        origin = origin_of(recorder.info, self._settings, _SAMPLING) | {"sample": 0}
+        question = self.questions[key]
+        episode = await run_episode(question, recorder, self.sandbox, self.settings, _SAMPLING)
+        origin = origin_of(recorder.info, self.settings, _SAMPLING) | {"sample": 0}
         return await asyncio.to_thread(
-            judge_episode, episode, question, self._golds[key], self._sandbox, origin
+            judge_episode, episode, question, self.golds[key], self.sandbox, origin
         )

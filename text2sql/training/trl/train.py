@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 import time
 import warnings
@@ -23,7 +24,7 @@ from text2sql.sandbox import Sandbox
 from text2sql.training.child import check_usage, end_with_parent, report_to_dagster
 from text2sql.training.metrics import MetricsFile
 from text2sql.training.trl.config import GrpoRun, read_run, read_run_prompts
-from text2sql.training.trl.output import last_checkpoint, mark_complete, start_afresh, write_policy
+from text2sql.training.trl.output import last_checkpoint, mark_complete, write_policy
 from text2sql.training.trl.rollouts import RolloutDrawer, StepRollouts
 
 _say = partial(print, flush=True)
@@ -41,25 +42,25 @@ _QUIET = {
 
 def train(run: GrpoRun) -> Path:
     """Train the policy and return the directory of the result; see ``GrpoRun``."""
-    if not run.resume:
-        start_afresh(run)
-    if not run.policy.exists():
-        _train(run)
-    return run.policy
-
-
-def _train(run: GrpoRun) -> None:
-    questions, golds = read_run_prompts(run)
+    if not run.resume:  # nothing of an earlier run may stay
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
+        shutil.rmtree(run.policy, ignore_errors=True)
+        run.metrics.unlink(missing_ok=True)
+    if run.policy.exists():
+        return run.policy
+    prompts, golds = read_run_prompts(run)
+    questions = {question.key: question for question in prompts}
     model, tokenizer = load_model(run.policy_dir, run.threads)
     settings = AgentSettings.for_policy(run.policy_dir)
     metrics = MetricsFile(run.metrics)
     with Sandbox() as sandbox:
         drawer = RolloutDrawer(questions, golds, sandbox, settings, run.seed)
         steps = _Steps(run, drawer, tokenizer)
-        trainer = _trainer(run, model, tokenizer, [q.key for q in questions], steps, metrics)
+        trainer = _trainer(run, model, tokenizer, list(questions), steps, metrics)
         trainer.train(resume_from_checkpoint=last_checkpoint(run, _say))
     metrics.close()
     write_policy(run, trainer.accelerator.unwrap_model(trainer.model))
+    return run.policy
 
 
 class _Steps:
@@ -146,7 +147,7 @@ def _arguments(run: GrpoRun, model: Any) -> Any:
     import torch
     from trl import GRPOConfig
 
-    total = run.rollouts_per_step
+    total = run.groups_per_step * run.group_size
     micro = next(size for size in range(min(total, _MICRO_BATCH), 0, -1) if total % size == 0)
     return GRPOConfig(
         output_dir=str(run.checkpoints),

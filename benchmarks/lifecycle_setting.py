@@ -18,12 +18,10 @@ OPS: dict[str, dict[str, Any]] = {
 """The settings of the stages that have others than their own."""
 
 TINY: dict[str, dict[str, Any]] = {
-    "bird_archive": {
-        "sizes": {"train": 48, "new_databases": 8, "unseen_words": 4, "general": 0},
-    },
+    "bird_archive": {"sizes": {"train": 48, "new_databases": 8, "unseen_words": 4, "general": 0}},
     "training_prompts": {"minimum_prompts": 4},
     "grpo_policy": {
-        "trainer": {"trl": {"steps": 2, "groups_per_step": 4, "group_size": 4, "save_every": 1}},
+        "trainer": {"trl": {"steps": 2, "groups_per_step": 4, "group_size": 4, "save_every": 1}}
     },
 }
 """What is smaller where many runs are made."""

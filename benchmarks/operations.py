@@ -110,10 +110,7 @@ def _more(rows: list[dict[str, Any]], script: list[dict[str, Any]], kind: str) -
     ]
     more = every[0] - every[1]
     whole = _median(script, f"{kind}_s")
-    return {
-        f"more_{kind}_s": round(more, 1),
-        f"more_{kind}_percent": round(100 * more / whole, 1),
-    }
+    return {f"more_{kind}_s": round(more, 1), f"more_{kind}_percent": round(100 * more / whole, 1)}
 
 
 def runs_in_a_row(folder: Path, count: int = 10) -> dict[str, Any]:

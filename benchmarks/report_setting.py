@@ -82,20 +82,13 @@ class Project:
             QuestionTable(store).import_file(self.file, questions)
 
     async def answer(
-        self,
-        server: str,
-        day: date,
-        on_answer: Callable[[DayAnswer], None] = lambda answer: None,
+        self, server: str, day: date, on_answer: Callable[[DayAnswer], None] = lambda answer: None
     ) -> list[DayAnswer]:
         """Answer the questions for a day in this process, without Dagster."""
         policy = ServerPolicy(server, "bench")
         with ReportingStore(self.reporting) as store, Sandbox() as sandbox:
             answerer = Answerer(
-                policy,
-                sandbox,
-                AgentSettings(),
-                Sampling(temperature=1.0),
-                self.root / "rollouts",
+                policy, sandbox, AgentSettings(), Sampling(temperature=1.0), self.root / "rollouts"
             )
             try:
                 return await answer_day(store, self.questions(), day, answerer, on_answer=on_answer)

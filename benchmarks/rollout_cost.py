@@ -57,12 +57,7 @@ def processor_time(
 
 
 async def _rounds(
-    folder: Path,
-    url: str,
-    sandbox: Sandbox,
-    questions: list[Question],
-    rounds: int,
-    together: int,
+    folder: Path, url: str, sandbox: Sandbox, questions: list[Question], rounds: int, together: int
 ) -> dict[str, Any]:
     import aiohttp
 
@@ -149,10 +144,7 @@ def memory(folder: Path, count: int = 10_000, together: int = 256) -> dict[str, 
     ``growth_kb`` is what one more finished rollout adds after the first quarter.
     """
     seen: list[tuple[int, float]] = []
-    with (
-        RolloutServer("--delay", "0.2") as server,
-        show_progress("memory", print) as bar,
-    ):
+    with RolloutServer("--delay", "0.2") as server, show_progress("memory", print) as bar:
 
         def note(done: int, total: int) -> None:
             bar(done, total)

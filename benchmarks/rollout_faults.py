@@ -17,11 +17,7 @@ _REQUEST_SECONDS = 2.0
 
 
 def measure(
-    folder: Path,
-    count: int = 400,
-    share: float = 0.2,
-    seed: int = 0,
-    retry: Retry | None = None,
+    folder: Path, count: int = 400, share: float = 0.2, seed: int = 0, retry: Retry | None = None
 ) -> dict[str, Any]:
     """Draw the same rollouts without faults, with them, and once more what they spoilt.
 

@@ -169,11 +169,7 @@ class RolloutServer:
     def __init__(self, *options: str) -> None:
         command = [sys.executable, "-m", "benchmarks.rollout_server", *options]
         self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=CHECKOUT,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=CHECKOUT
         )
 
     def __enter__(self) -> RolloutServer:

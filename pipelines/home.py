@@ -17,6 +17,7 @@ from pipelines.code_links import git_url
 from pipelines.executors import choose_executor
 from pipelines.pools import sampling_slots, set_pools
 from pipelines.runs.records import fail_lost_runs, records_error
+from resources.automation import project_time_zone
 from resources.step_pods import sampling_pod, training_pod
 from text2sql.common.artifacts import artifact_root, dagster_home
 from text2sql.common.checkout import CHECKOUT
@@ -81,8 +82,6 @@ def check_variables() -> None:
 
     Dagster would show it as an error in the code.
     """
-    from assets.common.partitions import project_time_zone  # the module itself refuses a wrong one
-
     readers = (project_time_zone, sampling_pool, sampling_slots, sampling_pod, training_pod)
     for read in (*readers, choose_executor, git_url):
         read()

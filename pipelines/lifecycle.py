@@ -22,7 +22,6 @@ from typing import Any
 import dagster as dg
 import yaml
 
-from assets.promotion.champion import read_champion
 from assets.training.config import GrpoConfig, read_forms, require_trainable
 from pipelines.config_errors import check_run_config
 from pipelines.home import open_instance
@@ -35,6 +34,7 @@ from resources.run_config import part_of, read_run_config
 from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder, summary_file
 from text2sql.common.files import write_whole
 from text2sql.common.json_files import write_json
+from text2sql.evaluation.promotion.champion import require_champion
 from text2sql.evaluation.stored import read_scores
 from text2sql.reporting.model.answer import AnswerStatus
 from text2sql.reporting.tables.location import reporting_place
@@ -102,7 +102,9 @@ def _summary(root: ArtifactRoot, run: str, stages: list[Stage], seconds: float) 
         "stages": {s.name: round(s.seconds, 1) for s in stages if s.name in LABELS},
         "prompts": {"kept": prompts["kept"], "of": prompts["asked"]},
         "training": {key: training[key] for key in ("policy", "policy_revision", "seconds")},
-        "champion": {k: read_champion(root)[k] for k in ("training_run", "policy", "revision")},
+        "champion": {
+            k: require_champion(root.path)[k] for k in ("training_run", "policy", "revision")
+        },
         "answers": {name: value for name, value in answers.items() if isinstance(value, int)},
         "scores": read_scores(root.path, run).to_dict(),
         "paths": {

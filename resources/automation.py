@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 from pydantic import Field
 
 from resources.forms import bounded
 from resources.run_config import read_run_config
+from text2sql.errors import Text2SqlError
 from text2sql.reporting.model.bounds import (
     ANSWERED,
     DAYS,
@@ -21,6 +23,24 @@ from text2sql.reporting.model.bounds import (
 )
 
 CONFIG_VARIABLE = "TEXT2SQL_RETRAINING_CONFIG"
+
+
+ZONE_VARIABLE = "TEXT2SQL_TIME_ZONE"
+
+
+def project_time_zone() -> str:
+    """Return the time zone in which days begin and schedules tick: ``TEXT2SQL_TIME_ZONE``, or UTC.
+
+    Raises Text2SqlError for an unknown name.
+    """
+    name = os.environ.get(ZONE_VARIABLE) or "UTC"
+    try:
+        return ZoneInfo(name).key
+    except (KeyError, ValueError, OSError) as error:
+        raise Text2SqlError(
+            f"{ZONE_VARIABLE} is {name!r}, which is not a time zone; use a name such "
+            "as Europe/Berlin"
+        ) from error
 
 
 class AutomationSettings(dg.ConfigurableResource):

@@ -56,7 +56,7 @@ ROOMS = {
         "training": {"common", "checks", "data", "rollouts", "evaluation"},
         "promotion": {"common", "checks", "data", "rollouts", "evaluation"},
         "reporting": {
-            *("common", "checks", "data", "rollouts", "evaluation", "training", "promotion"),
+            *("common", "checks", "data", "rollouts", "evaluation", "training", "promotion")
         },
     },
 }
@@ -77,7 +77,7 @@ NEEDS_EXTRA = {
     "text2sql/judge/strength/": {"sqlglot"},
     "text2sql/evaluation/failures/": {"sqlglot"},
     "text2sql/training/": {
-        *("torch", "transformers", "trl", "datasets", "pydantic", "tomli_w", "verifiers"),
+        *("torch", "transformers", "trl", "datasets", "pydantic", "tomli_w", "verifiers")
     },
     "text2sql/datasets/gold/": {"sqlglot"},
     "text2sql/policy/local/": {"torch", "transformers", "jinja2"},

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-from zoneinfo import ZoneInfo
-
 import dagster as dg
 
+from resources.automation import project_time_zone
 from text2sql.errors import Text2SqlError
+from text2sql.training.runs import require_run_name
 
 TRAINING_RUN = "training_run"
-RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-RESERVED = ("base", "champion")
-"""Policies that a run can start from; no run may have such a name."""
-ZONE_VARIABLE = "TEXT2SQL_TIME_ZONE"
 training_runs = dg.DynamicPartitionsDefinition(name=TRAINING_RUN)
 """One key per training run; a person, a sensor or the demo adds it before the run starts."""
 
 PARTITION_TAG = "dagster/partition"
-
-
-def project_time_zone() -> str:
-    """Return the time zone in which days begin and schedules tick: ``TEXT2SQL_TIME_ZONE``, or UTC.
-
-    Raises Text2SqlError for an unknown name.
-    """
-    name = os.environ.get(ZONE_VARIABLE) or "UTC"
-    try:
-        return ZoneInfo(name).key
-    except (KeyError, ValueError, OSError) as error:
-        raise Text2SqlError(
-            f"{ZONE_VARIABLE} is {name!r}, which is not a time zone; use a name such "
-            "as Europe/Berlin"
-        ) from error
 
 
 TIME_ZONE = project_time_zone()
@@ -45,19 +24,6 @@ days = dg.DailyPartitionsDefinition(start_date="2026-01-01", timezone=TIME_ZONE,
 def training_run_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> str | None:
     """Return the training run that the Dagster run belongs to, if any."""
     return context.run.tags.get(PARTITION_TAG)
-
-
-def require_run_name(name: str) -> None:
-    """Raise Text2SqlError for a name that cannot be a folder's or that means another policy."""
-    if not RUN_NAME.fullmatch(name):
-        raise Text2SqlError(
-            f"'{name}' cannot name a training run: use up to 64 letters, digits, '.', '_' or '-', "
-            "a letter or digit first."
-        )
-    if name in RESERVED:
-        raise Text2SqlError(
-            f"'{name}' cannot name a training run: it stands for a policy to start from."
-        )
 
 
 def assets_of(context: dg.OpExecutionContext) -> set[dg.AssetKey]:

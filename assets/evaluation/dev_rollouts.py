@@ -10,7 +10,7 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.partitions import training_runs
 from assets.common.sources import version_for
 from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
-from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
+from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard
 from assets.rollouts.sets import rollout_set
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
@@ -24,6 +24,7 @@ from text2sql.evaluation.stored import ROLLOUTS
 from text2sql.policy.base import Sampling
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
+from text2sql.training.difficulty import tallied
 from text2sql.training.runs import read_training
 
 

@@ -11,7 +11,7 @@ from assets.common.sources import version_for
 from assets.evaluation.config import HeldOutConfig, ScoresConfig
 from assets.evaluation.dev_rollouts import required_sets
 from assets.evaluation.dev_scores import evaluate_split, scoring_version
-from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard, tallied
+from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard
 from resources.forms import config_of_step
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -25,6 +25,7 @@ from text2sql.evaluation.held_out import Use, metric, note_use, uses_of
 from text2sql.evaluation.promotion.champion import champion_record
 from text2sql.evaluation.stored import ROLLOUTS
 from text2sql.rollouts.store import Rollout
+from text2sql.training.difficulty import tallied
 
 CURRENT = "current.json"
 

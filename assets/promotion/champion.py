@@ -14,7 +14,7 @@ from assets.common.partitions import training_run_of, training_runs
 from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.evaluation.dev_scores import dev_scores
-from assets.promotion.back_test import run_back_test
+from assets.promotion.back_test import back_test_run
 from resources.forms import Form
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -27,7 +27,7 @@ from text2sql.common.provenance import fingerprint
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.model_card import render_card
 from text2sql.evaluation.promotion.candidate import read_candidate, rival_of
-from text2sql.evaluation.promotion.champion import champion_record, read_incumbent, run_of
+from text2sql.evaluation.promotion.champion import read_incumbent, require_champion, run_of
 from text2sql.evaluation.promotion.changes import (
     PROMOTION,
     history,
@@ -137,7 +137,7 @@ def champion_policy(
     rival = rival_of(root.path, seen.record, candidate)
     findings = run_checks(candidate, rival, rules)
     if all(finding.passed for finding in findings):
-        test = run_back_test(root.path, run, context.run_id, reporting, policy, sandbox)
+        test = back_test_run(root.path, run, context.run_id, reporting, policy, sandbox)
         findings.append(Finding(BACK_TEST, test.passed, test.sentence))
     decision = decide(candidate, rival, findings, rules)
     why = decision.sentence
@@ -154,7 +154,7 @@ def _result(
 ) -> dg.MaterializeResult:
     return dg.MaterializeResult(
         metadata=champion_facts(root, decision, findings),
-        data_version=dg.DataVersion(read_champion(root)["revision"]),
+        data_version=dg.DataVersion(require_champion(root.path)["revision"]),
     )
 
 
@@ -162,7 +162,7 @@ def champion_facts(
     root: ArtifactRoot, decision: str, findings: Sequence[Finding] = ()
 ) -> dict[str, Any]:
     """Return the metadata of ``champion_policy``: the decision, the champion, the history."""
-    champion, past = read_champion(root), history(root.path)
+    champion, past = require_champion(root.path), history(root.path)
     policy = str(champion["policy"])
     names = ("number", "promoted_at", "act", "training_run", "revision", "greedy", "by", "reason")
     rows = []
@@ -183,14 +183,3 @@ def champion_facts(
         **({"checks": records(checks)} if checks else {}),
         "history": records(rows),
     }
-
-
-def read_champion(root: ArtifactRoot) -> dict[str, Any]:
-    """Return the champion's record; ``policy`` is its directory, ``revision`` its weights'."""
-    champion = champion_record(root.path)
-    if not champion:
-        raise Text2SqlError(
-            "No champion yet: run the lifecycle job first, or make a served model champion with "
-            "text2sql champion adopt."
-        )
-    return champion

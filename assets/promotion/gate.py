@@ -8,7 +8,7 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
 from assets.evaluation.dev_scores import evaluated_run
-from assets.promotion.back_test import run_back_test
+from assets.promotion.back_test import back_test_run
 from assets.promotion.champion import model_card
 from resources.gate import PromotionGate
 from resources.paths import ArtifactRoot
@@ -36,7 +36,7 @@ DESCRIPTIONS = {
     specs=[
         dg.AssetCheckSpec(name, asset=model_card, description=words, blocking=True)
         for name, words in DESCRIPTIONS.items()
-    ],
+    ]
 )
 @fails_in_a_sentence
 def promotion_gate(
@@ -76,7 +76,7 @@ def back_test(
     """The candidate answers no fewer verified report questions right than the champion."""
     end_step_with_run()
     run = evaluated_run(context, root)
-    found = run_back_test(root.path, run, context.run.run_id, reporting, policy, sandbox)
+    found = back_test_run(root.path, run, context.run.run_id, reporting, policy, sandbox)
     shown = ("question_id", "before", "after", "sql_before", "sql_after")
     flips = [{name: str(flip[name])[:500] for name in shown} for flip in found.flips[:SHOWN]]
     return dg.AssetCheckResult(

@@ -19,7 +19,7 @@ from assets.common.partitions import days
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
 from assets.common.sources import version_for
-from assets.promotion.champion import champion_policy, read_champion
+from assets.promotion.champion import champion_policy
 from assets.reporting import checks
 from assets.reporting.questions import GROUP, SHOWN, report_questions
 from resources.delivery import DeliveryResource
@@ -37,16 +37,11 @@ from text2sql.common.json_files import write_json
 from text2sql.common.locking import locked
 from text2sql.common.provenance import code_state, fingerprint, sealed
 from text2sql.errors import Text2SqlError
-from text2sql.evaluation.promotion.champion import named, run_of
+from text2sql.evaluation.promotion.champion import named, require_champion, run_of
 from text2sql.policy.base import Sampling
 from text2sql.reporting.answering.attempt import Answerer
 from text2sql.reporting.answering.day import DayAnswer, answer_day
-from text2sql.reporting.delivery.delivery import (
-    Delivery,
-    DeliveryStatus,
-    build_message,
-    deliver,
-)
+from text2sql.reporting.delivery.delivery import Delivery, DeliveryStatus, build_message, deliver
 from text2sql.reporting.delivery.entries import Entry, read_entries
 from text2sql.reporting.delivery.page import render_page
 from text2sql.reporting.model import bounds
@@ -127,7 +122,7 @@ def report_answers(
             "This run has no day: choose one as the partition; text2sql answers run answers today."
         )
     day, log = context.partition_key, context.log
-    champion = read_champion(root)
+    champion = require_champion(root.path)
     with reporting.open(root.path) as store, sandbox.open() as box:
         enabled = QuestionTable(store).read(config.group or None, enabled_only=True)
         if not enabled.readable:

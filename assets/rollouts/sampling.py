@@ -12,7 +12,7 @@ from pydantic import Field
 from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
-from assets.rollouts.sets import settings_of, tally_rollouts
+from assets.rollouts.sets import settings_of
 from resources.forms import TEMPERATURE, TOP_P, Form, bounded
 from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
@@ -30,7 +30,7 @@ from text2sql.rollouts.cost import PaceKeeper
 from text2sql.rollouts.draw import Drawn, RolloutPlan
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import RolloutStore
-from text2sql.training.difficulty import Tally
+from text2sql.training.difficulty import Tally, tally_rollouts
 
 if TYPE_CHECKING:
     from text2sql.sandbox import Sandbox
@@ -159,27 +159,6 @@ async def _sample(
     finally:
         pace.note()
     return pace.drawn
-
-
-def require_valid(tally: Tally) -> None:
-    """Refuse to continue if more than half of the rollouts failed to say anything."""
-    if len(tally) - tally.invalid < 0.5 * max(1, len(tally)):
-        raise Text2SqlError(
-            f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for example with: "
-            f"{tally.error or 'nothing was sampled'}. Fix the cause and run it again: "
-            "only what is missing is asked."
-        )
-
-
-def tallied(
-    root: Path, sets: Mapping[str, Mapping[str, Any]]
-) -> dict[str, tuple[RolloutSet, Tally]]:
-    """Return sets of rollouts with the counts of their outcomes; raise if one says nothing."""
-    rollouts = {name: RolloutSet.from_dict(row) for name, row in sets.items()}
-    found = {name: (one, tally_rollouts(root, one)) for name, one in rollouts.items()}
-    for _, tally in found.values():
-        require_valid(tally)
-    return found
 
 
 def describe_rollouts(

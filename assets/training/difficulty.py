@@ -17,8 +17,8 @@ from assets.common.plots import plot, records
 from assets.common.sources import version_for
 from assets.data.own_dataset import own_current
 from assets.data.strength import reward_strength
-from assets.rollouts.sampling import describe_rollouts, plan_shards, require_valid, sample_shard
-from assets.rollouts.sets import estimate_cost, rollout_set, tally_rollouts
+from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard
+from assets.rollouts.sets import rollout_set
 from assets.training.config import (
     BaseRolloutsConfig,
     GrpoConfig,
@@ -39,7 +39,15 @@ from text2sql.datasets.strength import require_strength
 from text2sql.questions import Question
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout
-from text2sql.training.difficulty import mark_weak, rate, select, usable
+from text2sql.training.difficulty import (
+    estimate_cost,
+    mark_weak,
+    rate,
+    require_valid,
+    select,
+    tally_rollouts,
+    usable,
+)
 from text2sql.training.prompts import (
     GOLDS,
     PROMPTS,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.promotion.champion import champion_facts, read_champion
+from assets.promotion.champion import champion_facts
 from pipelines.home import existing_instance
 from resources.paths import ArtifactRoot
-from text2sql.evaluation.promotion.champion import run_of
+from text2sql.evaluation.promotion.champion import require_champion, run_of
 from text2sql.evaluation.promotion.gate import Finding
 
 
@@ -23,7 +23,7 @@ def main() -> None:
     if instance is None:
         return
     with instance:
-        champion = read_champion(root)
+        champion = require_champion(root.path)
         name = run_of(champion) or champion["policy"]
         summary = f"{name} is champion now ({champion.get('act')}): {champion.get('reason')}"
         findings = [Finding(**finding) for finding in champion.get("findings", ())]

@@ -23,13 +23,7 @@ from typing import Any
 import yaml
 
 from assets.common.partitions import require_run_name
-from assets.training.config import (
-    BACKENDS,
-    TrainerConfig,
-    TrlConfig,
-    read_forms,
-    require_trainable,
-)
+from assets.training.config import BACKENDS, TrainerConfig, TrlConfig, read_forms, require_trainable
 from pipelines.config_errors import check_run_config
 from pipelines.home import check_variables, open_instance
 from pipelines.partitions import add_training_run

@@ -115,9 +115,7 @@ def test_2000_columns_show_keys_first_and_how_to_find_the_rest(inspect):
 @pytest.mark.parametrize("word", ["number_1500", "NOON", '"measurement_number_1500"'])
 def test_columns_are_found_by_a_word_of_their_name_or_description(inspect, word):
     (detail,) = inspect(WIDE + VALUES, f"wide.{word}", descriptions=NOTES)
-    assert detail.splitlines()[1:] == [
-        "  measurement_number_1500 REAL: pressure at noon; e.g. 7.5",
-    ]
+    assert detail.splitlines()[1:] == ["  measurement_number_1500 REAL: pressure at noon; e.g. 7.5"]
 
 
 def test_a_word_that_no_column_has(inspect):

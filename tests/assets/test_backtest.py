@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.promotion.back_test import BackTestVerdict, run_back_test
+from assets.promotion.back_test import back_test_run
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
 from pipelines.sensors import reason_of
@@ -27,6 +27,7 @@ from text2sql.common.json_files import write_json
 from text2sql.datasets.pocket.corpus import SHIPPED_QUESTIONS, generate_business_databases
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.served.server import named_revision
+from text2sql.reporting.answering.backtest import BackTestVerdict
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.question_file import read_questions
 from text2sql.reporting.tables.store import ReportingStore
@@ -95,7 +96,7 @@ class Place:
 
     def test(self) -> BackTestVerdict:
         resources = (ReportingDatabase(), PolicyResource(), SandboxResource())
-        return run_back_test(self.root.path, RUN, "d1", *resources)
+        return back_test_run(self.root.path, RUN, "d1", *resources)
 
     def promote(self, right: int = 30) -> dg.ExecuteInProcessResult:
         """Run card, gates and promotion as the lifecycle does; Dagster decides what stops."""

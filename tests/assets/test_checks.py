@@ -61,11 +61,7 @@ LENIENT = {
     "gold_results": {"failing": 0.9, "seconds": 0.5},
 }
 BAD_GOLD = {
-    "gold_runs": {
-        1: "SELECT x FROM item",
-        2: "DROP TABLE item",
-        3: ENDLESS,
-    },
+    "gold_runs": {1: "SELECT x FROM item", 2: "DROP TABLE item", 3: ENDLESS},
     "gold_answers": {4: "SELECT id FROM item WHERE id = 99"},
     "gold_determined": {
         5: "SELECT name FROM item ORDER BY rank DESC LIMIT 1",

@@ -89,11 +89,7 @@ def test_the_second_round_starts_from_the_champion_with_a_filter_of_its_own(life
         json.loads((life.root / "training" / run / "training.json").read_text())
         for run in (FIRST, SECOND)
     )
-    assert second["start"] == {
-        "from": "champion",
-        "policy": first["policy"],
-        "training_run": FIRST,
-    }
+    assert second["start"] == {"from": "champion", "policy": first["policy"], "training_run": FIRST}
     assert second["start_revision"] == first["policy_revision"] != first["start_revision"]
     assert second["base_revision"] == first["base_revision"] == first["start_revision"]
     filters = [record["prompts_about"] for record in (first, second)]

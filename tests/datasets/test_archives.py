@@ -60,10 +60,7 @@ def test_archives_within_become_folders_of_their_name(tmp_path: Path) -> None:
     inner = zipped({"shop/shop.sqlite": b"db", "__MACOSX/shop/._shop.sqlite": b"x"})
     members = {"dev_20240627/dev_databases.zip": inner, "dev_20240627/dev.json": b"[]"}
     folder = unpack(archive(tmp_path, members), tmp_path / "out")
-    assert files(folder) == [
-        "dev_20240627/dev.json",
-        "dev_20240627/dev_databases/shop/shop.sqlite",
-    ]
+    assert files(folder) == ["dev_20240627/dev.json", "dev_20240627/dev_databases/shop/shop.sqlite"]
 
 
 def test_backslashes_of_windows_programs_are_folders(tmp_path: Path) -> None:

@@ -337,16 +337,11 @@ def versions(result: Any) -> dict[str, str]:
 
 
 def use(folder: Path, **questions: Any) -> dict[str, Any]:
-    return {
-        "bird_archive": {"source": str(folder), "splits": ["dev"]},
-        "bird_questions": questions,
-    }
+    return {"bird_archive": {"source": str(folder), "splits": ["dev"]}, "bird_questions": questions}
 
 
 POCKET = {
-    "bird_archive": {
-        "sizes": {"train": 12, "new_databases": 6, "unseen_words": 4, "general": 2},
-    }
+    "bird_archive": {"sizes": {"train": 12, "new_databases": 6, "unseen_words": 4, "general": 2}}
 }
 
 

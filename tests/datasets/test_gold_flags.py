@@ -203,10 +203,7 @@ FLAGGED = [
         "WHERE n = 1",
     ),
     *(
-        (
-            Flag.LIMIT_CUTS_TIE,
-            f"SELECT id, {function} OVER (ORDER BY score DESC) FROM player",
-        )
+        (Flag.LIMIT_CUTS_TIE, f"SELECT id, {function} OVER (ORDER BY score DESC) FROM player")
         for function in ("FIRST_VALUE(name)", "NTH_VALUE(name, 1)", "LAG(name)", "LEAD(name)")
     ),
     (Flag.LIMIT_CUTS_TIE, "SELECT name FROM player ORDER BY score DESC LIMIT 1; -- done"),

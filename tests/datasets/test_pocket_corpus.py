@@ -198,11 +198,7 @@ def test_a_wrong_operator_or_aggregate_gives_another_result(phrasing: Phrasing):
     assert set(families) == set(phrasing.families)
 
 
-CHOICES = (
-    (" > ", " < ", " >= ", " <= "),
-    ("AVG(", "MAX(", "MIN(", "SUM("),
-    (" ASC", " DESC"),
-)
+CHOICES = ((" > ", " < ", " >= ", " <= "), ("AVG(", "MAX(", "MIN(", "SUM("), (" ASC", " DESC"))
 
 
 def mutations(sql: str) -> list[str]:

@@ -75,12 +75,7 @@ def test_any_mixture_of_key_names_and_case(tmp_path: Path, row: dict[str, Any]) 
     make_database(tmp_path / "databases" / "shop.sqlite")
     write(tmp_path / "dev.json", [row])
     (found,) = load_split(tmp_path, "dev").questions
-    assert (found.key, found.db_id, found.question, found.sql) == (
-        "dev/7",
-        "shop",
-        "q",
-        "SELECT 1",
-    )
+    assert (found.key, found.db_id, found.question, found.sql) == ("dev/7", "shop", "q", "SELECT 1")
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,7 @@ import sqlite3
 
 import pytest
 
-from text2sql.evaluation.failures.classes import (
-    classes_of,
-    count_classes,
-    differences,
-    error_class,
-)
+from text2sql.evaluation.failures.classes import classes_of, count_classes, differences, error_class
 from text2sql.evaluation.failures.effort import effort, tool_use
 from text2sql.evaluation.failures.examples import choose, transcript
 from text2sql.rollouts.located import read_located, whole_rows

@@ -164,10 +164,7 @@ def test_evaluate_shows_empty_gold_corrections_and_times(shop, tmp_path):
     assert written["databases_sha256"] == {"shop": content}
     assert written["sqlite_version"] == sqlite3.sqlite_version
     assert written["timeout_seconds"] == 30
-    assert written["by_gold"] == {
-        "gold with rows": part(2, 2),
-        "gold without rows": part(0, 1),
-    }
+    assert written["by_gold"] == {"gold with rows": part(2, 2), "gold without rows": part(0, 1)}
     assert written["corrected"] == part(1, 3)
     assert "corrected                 33.33% of 3 [6.15%, 79.23%] (known issues)" in shown
     assert written["rules"]["r_ves"]["value"] == pytest.approx(2 / 3)

@@ -11,13 +11,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.common.partitions import ZONE_VARIABLE
 from assets.common.pools import POOL_VARIABLE
 from pipelines import materialize, pools
 from pipelines.code_links import URL_VARIABLE
 from pipelines.executors import STEPS_VARIABLE
 from pipelines.home import CONFIG_VARIABLE, existing_instance, open_instance, prepare_home
 from pipelines.pools import SAMPLING_VARIABLE
+from resources.automation import ZONE_VARIABLE
 from resources.step_pods import EXECUTOR_VARIABLE, TRAINING_VARIABLE
 from text2sql.errors import Text2SqlError
 

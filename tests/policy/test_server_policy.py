@@ -350,12 +350,7 @@ def test_specifications_that_lead_nowhere(spec):
 
 
 @pytest.mark.parametrize(
-    "address",
-    [
-        "http://h/v1?key=hush",
-        "http://me:hush@h:99999/v1",
-        "http://me:hush@[::1/v1",
-    ],
+    "address", ["http://h/v1?key=hush", "http://me:hush@h:99999/v1", "http://me:hush@[::1/v1"]
 )
 def test_an_invalid_address_is_shown_without_its_secret(address):
     with pytest.raises(Text2SqlError, match=r"is not the address of a server") as caught:

@@ -131,10 +131,7 @@ def trainer_of(place: Place, api: PodApi) -> TrainerResource:
     template = place.folder / "pod.yaml"
     template.write_text(yaml.safe_dump(manifest))
     cluster = KubernetesConfig(
-        template=str(template),
-        python=sys.executable,
-        kubeconfig=api.kubeconfig(),
-        poll_seconds=0.2,
+        template=str(template), python=sys.executable, kubeconfig=api.kubeconfig(), poll_seconds=0.2
     )
     return TrainerResource(where="kubernetes", kubernetes=cluster)
 

@@ -937,8 +937,7 @@ def interrupt_once_started(sandbox, thread):
 
 
 @pytest.mark.parametrize(
-    ("ending", "status"),
-    [(signal.SIGKILL, Status.INFRASTRUCTURE), (signal.SIGSEGV, Status.ERROR)],
+    ("ending", "status"), [(signal.SIGKILL, Status.INFRASTRUCTURE), (signal.SIGSEGV, Status.ERROR)]
 )
 def test_a_query_during_which_workers_die_twice(database, ending, status):
     with Sandbox(1) as own, ThreadPoolExecutor(1) as threads:

@@ -106,11 +106,7 @@ class Place:
         """Settings that fit a test."""
         router, engine, environment, _ = self.ports
         small = {"steps": 6, "prompts_per_step": 2, "group_size": 2, "save_every": 2}
-        ports = {
-            "router_port": router,
-            "engine_port": engine,
-            "environment_port": environment,
-        }
+        ports = {"router_port": router, "engine_port": engine, "environment_port": environment}
         return small | ports | changes
 
     def command(self, backend="prime_rl_lora", fresh=False, **changes) -> list[str]:

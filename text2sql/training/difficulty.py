@@ -6,16 +6,20 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from random import Random
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from text2sql.common.artifacts import rollouts_folder
 from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
 from text2sql.judge.verdicts import GoldResult, Verdict
 from text2sql.questions import Question
-from text2sql.rollouts.store import Rollout
+from text2sql.rollouts.cost import Estimate, estimate
+from text2sql.rollouts.sets import RolloutSet
+from text2sql.rollouts.store import Rollout, RolloutStore
 from text2sql.training.settings import Settings
 
 
@@ -196,3 +200,43 @@ def select(
     chosen = [question for question in questions if question.key in kept]
     Random(seed).shuffle(chosen)
     return chosen
+
+
+def tally_rollouts(root: Path, rollouts: RolloutSet) -> Tally:
+    """Count the outcomes of a set; its rollouts are read one by one and not kept."""
+    tally, keys = Tally(), set(rollouts.keys)
+    for path in rollouts.files(root):
+        for rollout in RolloutStore(path).scan():
+            if rollout.key in keys and rollout.sample < rollouts.samples:
+                tally.take(rollout)
+    return tally
+
+
+def estimate_cost(root: Path, rollouts: RolloutSet) -> Estimate:
+    """Estimate the cost of the missing rollouts from the cost of this policy's earlier ones."""
+    tally = tally_rollouts(root, rollouts)
+    missing = len(rollouts.keys) * rollouts.samples - (len(tally) - tally.invalid)
+    mark = f"-{rollouts.policy_revision}-"
+    folders = [f for f in sorted(rollouts_folder(root).glob("*")) if mark in f.name]
+    return estimate(missing, folders)
+
+
+def require_valid(tally: Tally) -> None:
+    """Refuse to continue if more than half of the rollouts failed to say anything."""
+    if len(tally) - tally.invalid < 0.5 * max(1, len(tally)):
+        raise Text2SqlError(
+            f"{tally.invalid} of {counted(len(tally), 'rollout')} failed, for example with: "
+            f"{tally.error or 'nothing was sampled'}. Fix the cause and run it again: "
+            "only what is missing is asked."
+        )
+
+
+def tallied(
+    root: Path, sets: Mapping[str, Mapping[str, Any]]
+) -> dict[str, tuple[RolloutSet, Tally]]:
+    """Return sets of rollouts with the counts of their outcomes; raise if one says nothing."""
+    rollouts = {name: RolloutSet.from_dict(row) for name, row in sets.items()}
+    found = {name: (one, tally_rollouts(root, one)) for name, one in rollouts.items()}
+    for _, tally in found.values():
+        require_valid(tally)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from text2sql.training.backends import (
 from text2sql.training.prompts import ABOUT, prompt_files
 
 FROM_BASE, FROM_CHAMPION = "base", "champion"
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Record = dict[str, Any]
 
 
@@ -192,3 +194,16 @@ def is_reusable(record: Record, planned: Record, revision_of: Callable[[Path], s
             f"{record['policy_revision']}): move the folder away and materialize grpo_policy again."
         )
     return True
+
+
+def require_run_name(name: str) -> None:
+    """Raise Text2SqlError for a name that cannot be a folder's or that means another policy."""
+    if not _RUN_NAME.fullmatch(name):
+        raise Text2SqlError(
+            f"'{name}' cannot name a training run: use up to 64 letters, digits, '.', '_' or '-', "
+            "a letter or digit first."
+        )
+    if name in (FROM_BASE, FROM_CHAMPION):
+        raise Text2SqlError(
+            f"'{name}' cannot name a training run: it stands for a policy to start from."
+        )

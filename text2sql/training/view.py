@@ -62,9 +62,7 @@ def _most_solved(about: Mapping[str, Any]) -> int:
 
 
 def kept_chart(
-    questions: Sequence[Question],
-    ratings: Sequence[Difficulty],
-    group: Callable[[Question], str],
+    questions: Sequence[Question], ratings: Sequence[Difficulty], group: Callable[[Question], str]
 ) -> Chart:
     """Return the share of rated questions that each group keeps, the largest group first."""
     groups = {question.key: group(question) for question in questions}

@@ -206,11 +206,7 @@ def _detail(
 
 
 def _column_line(
-    table: Table,
-    column: Column,
-    examples: Sequence[str],
-    detail: tuple[int, int],
-    with_type: bool,
+    table: Table, column: Column, examples: Sequence[str], detail: tuple[int, int], with_type: bool
 ) -> str:
     chars, count = detail
     note = neutral(table.notes.get(column.name, ""))

@@ -96,10 +96,7 @@ def read_predictions(
 
 
 def _names_of(
-    path: Path,
-    pairs: Sequence[tuple[str, Any]],
-    rows: Sequence[str],
-    questions: Iterable[Question],
+    path: Path, pairs: Sequence[tuple[str, Any]], rows: Sequence[str], questions: Iterable[Question]
 ) -> dict[str, str]:
     """Map the ids that the file at ``path`` may have to keys; ``rows`` are those of its questions.
 

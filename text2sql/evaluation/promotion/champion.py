@@ -140,3 +140,14 @@ def choose(spec: str | None) -> Choice:
         use += f"; trained from the pocket policy: {POCKET_USE}"
     title = f"the champion of {root}, {named(champion).removeprefix('the ')}"
     return Choice(policy, title, use, champion["revision"])
+
+
+def require_champion(root: Path) -> dict[str, Any]:
+    """Return the champion's record; ``policy`` is its directory, ``revision`` its weights'."""
+    champion = champion_record(root)
+    if not champion:
+        raise Text2SqlError(
+            "No champion yet: run the lifecycle job first, or make a served model champion with "
+            "text2sql champion adopt."
+        )
+    return champion

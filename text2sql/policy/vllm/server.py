@@ -18,14 +18,7 @@ from text2sql.common.processes import GuardedProcess, end_of, without_colors
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models
 from text2sql.policy.places import policy_name
-from text2sql.policy.vllm.command import (
-    HOST,
-    INSTALL,
-    VllmPython,
-    command,
-    environment,
-    find_vllm,
-)
+from text2sql.policy.vllm.command import HOST, INSTALL, VllmPython, command, environment, find_vllm
 from text2sql.policy.vllm.gpu import require_memory, visible_gpus
 from text2sql.policy.vllm.options import VllmOptions
 from text2sql.policy.weights import (

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+from text2sql.common.artifacts import back_test_file
 from text2sql.common.counting import counted
+from text2sql.common.json_files import read_if_there, write_json
+from text2sql.common.provenance import fingerprint
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.policy.places import is_there
 from text2sql.reporting.answering.attempt import Answerer
 from text2sql.reporting.answering.day import answer_question
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, Verified
-from text2sql.reporting.model.question import Expectations, ReportQuestion
+from text2sql.reporting.model.question import Expectations, ReportQuestion, database_fingerprint
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
 from text2sql.sandbox import check_database
@@ -152,3 +158,75 @@ def compare_answers(
             sql = [next((c.sql for c in a.queries if c.chosen and c.sql), "") for a in (old, new)]
             flips.append(Flip(name, new.question.question, was, is_, *sql))
     return BackTest(compared, right_before, right_after, flips, out)
+
+
+@dataclass(frozen=True)
+class BackTestVerdict:
+    """Whether a candidate passes, why, and the questions on which it differs from the champion."""
+
+    passed: bool
+    sentence: str
+    flips: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BackTestPolicies:
+    """The records of the champion and of the candidate's training run, and who lets them answer.
+
+    ``answerer`` opens the policy at a place, which must have the recorded revision.
+    """
+
+    champion: Mapping[str, Any]
+    candidate: Mapping[str, Any]
+    answerer: Callable[[str, str], AbstractAsyncContextManager[Answerer]]
+
+
+def run_back_test(
+    root: Path,
+    run: str,
+    policies: BackTestPolicies,
+    open_store: Callable[[], AbstractContextManager[ReportingStore]],
+) -> BackTestVerdict:
+    """Return the verdict on a training run's policy; a stored one is reused.
+
+    A candidate passes if there is nothing to compare, and the sentence says so.
+    """
+    champion, candidate = policies.champion, policies.candidate
+    old, new = champion.get("revision"), candidate["policy_revision"]
+    if not champion:
+        return BackTestVerdict(True, "Skipped: no champion to compare with yet.")
+    if old == new:
+        return BackTestVerdict(True, "Skipped: it has the champion's own weights.")
+    if not is_there(champion["policy"]):
+        why = f"the champion's weights are gone from {champion['policy']}"
+        return BackTestVerdict(True, f"Skipped: {why}.")
+    with open_store() as store:
+        questions, left_out = askable_questions(store)
+        if not questions:
+            why = "no question of the reports has verified SQL"
+            if left_out:
+                why = f"the databases of the verified questions are gone ({', '.join(left_out)})"
+            return BackTestVerdict(True, f"Skipped: {why}.")
+        databases = sorted({question.database for question in questions})
+        key = fingerprint(
+            champion=old,
+            candidate=new,
+            questions=questions,
+            left_out=left_out,
+            databases={name: database_fingerprint(Path(name)) for name in databases},
+        )
+        record = read_if_there(back_test_file(root, run))
+        if record.get("key") != key:
+
+            async def ask(place: str, revision: str) -> dict[str, NewAnswer]:
+                async with policies.answerer(place, revision) as answerer:
+                    return await answer_verified(questions, answerer, store.refuse_database)
+
+            before = asyncio.run(ask(champion["policy"], champion["revision"]))
+            after = asyncio.run(ask(candidate["policy"], new))
+            found = compare_answers(before, after, left_out)
+            record = {"key": key, "champion": champion["training_run"], "champion_revision": old}
+            record |= {"candidate_revision": new, "passed": not found.worse}
+            record |= {"sentence": str(found)} | asdict(found)
+            write_json(back_test_file(root, run), record)
+    return BackTestVerdict(record["passed"], record["sentence"], record["flips"])

@@ -74,10 +74,7 @@ def launch(plan: LaunchPlan) -> dict[str, str]:
             "start afresh."
         )
     record = _finish(plan, settings)
-    return record["prime_rl"] | {
-        "policy": str(plan.policy),
-        "weights of step": str(record["step"]),
-    }
+    return record["prime_rl"] | {"policy": str(plan.policy), "weights of step": str(record["step"])}
 
 
 def _train(plan: LaunchPlan, settings: PrimeRlSettings, arguments: list[str]) -> None:

@@ -13,12 +13,7 @@ from typing import Any
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.files import write_whole
 from text2sql.errors import Text2SqlError
-from text2sql.training.prime_rl.settings import (
-    LaunchPlan,
-    PrimeRlSettings,
-    SingleNode,
-    SlurmNodes,
-)
+from text2sql.training.prime_rl.settings import LaunchPlan, PrimeRlSettings, SingleNode, SlurmNodes
 
 WRITTEN_FOR = "559b44772e471d1538537b8805cc77f3824a5e64"
 """The commit of prime-rl whose configuration is written here (v0.8.1.dev67, 2026-08-21)."""
@@ -128,15 +123,8 @@ def _trainer(settings: PrimeRlSettings) -> Table:
 
 def _orchestrator(settings: PrimeRlSettings, plan: LaunchPlan) -> Table:
     limit = settings.rollouts_in_flight
-    sampling = {
-        "temperature": settings.temperature,
-        "max_completion_tokens": settings.reply_tokens,
-    }
-    gate = {
-        "type": "advantage_range",
-        "reject_min": -_NO_ADVANTAGE,
-        "reject_max": _NO_ADVANTAGE,
-    }
+    sampling = {"temperature": settings.temperature, "max_completion_tokens": settings.reply_tokens}
+    gate = {"type": "advantage_range", "reject_min": -_NO_ADVANTAGE, "reject_max": _NO_ADVANTAGE}
     training = _source(settings, plan, TRAIN_SOURCE, plan.prompts, plan.golds)
     training["curriculum"] = {"gates": {"zero_advantage": gate}}
     tables: Table = {

@@ -79,10 +79,7 @@ sa.Table(
     "answer_rows",
     metadata,
     sa.Column(
-        "answer_id",
-        sa.Integer,
-        sa.ForeignKey("answers.id", ondelete="CASCADE"),
-        primary_key=True,
+        "answer_id", sa.Integer, sa.ForeignKey("answers.id", ondelete="CASCADE"), primary_key=True
     ),
     sa.Column("position", sa.Integer, primary_key=True),
     sa.Column("cells", sa.JSON, nullable=False),
@@ -92,10 +89,7 @@ sa.Table(
     "candidates",
     metadata,
     sa.Column(
-        "answer_id",
-        sa.Integer,
-        sa.ForeignKey("answers.id", ondelete="CASCADE"),
-        primary_key=True,
+        "answer_id", sa.Integer, sa.ForeignKey("answers.id", ondelete="CASCADE"), primary_key=True
     ),
     sa.Column("position", sa.Integer, primary_key=True),
     sa.Column("sql", sa.Text),

@@ -18,8 +18,9 @@ from typing import Any
 import pandas as pd
 
 from text2sql.common.counting import counted
+from text2sql.datasets.checks_page import SHOWN_EXAMPLES
 
-EXAMPLES = 20
+EXAMPLES = SHOWN_EXAMPLES
 """The most failing rows that a check keeps of each expectation, and shows in Dagster."""
 
 

@@ -19,15 +19,11 @@ from assets.checks.expectations import EXAMPLES, SuiteResult, great_expectations
 from resources.paths import ArtifactRoot
 from text2sql.common.counting import counted
 from text2sql.common.files import write_whole
-from text2sql.common.html import render
-from text2sql.common.json_files import read_object, write_json
-from text2sql.common.locking import take_lock
+from text2sql.datasets.checks_page import update_page
 
 _CELL = 200
 _METADATA_BYTES = 16_000
 _PAGE_CELL = 1_000
-_STATES = ("critical", "warning", "passed")
-_ORDER = ("bird_questions", "bird_databases", "gold_results", "training_prompts")
 
 
 def report_checks(
@@ -45,11 +41,11 @@ def report_checks(
 
 def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult]) -> Path:
     """Store an asset's results in the dataset's ``folder`` and render its page; return the page."""
-    notes = folder / "checks"
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    notes = {}
     for name, result in results.items():
         rows = result.examples.to_numpy().tolist()
-        note = {
+        notes[name] = {
             "check": name,
             "asset": asset,
             "checked": result.checked,
@@ -60,37 +56,7 @@ def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult])
             "examples": [[cell_text(value, _PAGE_CELL) for value in row] for row in rows],
             "time": now,
         }
-        write_json(notes / f"{name}.json", note)
-    # One process at a time: of two at once, each would miss the other's results.
-    lock = notes / ".lock"
-    with lock.open("w") as handle:
-        take_lock(handle, lock)
-        checks = [read_object(file) for file in notes.glob("*.json")]
-        return write_whole(folder / "checks.html", _render_checks(folder.name, checks))
-
-
-def _render_checks(dataset: str, notes: list[dict[str, Any]]) -> str:
-    """Return the page of a dataset's checks: a summary, and sections, failures first."""
-    places = {asset: place for place, asset in enumerate(_ORDER)}
-    checks = sorted(notes, key=lambda note: (places.get(note["asset"], 99), note["check"]))
-    for check in checks:
-        failures = check["failures"]
-        critical = any(failure["critical"] for failure in failures)
-        check["state"] = "critical" if critical else "warning" if failures else "passed"
-        check["extent"] = check["what"] or counted(check["checked"], "row")
-        check["more"] = max((one["rows"] for one in failures), default=0) > EXAMPLES
-    states = [check["state"] for check in checks]
-    labels = {"critical": "critical", "warning": "with warnings"}
-    words = ", ".join(f"{states.count(one)} {labels[one]}" for one in labels if one in states)
-    return render(
-        "assets.checks",
-        "checks.html",
-        dataset=dataset,
-        summary=f"{counted(len(checks), 'check')}: {words or 'everything holds'}",
-        checks=checks,
-        worst_first=sorted(checks, key=lambda check: _STATES.index(check["state"])),
-        counted=counted,
-    )
+    return update_page(folder, notes)
 
 
 def _write_data_docs(folder: Path, results: Mapping[str, SuiteResult]) -> None:

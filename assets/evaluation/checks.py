@@ -7,7 +7,6 @@ from pydantic import Field
 
 from assets.common.failures import fails_in_a_sentence
 from assets.evaluation.dev_scores import dev_scores, evaluated_run
-from assets.evaluation.view import partial_settings
 from resources.forms import Form
 from resources.paths import ArtifactRoot
 from text2sql.common.artifacts import evaluation_folder
@@ -38,7 +37,7 @@ def scores_complete(
     scores = read_scores(root.path, run)
     missing = ", ".join(f"{name} {count}" for name, count in scores.missing.items() if count)
     words = f"Questions without a valid result: {missing or 'none'}, of {scores.questions}."
-    return _warning(not missing, words, run, partial_settings(scores))
+    return _warning(not missing, words, run, scores.partial_settings(TRAINED))
 
 
 @dg.asset_check(asset=dev_scores)

@@ -9,7 +9,7 @@ from typing import Any
 
 from text2sql.common.counting import counted
 from text2sql.common.render import aligned
-from text2sql.evaluation.slices import SLICES
+from text2sql.evaluation.slices import ALL, SLICES
 from text2sql.evaluation.statistics import mcnemar, p_text
 from text2sql.evaluation.vote_curve import Curve
 
@@ -132,6 +132,12 @@ class Scores:
         if score is None or score.n == self.questions:
             return ""
         return f"partial: {score.n} of {counted(self.questions, 'question')}"
+
+    def partial_settings(self, policy: str) -> dict[str, str]:
+        """Return a policy's settings that lack questions, with how many they have."""
+        settings = dict.fromkeys(score.setting for score in self.scores if score.part == ALL)
+        found = {setting: self.partial(policy, setting) for setting in settings}
+        return {setting: words for setting, words in found.items() if words}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as plain JSON values."""

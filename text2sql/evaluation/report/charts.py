@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from text2sql.common import charts
-from text2sql.evaluation.scores import BASE, TRAINED, Score
+from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
+from text2sql.evaluation.slices import ALL, CORRECTED, DATABASE, GOLD, SUBSET
 from text2sql.evaluation.vote_curve import Curve
 
 COLOURS = {BASE: charts.FIRST, TRAINED: charts.SECOND}
 PERCENT = {tenth / 10: str(10 * tenth) for tenth in range(0, 11, 2)}
 """Labels of an axis of shares."""
+MOST_DATABASES = 12
+"""The most databases in a chart: those with the most questions."""
 
 
 def score_chart(
@@ -53,3 +56,26 @@ def class_chart(counts: Sequence[tuple[str, int, int]]) -> charts.Chart:
         for policy, values in ((BASE, base), (TRAINED, trained))
     ]
     return charts.bars(names, groups)
+
+
+def metadata_charts(scores: Scores) -> dict[str, tuple[str, charts.Chart]]:
+    """Return what Dagster shows, with file names: greedy overall and by database, voting curves."""
+
+    def chart(shown: Sequence[Score]) -> charts.Chart:
+        base, trained = (
+            [scores.find(policy, "greedy", score.part, score.name) for score in shown]
+            for policy in (BASE, TRAINED)
+        )
+        return score_chart([score.name or "all" for score in shown], base, trained)
+
+    about = (TRAINED, "greedy")
+    greedy = [one for one in scores.scores if (one.policy, one.setting) == about and one.n]
+    parts = [one for one in greedy if one.part in (ALL, CORRECTED, GOLD, SUBSET)]
+    largest = sorted((one for one in greedy if one.part == DATABASE), key=lambda one: -one.n)
+    found = {
+        "greedy accuracy": ("scores.png", chart(parts)),
+        "greedy by database": ("databases.png", chart(largest[:MOST_DATABASES])),
+    }
+    if curves := [one for one in scores.curves if one.part == ALL and one.points]:
+        found["voting at every k"] = ("curves.png", curve_chart(curves))
+    return found

@@ -43,8 +43,5 @@ def test_launchpad_shows_defaults_bounds_and_help(page: Page) -> None:
     offered = open_launchpad(page, "grpo_policy")
     assert "learning_rate: 0.00015" in offered
     words = help_on(page, "learning_rate")
-    assert (
-        "Learning rate after the warm-up. In YAML, 1e-4 is a text: write 0.0001. (more than 0,"
-        in words
-    )
+    assert "Learning rate. In YAML write 0.0001: 1e-4 is a text there. (more than 0," in words
     picture(page, "launchpad")

@@ -7,7 +7,7 @@ import sys
 import dagster as dg
 
 from assets.data import bird
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 
 

@@ -21,10 +21,10 @@ from pipelines.jobs import daily_answers, daily_answers_schedule, lifecycle
 from pipelines.jobs import training as training_job
 from pipelines.retention import remove_old_runs, remove_old_runs_schedule
 from pipelines.sensors import SENSORS
+from resources.artifact_root import ArtifactRoot
 from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
 from resources.gate import PromotionGate
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase

@@ -29,7 +29,7 @@ from pipelines.partitions import add_training_run, today
 from pipelines.programs.screen import LABELS, follow, scores_text
 from pipelines.runs.launch import CommandRuns
 from pipelines.runs.progress import Stage
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.run_config import part_of, read_run_config
 from text2sql.common.artifacts import evaluation_folder, logs_folder, prompts_folder, summary_file
 from text2sql.common.files import write_whole

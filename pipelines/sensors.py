@@ -16,9 +16,9 @@ from pipelines.automation import STARTED_BY, evaluation, retraining
 from pipelines.partitions import today
 from pipelines.runs.progress import RunProgress
 from pipelines.runs.records import fail_lost_runs
+from resources.artifact_root import ArtifactRoot
 from resources.automation import AutomationSettings
 from resources.delivery import DeliveryResource
-from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import current_dataset_file
 from text2sql.common.counting import counted

@@ -16,7 +16,7 @@ import dagster as dg
 import pandas as pd
 
 from assets.checks.expectations import EXAMPLES, SuiteResult, great_expectations
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from text2sql.common.counting import counted
 from text2sql.common.files import write_whole
 from text2sql.datasets.checks_page import update_page

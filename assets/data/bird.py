@@ -18,7 +18,7 @@ from assets.common.sources import DATABASES, GOLDS, version_for
 from assets.data import frames
 from assets.data.config import BirdConfig, DatabasesConfig, GoldConfig, QuestionsConfig
 from assets.data.own_dataset import own_dataset
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import database_reports_folder, file_digests
 from text2sql.common.files import write_whole

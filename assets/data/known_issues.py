@@ -12,8 +12,8 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.sources import version_for
 from assets.data.bird import data_asset, gold_results
 from assets.data.own_dataset import own_current
+from resources.artifact_root import ArtifactRoot
 from resources.forms import Form
-from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.evaluation.known_issues import renew_corrections
 from text2sql.sandbox import Limits

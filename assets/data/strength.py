@@ -18,8 +18,8 @@ from assets.common.plots import plot, records
 from assets.common.sources import JUDGE, SANDBOX, version_for
 from assets.data.bird import data_asset, gold_results
 from assets.data.own_dataset import own_current
+from resources.artifact_root import ArtifactRoot
 from resources.forms import Form
-from resources.paths import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import known_results_folder
 from text2sql.common.charts import Bars, bars

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from assets.common.failures import fails_in_a_sentence
 from assets.evaluation.dev_scores import dev_scores, evaluated_run
+from resources.artifact_root import ArtifactRoot
 from resources.forms import Form
-from resources.paths import ArtifactRoot
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import read_if_there
 from text2sql.evaluation.scores import TRAINED

@@ -12,8 +12,8 @@ from assets.common.sources import version_for
 from assets.evaluation.config import DevRolloutsConfig, EvaluationConfig
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard
 from assets.rollouts.sets import rollout_set
+from resources.artifact_root import ArtifactRoot
 from resources.forms import config_of_step
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json

@@ -15,7 +15,7 @@ from assets.data.strength import reward_strength
 from assets.evaluation.config import ScoresConfig
 from assets.evaluation.dev_rollouts import dev_rollouts
 from assets.evaluation.view import describe_scores
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import evaluation_folder
 from text2sql.common.json_files import write_json

@@ -12,8 +12,8 @@ from assets.evaluation.config import HeldOutConfig, ScoresConfig
 from assets.evaluation.dev_rollouts import required_sets
 from assets.evaluation.dev_scores import evaluate_split, scoring_version
 from assets.rollouts.sampling import describe_rollouts, plan_shards, sample_shard
+from resources.artifact_root import ArtifactRoot
 from resources.forms import config_of_step
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.sandbox import SandboxResource
 from text2sql.common.artifacts import held_out_folder

@@ -15,9 +15,9 @@ from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.evaluation.dev_scores import dev_scores
 from assets.promotion.back_test import back_test_run
+from resources.artifact_root import ArtifactRoot
 from resources.forms import Form
 from resources.gate import PromotionGate
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource

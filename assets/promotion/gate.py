@@ -10,8 +10,8 @@ from assets.common.pools import SAMPLING_POOL
 from assets.evaluation.dev_scores import evaluated_run
 from assets.promotion.back_test import back_test_run
 from assets.promotion.champion import model_card
+from resources.artifact_root import ArtifactRoot
 from resources.gate import PromotionGate
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase

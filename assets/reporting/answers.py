@@ -22,9 +22,9 @@ from assets.common.sources import version_for
 from assets.promotion.champion import champion_policy
 from assets.reporting import checks
 from assets.reporting.questions import GROUP, SHOWN, report_questions
+from resources.artifact_root import ArtifactRoot
 from resources.delivery import DeliveryResource
 from resources.forms import MAX_TOKENS, TEMPERATURE, TOP_P, Form, bounded
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
 from resources.reporting import ReportingDatabase

@@ -14,8 +14,8 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.sources import version_for
 from assets.reporting.checks import check_databases_found
+from resources.artifact_root import ArtifactRoot
 from resources.forms import Form
-from resources.paths import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.common.artifacts import report_databases
 from text2sql.common.provenance import fingerprint

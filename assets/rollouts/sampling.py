@@ -13,8 +13,8 @@ from assets.common.failures import fails_in_a_sentence
 from assets.common.plots import records
 from assets.common.pools import SAMPLING_POOL
 from assets.rollouts.sets import settings_of
+from resources.artifact_root import ArtifactRoot
 from resources.forms import TEMPERATURE, TOP_P, Form, bounded
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.processes import end_step_with_run
 from resources.sandbox import SandboxResource

@@ -25,7 +25,7 @@ from text2sql.training.prime_rl.preflight import require_installed
 from text2sql.training.prime_rl.settings import SingleNode, SlurmNodes, TwoGpusLora
 from text2sql.training.runs import FROM_BASE, training_record
 from text2sql.training.settings import config_part, resolved
-from text2sql.training.trl.config import TrlSettings
+from text2sql.training.trl.settings import TrlSettings
 
 _FRESH = Field(
     default=False,

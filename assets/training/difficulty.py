@@ -27,8 +27,8 @@ from assets.training.config import (
     require_questions,
     require_trainable,
 )
+from resources.artifact_root import ArtifactRoot
 from resources.forms import config_of_step
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from text2sql.common.artifacts import base_rollouts_file, dataset_folder, prompts_folder
 from text2sql.common.counting import counted

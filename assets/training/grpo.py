@@ -15,7 +15,7 @@ from assets.common.pools import GPU_POOL
 from assets.common.sources import training_version, version_for
 from assets.training.config import GrpoConfig, TrlConfig
 from assets.training.difficulty import training_prompts
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.step_pods import training_pod
 from resources.trainer import TrainerResource

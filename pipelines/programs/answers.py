@@ -23,7 +23,7 @@ from pipelines.home import open_instance
 from pipelines.partitions import today
 from pipelines.programs.screen import follow
 from pipelines.runs.launch import CommandRuns
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.reporting import ReportingDatabase
 from text2sql.cli.output.reporting import answer_list, answer_object
 from text2sql.common.artifacts import day_page, logs_folder

@@ -11,7 +11,7 @@ import dagster as dg
 
 from assets.promotion.champion import champion_facts
 from pipelines.home import existing_instance
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from text2sql.evaluation.promotion.champion import require_champion, run_of
 from text2sql.evaluation.promotion.gate import Finding
 

@@ -29,8 +29,8 @@ from pipelines.home import check_variables, open_instance
 from pipelines.partitions import add_training_run
 from pipelines.programs.screen import follow, scores_text
 from pipelines.runs.launch import CommandRuns
+from resources.artifact_root import ArtifactRoot
 from resources.forms import InvalidValue
-from resources.paths import ArtifactRoot
 from resources.run_config import part_of, read_run_config
 from text2sql.common.artifacts import evaluation_folder, logs_folder
 from text2sql.common.files import write_whole
@@ -66,9 +66,9 @@ def main(arguments: list[str]) -> None:
     check_variables()
     root, name = ArtifactRoot().path, request.name
     require_run_name(name)
-    load_current(root)
     config = training_config(request)
     trainer = trainer_of(config)
+    load_current(root)  # after the settings, so that a wrong one is named first
     start = find_start(root, config["ops"]["grpo_policy"]["config"].get("start_from", FROM_BASE))
     start.require_other(name)
     require_free(root, name, trainer, start)

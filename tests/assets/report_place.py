@@ -12,8 +12,8 @@ import yaml
 
 from assets.reporting.answers import report_answers
 from assets.reporting.questions import report_questions
+from resources.artifact_root import ArtifactRoot
 from resources.delivery import DeliveryResource
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource

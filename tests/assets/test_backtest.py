@@ -14,8 +14,8 @@ from assets.promotion.back_test import back_test_run
 from assets.promotion.champion import champion_policy, model_card
 from assets.promotion.gate import back_test, promotion_gate
 from pipelines.sensors import reason_of
+from resources.artifact_root import ArtifactRoot
 from resources.gate import PromotionGate
-from resources.paths import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import URL_VARIABLE, ReportingDatabase
 from resources.sandbox import SandboxResource

@@ -17,7 +17,7 @@ from assets.checks.suites import check_gold_answers, check_gold_determined, chec
 from assets.checks.view import check_result, publish_checks
 from assets.data import bird
 from assets.data.frames import time_by_database, with_flags
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets.gold.flags import Flag, GoldFlag
 

@@ -13,7 +13,7 @@ from assets.evaluation import checks as evaluation_checks
 from assets.evaluation import dev_rollouts, held_out
 from assets.promotion import champion
 from assets.training import grpo as training
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.policy import PolicyResource
 from resources.reporting import ReportingDatabase
 from resources.sandbox import SandboxResource

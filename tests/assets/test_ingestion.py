@@ -16,7 +16,7 @@ import pytest
 
 from assets.data import bird
 from assets.data.known_issues import known_issues
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from tests.datasets.file_server import Behaviour, FileServer
 from tests.support.dataset_files import make_database, question, team_row, write

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from assets.data import bird
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from tests.datasets.file_server import Behaviour, FileServer
 from tests.support.splits import load_split

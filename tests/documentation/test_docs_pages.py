@@ -156,7 +156,7 @@ def rows(page: str, header: str) -> list[list[str]]:
 
 
 def test_the_rewards_are_the_judges():
-    from text2sql.judge.verdicts import REWARD
+    from text2sql.judge.reward import REWARD
 
     shown: dict[str, float | None] = {}
     for verdicts, _, reward in rows("reward.md", "| verdict | what happened | reward |"):

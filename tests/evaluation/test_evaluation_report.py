@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.evaluation.dev_scores import dev_scores
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.cli.main import cli
 from text2sql.errors import Text2SqlError

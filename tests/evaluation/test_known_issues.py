@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from assets.data import bird, known_issues
-from resources.paths import ArtifactRoot
+from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
 from text2sql.datasets import stored as data
 from text2sql.datasets.reading.questions import read_records

@@ -13,14 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text2sql.evaluation.predictions.score import question_id, score_predictions
-from text2sql.judge.verdicts import (
-    REWARD,
-    GoldResult,
-    Verdict,
-    execute_submission,
-    run_gold,
-    verdict_of,
-)
+from text2sql.judge.reward import REWARD
+from text2sql.judge.verdicts import GoldResult, Verdict, execute_submission, run_gold, verdict_of
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Status
 from text2sql.sandbox.results import ResultDigest

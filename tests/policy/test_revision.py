@@ -38,5 +38,5 @@ def test_other_files_do_not_change_the_revision(folder, name):
 
 def test_a_folder_without_weights_has_none(folder):
     (folder / SHAPING[0]).unlink()
-    with pytest.raises(Text2SqlError, match=r"holds no \*\.safetensors weights"):
+    with pytest.raises(Text2SqlError, match=r"has no \*\.safetensors weights"):
         directory_revision(folder)

@@ -14,7 +14,7 @@ from text2sql.training.backends import PROMPTS_FOLDER, require_weights, trl_prog
 from text2sql.training.prime_rl.settings import read_settings
 from text2sql.training.prompts import GOLDS, PROMPTS
 from text2sql.training.runs import StartPolicy, find_start, is_reusable, keep_prompts, plan_run
-from text2sql.training.trl.config import TrlSettings, read_run
+from text2sql.training.trl.settings import TrlSettings, read_run
 
 VERSIONS = {
     "base": "pocket",

@@ -30,9 +30,9 @@ from text2sql.policy.local.policy import LocalPolicy, ModelPolicy
 from text2sql.policy.weights import directory_revision
 from text2sql.sandbox import Sandbox
 from text2sql.training.metrics import MetricsFile
-from text2sql.training.trl.config import GrpoRun, read_run, read_run_prompts
 from text2sql.training.trl.output import last_checkpoint, mark_complete
 from text2sql.training.trl.rollouts import Recorder, RolloutDrawer
+from text2sql.training.trl.settings import GrpoRun, read_run, read_run_prompts
 from text2sql.training.trl.train import _Steps, main, require_finite, train
 
 SETTINGS = {"max_turns": 3, "max_tokens": 12, "output_chars": 500, "output_rows": 2}

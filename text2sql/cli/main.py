@@ -77,7 +77,7 @@ def cli(verbose: bool) -> None:
       0    done
       1    an error you can fix; the message says how
       2    wrong usage
-      6    a server, a worker or a database failed: run it again
+      6    a server, a worker or a database failed: run it again (ask: 5)
       70   a bug in text2sql
       130  interrupted by Ctrl-C
       141  the output pipe was closed

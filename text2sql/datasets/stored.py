@@ -79,7 +79,10 @@ def _load(file: Path, asset: str) -> Dataset:
 
 def _made(file: Path, asset: str) -> Path:
     if not file.is_file():
-        raise Text2SqlError(f"{file} does not exist: materialize {asset} for this dataset first.")
+        raise Text2SqlError(
+            f"{file} does not exist: ingest a dataset first, for example with make demo, or "
+            f"materialize {asset} (python -m pipelines.materialize --select {asset})."
+        )
     return file
 
 

@@ -34,20 +34,6 @@ class Verdict(StrEnum):
     INFRASTRUCTURE = "infrastructure"
 
 
-REWARD: dict[Verdict, float | None] = {
-    Verdict.MATCH: 1.0,
-    Verdict.WRONG: 0.1,
-    Verdict.ERROR: 0.0,
-    Verdict.WRITE: -1.0,
-    Verdict.NO_SUBMISSION: 0.0,
-    Verdict.TIMEOUT: 0.0,
-    Verdict.TOO_LARGE: 0.0,
-    Verdict.TRUNCATED: 0.0,
-    Verdict.INFRASTRUCTURE: None,
-}
-"""The reward of each verdict; None marks a rollout that must not be trained on."""
-
-
 @dataclass(frozen=True)
 class GoldResult:
     """What a question's gold query returns, without its rows.

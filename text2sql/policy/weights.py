@@ -87,7 +87,8 @@ def directory_revision(path: Path | str) -> str:
     files = {f for pattern in _REVISION_FILES for f in folder.glob(pattern) if f.is_file()}
     if not any(file.suffix == ".safetensors" for file in files):
         raise Text2SqlError(
-            f"{folder} holds no *.safetensors weights; give a Hugging Face model directory."
+            f"{folder} {'has no *.safetensors weights' if folder.is_dir() else 'does not exist'}; "
+            "give a Hugging Face model directory."
         )
     adapter = read_adapter(folder)
     total = hashlib.sha256(f"{adapter.base_revision}\0".encode() if adapter else b"")

@@ -17,7 +17,8 @@ from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
 from text2sql.common.progress import OnProgress
 from text2sql.errors import InfrastructureError, Text2SqlError
-from text2sql.judge.verdicts import REWARD, GoldResult, Verdict, execute_submission, verdict_of
+from text2sql.judge.reward import REWARD
+from text2sql.judge.verdicts import GoldResult, Verdict, execute_submission, verdict_of
 from text2sql.judge.voting import Vote, vote
 from text2sql.policy.base import Message, Policy, PolicyInfo, Sampling
 from text2sql.questions import Question

@@ -24,7 +24,7 @@ from text2sql.training.prime_rl.settings import (
     SlurmNodes,
 )
 from text2sql.training.prompts import GOLDS, PROMPTS
-from text2sql.training.trl.config import GrpoRun, TrlSettings
+from text2sql.training.trl.settings import GrpoRun, TrlSettings
 
 BackendSettings = TrlSettings | PrimeRlSettings
 

@@ -33,7 +33,7 @@ _reason = click.option("--reason", required=True, help="Why; stored in the histo
 def command() -> None:
     """Show and change the champion: the policy that answers.
 
-    Each artifact root (TEXT2SQL_ROOT, or ./artifacts) has its own champion. Usually the asset
+    Each artifact root (TEXT2SQL_ROOT, or artifacts/) has its own champion. Usually the asset
     champion_policy promotes a training run that passed its gate; see docs/promotion.md. Changes
     made by a command are also recorded in Dagster if the project has an instance.
 

@@ -24,7 +24,7 @@ _SHOWN = 20
 def command(first: str, second: str, as_json: bool) -> None:
     """Compare evaluation B with evaluation A on the same questions.
 
-    A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or ./artifacts), or two
+    A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or artifacts/), or two
     JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in either of
     them are left out and counted; a note says if the prompts differ. For each setting it prints
     both accuracies, their difference in percentage points with its paired 95 % interval (Agresti

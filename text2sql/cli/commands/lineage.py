@@ -34,7 +34,7 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
     reported accuracy in percent, such as 63.3 or 63%. If yours could be more than one of these,
     write answer:7, run:7 or accuracy:7%.
 
-    The records are below the artifact root (TEXT2SQL_ROOT, or ./artifacts). Files that are
+    The records are below the artifact root (TEXT2SQL_ROOT, or artifacts/). Files that are
     missing or no longer match their record are listed; the rest of the chain is shown.
 
     \b

@@ -24,7 +24,7 @@ from text2sql.evaluation.stored import find_evaluation
 def command(run: str, output: Path | None, as_json: bool, show: bool) -> None:
     """Write the report of the training run RUN as one HTML page, and print its path.
 
-    The run's evaluation is below the artifact root (TEXT2SQL_ROOT, or ./artifacts). RUN may also
+    The run's evaluation is below the artifact root (TEXT2SQL_ROOT, or artifacts/). RUN may also
     name an evaluation on a held-out split, a folder below held_out; an unknown name lists all of
     them. The page needs no network. Its numbers are counted from rollouts.csv, next to the scores.
 

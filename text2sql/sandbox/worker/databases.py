@@ -310,7 +310,7 @@ def _not_a_database(path: str) -> str:
         kind = "it is SQL text; read it into a new database: sqlite3 NEW.sqlite < FILE"
     else:
         kind = (
-            "it is compressed, encrypted, a Git LFS pointer, a web page instead of the file, or of "
-            "another program; unpack it, or get the database itself"
+            "it may be compressed, encrypted, a Git LFS pointer, a web page or another program's "
+            "file; unpack it, or get the database itself"
         )
     return f"the file is not a SQLite database: {kind}"

@@ -13,7 +13,7 @@ from text2sql.common.files import file_digest, whole_folder
 from text2sql.common.json_files import read_object, write_json
 from text2sql.errors import Text2SqlError
 from text2sql.policy.weights import TOKENIZER_FILES, directory_revision
-from text2sql.training.trl.config import GrpoRun
+from text2sql.training.trl.settings import GrpoRun
 
 _COMPLETE = "COMPLETE"
 _COPIED = (*TOKENIZER_FILES, "generation_config.json", "agent_config.json")

@@ -23,9 +23,9 @@ from text2sql.policy.local.loading import load_model
 from text2sql.sandbox import Sandbox
 from text2sql.training.child import check_usage, end_with_parent, report_to_dagster
 from text2sql.training.metrics import MetricsFile
-from text2sql.training.trl.config import GrpoRun, read_run, read_run_prompts
 from text2sql.training.trl.output import last_checkpoint, mark_complete, write_policy
 from text2sql.training.trl.rollouts import RolloutDrawer, StepRollouts
+from text2sql.training.trl.settings import GrpoRun, read_run, read_run_prompts
 
 _say = partial(print, flush=True)
 _MICRO_BATCH = 32  # rollouts in one backward pass

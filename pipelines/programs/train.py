@@ -131,6 +131,8 @@ def training_config(request: Request) -> dict[str, Any]:
             part_of(ops, asset, "config")["start_from"] = request.start_from
     given = part_of(ops, "grpo_policy", "config", "trainer")
     backend = request.backend or next(iter(given), "trl")
+    if backend not in BACKENDS:
+        raise Text2SqlError(f"There is no trainer '{backend}': use {', '.join(BACKENDS)}.")
     settings = part_of(given, backend)
     for name, text in request.settings.items():
         asset, _, setting = name.rpartition(".")
@@ -153,8 +155,6 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     Raises Text2SqlError for an unknown trainer or setting, and for an invalid value.
     """
     given = config["ops"]["grpo_policy"]["config"]["trainer"]
-    if not isinstance(given, dict) or len(given) != 1 or not set(given) <= set(BACKENDS):
-        raise Text2SqlError(f"The trainer is {given!r}: give one of {', '.join(BACKENDS)}.")
     [(backend, settings)] = given.items()
     known = [name for name in BACKENDS[backend].model_fields if name != "backend"]
     if unknown := [name for name in settings or {} if name not in known]:

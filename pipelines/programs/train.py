@@ -131,8 +131,6 @@ def training_config(request: Request) -> dict[str, Any]:
             part_of(ops, asset, "config")["start_from"] = request.start_from
     given = part_of(ops, "grpo_policy", "config", "trainer")
     backend = request.backend or next(iter(given), "trl")
-    if backend not in BACKENDS:
-        raise Text2SqlError(f"There is no trainer '{backend}': use {', '.join(BACKENDS)}.")
     settings = part_of(given, backend)
     for name, text in request.settings.items():
         asset, _, setting = name.rpartition(".")
@@ -156,6 +154,8 @@ def trainer_of(config: Mapping[str, Any]) -> TrainerConfig:
     """
     given = config["ops"]["grpo_policy"]["config"]["trainer"]
     [(backend, settings)] = given.items()
+    if backend not in BACKENDS:
+        raise Text2SqlError(f"There is no trainer '{backend}': use {', '.join(BACKENDS)}.")
     known = [name for name in BACKENDS[backend].model_fields if name != "backend"]
     if unknown := [name for name in settings or {} if name not in known]:
         raise Text2SqlError(f"{backend} has no setting '{unknown[0]}': it has {', '.join(known)}.")

@@ -201,7 +201,7 @@ def test_missing_requirements_are_reported_before_the_filter(tmp_path, monkeypat
     ready("prime_rl_slurm")
     with pytest.raises(Text2SqlError, match="needs 8 GPUs, but 2 can be seen"):
         ready("prime_rl")
-    with pytest.raises(Text2SqlError, match="give one of trl, prime_rl, prime_rl_lora"):
+    with pytest.raises(Text2SqlError, match="no trainer 'tpu': use trl, prime_rl"):
         ready("tpu")
     record = tmp_path / "training" / "july" / "training.json"
     record.parent.mkdir(parents=True)

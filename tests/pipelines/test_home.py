@@ -132,7 +132,7 @@ def test_one_step_at_a_time_uses_the_gpu_in_a_fresh_instance(root):
         assert [run.wait(120) for run in runs] == [0, 0]
     uses = sorted(map(json.loads, (root / "uses.jsonl").read_text().splitlines()))
     assert len(uses) == 4
-    assert all(end <= begin for (_, end), (begin, _) in pairwise(uses))
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(uses)), uses
 
 
 @dg.job

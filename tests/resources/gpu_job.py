@@ -11,10 +11,10 @@ import dagster as dg
 @dg.op(pool="gpu")
 def use_gpu():
     """Hold the GPU for a moment."""
-    began = time.time()
+    began = time.monotonic()
     time.sleep(0.4)
     with (Path(os.environ["TEXT2SQL_ROOT"]) / "uses.jsonl").open("a") as uses:
-        uses.write(json.dumps([began, time.time()]) + "\n")
+        uses.write(json.dumps([began, time.monotonic()]) + "\n")
 
 
 @dg.job(executor_def=dg.in_process_executor)

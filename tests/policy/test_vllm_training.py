@@ -146,5 +146,5 @@ def test_an_adapter_is_not_served_on_another_base(trained, resource, tmp_path):
     assert directory_revision(other) != record["revision"]
     with pytest.raises(Text2SqlError, match="was trained on 0000000000000000"):
         resource.open(other)
-    with pytest.raises(Text2SqlError, match="which vLLM serves beside its base model"):
+    with pytest.raises(Text2SqlError, match="which only vLLM can serve"):
         PolicyResource().open(adapter)

@@ -530,7 +530,7 @@ def test_a_link_that_moves_while_it_is_opened(tmp_path, database, monkeypatch):
         (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
         (b"\n<!doctype html>", "a web page"),
         (b"\xef\xbb\xbfcreate table t (a);", "SQL text; read it into a new database"),
-        (b"\x00" * 8 + b"DUCK" + b"\x00" * 5000, "of another program"),
+        (b"\x00" * 8 + b"DUCK" + b"\x00" * 5000, "another program's file"),
         (b"\x00" * 8192, "begins with zeros"),
         (os.urandom(8192), "encrypted"),
         (b"SQLite format 3", "not a SQLite database"),

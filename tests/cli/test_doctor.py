@@ -39,12 +39,12 @@ def one(findings) -> Finding:
 
 def probed(step, model=None):
     """Let doctor probe a server that gives this answer; returns the last finding."""
-    with ScriptedServer([step]) as server:
+    with ScriptedServer([step, says("I see.")]) as server:
         findings = list(check_policy(server.url, model))
-    assert len(server.requests) == 1
     assert [tool["function"]["name"] for tool in server.requests[0]["tools"]][-1] == "submit"
     assert findings[0].state is State.OK and "scripted" in findings[0].found
-    return findings[-1]
+    assert len(server.requests) == len(findings) - 1
+    return findings[1]
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,26 @@ def test_an_answer_that_is_no_completion():
     with ScriptedServer([completion({"tool_calls": called}) for called in odd]) as server:
         for _ in odd:
             assert "not a chat completion" in list(check_policy(server.url, None))[-1].found
-    newer = fails(400, "Use 'max_completion_tokens' instead of 'max_tokens'.")
-    with ScriptedServer([newer, calls(("inspect_schema", {}))]) as server:
-        assert list(check_policy(server.url, None))[-1].state is State.OK
     found = one(check_policy("http://127.0.0.1:9", None))
     assert found.state is State.FAIL and "No policy server answers" in found.found
     with ScriptedServer([], models=("a", "b")) as server:
         assert "has no model 'c'; it has: a, b" in one(check_policy(server.url, "c")).found
     with ScriptedServer([], models=()) as server:
         assert "not an OpenAI-compatible server" in one(check_policy(server.url, None)).found
+
+
+def test_two_turns_are_played_and_the_adaptations_named():
+    newer = fails(400, "Use 'max_completion_tokens' instead of 'max_tokens'.")
+    called = calls(("inspect_schema", {}))
+    with ScriptedServer([newer, called, says("I see.")]) as server:
+        findings = {one.check: one for one in check_policy(server.url, None)}
+    assert {one.state for one in findings.values()} == {State.OK}
+    assert "takes a tool's result" in findings["second turn"].found
+    assert "max_completion_tokens" in findings["adaptations"].found
+    assert server.requests[-1]["messages"][-1]["role"] == "tool"
+    with ScriptedServer([called, fails(400, "thought_signature is missing")]) as server:
+        found = {one.check: one for one in check_policy(server.url, None)}["second turn"]
+    assert found.state is State.FAIL and "thought_signature is missing" in found.found
 
 
 def test_a_policy_directory_is_looked_at_without_loading_it(tmp_path):
@@ -265,7 +276,7 @@ def doctor(*arguments):
 
 
 def test_the_command_shows_every_check_and_fails_if_one_does():
-    with ScriptedServer([calls(("inspect_schema", {}))]) as server:
+    with ScriptedServer([calls(("inspect_schema", {})), says("I see.")]) as server:
         done = doctor("--policy", server.url, "--json")
     found = json.loads(done.stdout)
     states = {check["check"]: check["state"] for check in found["checks"]}

@@ -125,20 +125,65 @@ def test_ctrl_c_says_how_to_resume(place):
     assert "interrupted: the same command resumes from " in result.stderr
 
 
-def test_rollouts_that_the_server_failed_are_no_predictions_and_are_drawn_again(place):
+def test_a_question_that_the_server_refuses_costs_no_other_its_answer(place):
     def half(body):
         right = "How many" not in json.dumps(body["messages"])
-        return submits(CITIES) if right else fails(400, "odd")
+        return submits(CITIES) if right else fails(400, "content_filter")
 
-    result, _ = predict(place, half)
-    assert "1 of 2 rollouts failed 3 times, one of dev/41 with: " in str(result.exception)
+    result, _ = predict(place, half, "--json", place / "found.json", "--concurrency", 1)
+    sentence = str(result.exception)
+    assert sentence.startswith("1 rollout of 1 question could not be asked (dev/41): ")
+    assert "content_filter" in sentence and "run the same command again" in sentence
     assert result.exception.exit_code == 6
-    assert not (place / "out" / "predict_dev.json").exists()
+    assert predicted(place) == {"0": entry(CITIES), "1": entry("")}
+    found = json.loads((place / "found.json").read_text())
+    assert found["missing"] == 1 and found["predictions"][1]["missing"] == 1
+    assert "content_filter" in found["predictions"][1]["error"]
 
     result, server = predict(place, by_question)
     assert result.exit_code == 0, result.output
     assert len(server.requests) == 1
     assert predicted(place) == {"0": entry(CITIES), "1": entry(COUNT)}
+
+
+def test_a_vote_names_the_rollouts_that_it_lost(place):
+    write(place, [row(1, "Which cities?")])
+    replies = iter([submits(CITIES), submits(CITIES)])
+    result, _ = predict(
+        place, lambda body: next(replies, fails(500, "down")), "--votes", 3, "--concurrency", 1,
+        "--json", place / "votes.json",
+    )  # fmt: skip
+    found = json.loads((place / "votes.json").read_text())["predictions"][0]
+    assert result.exception.exit_code == 6
+    assert (found["votes"], found["missing"]) == (2, 1)
+    assert found["share"] == pytest.approx(2 / 3)
+
+
+def test_without_a_single_reply_nothing_is_written(place):
+    result, _ = predict(place, lambda body: fails(400, "odd"))
+    assert "failed 3 times, one of dev/4" in str(result.exception)
+    assert result.exception.exit_code == 6
+    assert not (place / "out" / "predict_dev.json").exists()
+
+
+def test_weights_that_a_server_does_not_name_are_drawn_anew_on_request(place):
+    write(place, [row(1, "Which cities?")])
+    files = ["--questions", place / "dev.json", "--databases", place / "dbs"]
+    files += ["--out", place / "out" / "predict_dev.json"]
+
+    def run(server, *more):
+        words = [*files, "--policy", server.url, *more]
+        result = CliRunner().invoke(cli, ["predict", *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.stderr
+
+    with ScriptedServer([submits(CITIES), submits(COUNT)], roots=False) as server:
+        assert "does not say which weights" not in run(server)
+        assert "does not say which weights it serves as scripted" in run(server)
+        assert predicted(place) == {"0": entry(CITIES)}
+        run(server, "--again")
+        assert predicted(place) == {"0": entry(COUNT)}
+    assert len(list((place / "out" / "rollouts").glob("*.jsonl"))) == 2
 
 
 def test_rollouts_of_another_database_or_setting_are_not_mixed_in(place):

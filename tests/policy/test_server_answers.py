@@ -666,7 +666,7 @@ PACKED = gzip.compress(MODELS, mtime=0)  # the same bytes, so the same test name
             b"308 Moved\r\nLocation: https://far/v1/models\r\n\r\n",
             "HTTP 308: https://far/v1/models",
         ),
-        (b'200 OK\r\n\r\n{"models": [{"name": "m"}]}', "lists no models"),
+        (b'200 OK\r\n\r\n{"models": [{"name": "m"}]}', "no list of models"),
     ],
 )
 def test_lists_of_models(answer, words):
@@ -692,7 +692,7 @@ def greet(listening, answer):
 def test_opening_something_else_than_a_policy_server(answer):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         threading.Thread(target=greet, args=(listening, answer), daemon=True).start()
-        with pytest.raises(Text2SqlError, match=r"No policy server answers|lists no models"):
+        with pytest.raises(Text2SqlError, match=r"No policy server answers|no list of models"):
             open_policy(f"http://127.0.0.1:{listening.getsockname()[1]}")
 
 

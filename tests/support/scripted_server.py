@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -99,25 +100,43 @@ class ScriptedServer:
     ``peak`` the most requests that it held at once.
 
     A script that is a list is replayed once; a function is asked for every request. Without a
-    ``port`` it gets a free one.
+    ``port`` it gets a free one; without ``roots`` it does not say which weights its models have.
+    ``at`` is the only path of its chat completions, with the query: other paths are 404, and so is
+    the list of no ``models``.
     """
 
     def __init__(
-        self, script: Script, models: Iterable[str] = ("scripted",), port: int = 0
+        self,
+        script: Script,
+        models: Iterable[str] = ("scripted",),
+        port: int = 0,
+        roots: bool = True,
+        at: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.models = list(models)
+        self.roots = roots
+        self.at = at
+        self.paths: list[str] = []
         self.active = self.peak = 0
         self._lock = threading.Lock()
         self._script = script if callable(script) else iter(list(script))
         self._server = _Server(("127.0.0.1", port), _handler(self))
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
         """The address of the API."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"{self.origin}/v1"
+
+    @property
+    def origin(self) -> str:
+        """The address without a path."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> ScriptedServer:
         return self
@@ -156,11 +175,23 @@ def _handler(owner: ScriptedServer) -> type[BaseHTTPRequestHandler]:
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            data = [{"id": name, "object": "model", "root": f"/m/{name}"} for name in owner.models]
+            owner.paths.append(self.path)
+            models = owner.at.replace("/chat/completions", "/models")
+            if owner.at and (self.path != models or not owner.models):
+                self._send(fails(404, "Not Found"))
+                return
+            data = [
+                {"id": name, "object": "model"} | ({"root": f"/m/{name}"} if owner.roots else {})
+                for name in owner.models
+            ]
             self._send(replay({"object": "list", "data": data}))
 
         def do_POST(self) -> None:
+            owner.paths.append(self.path)
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if owner.at and self.path != owner.at:
+                self._send(fails(404, "Not Found"))
+                return
             owner.count(1)
             step = owner.next_step(body, dict(self.headers))
             time.sleep(step.wait)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from text2sql.agent.prompts import NUDGE, opening_messages, schema_budget, sql_in
+from text2sql.agent.prompts import LAST_TURN, NUDGE, opening_messages, schema_budget, sql_in
 from text2sql.agent.schema.tables import describe
 from text2sql.agent.schema.text import render_full
 from text2sql.agent.settings import AgentSettings
@@ -130,8 +130,11 @@ class _Run:
                 nudged = True
                 self._add({"role": "user", "content": NUDGE})
                 continue
+            last = self.turns + 1 == self.settings.max_turns
             for place, call in enumerate(reply.tool_calls):
                 text = await self.tools.call(call.name, call.arguments, place)
+                if last and place + 1 == len(reply.tool_calls):
+                    text += f"\n\n{LAST_TURN}"
                 self._add({"role": "tool", "tool_call_id": call.id, "content": text})
             if self.tools.submitted is not None:
                 return "submit"

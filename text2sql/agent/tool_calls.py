@@ -60,6 +60,9 @@ _PARAMETERS: dict[str, Any] = {
 TOOL_NAMES = tuple(_PARAMETERS)
 
 
+_QUOTED_CHARS = 200
+
+
 class Mistake(Exception):
     """The call cannot be executed as written; the text tells the model why."""
 
@@ -104,7 +107,9 @@ def ignored(name: str, arguments: str | dict[str, Any]) -> str:
 def _as_object(name: str, arguments: str | dict[str, Any]) -> Mapping[str, Any]:
     values = loaded(arguments or "{}") if isinstance(arguments, str) else arguments
     if not isinstance(values, dict):
-        raise Mistake(f"the arguments of {name} are not a complete JSON object")
+        written = neutral(str(arguments))
+        shown = written if len(written) <= _QUOTED_CHARS else f"{written[:_QUOTED_CHARS]}..."
+        raise Mistake(f"the arguments of {name} are not a complete JSON object: {shown}")
     return values
 
 

@@ -18,9 +18,21 @@ _KEYWORD_TEXT = (
     "table then to transaction union unique update using values when where"
 )
 _KEYWORDS = frozenset(_KEYWORD_TEXT.split())
-# Markers that chat templates and tool parsers interpret. No cell may contain one.
-_CONTROL = re.compile(r"<(?=[|\uff5c]|/?(?:tool_|function|parameter|think))")
-_LONGEST_MARKER = 16
+# Markers that chat templates and tool parsers interpret: those of Qwen, Llama, Gemma, Mistral,
+# DeepSeek, GLM, MiniMax, Cohere and Nemotron. No cell and no question may contain one.
+_CONTROL = re.compile(
+    r"""<(?=[|\uff5c] | /?(?:tool_|function|parameter|think|arg_(?:key|value)|minimax:) | <?/?SYS>
+        | /?s> | (?:bos|eos|pad|unk|mask|sop|eop)> | (?:start|end)_of_(?:turn|image|audio)>
+        | (?:image|audio)_soft_token> | unused\d | (?:BOS|EOS|PAD|UNK|EOP)_TOKEN> | extra_id_\d
+        | SPECIAL_\d )
+      | \[(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|SYSTEM_PROMPT
+        |MODEL_SETTINGS|THINK|ARGS|CALL_ID|PREFIX|MIDDLE|SUFFIX|IMG|IMG_BREAK|IMG_END|AUDIO
+        |BEGIN_AUDIO|gMASK|sMASK|MASK)\])
+      | \](?=~!?b\[)""",
+    re.VERBOSE,
+)
+_INERT = {"<": "\u2039", "[": "\uff3b", "]": "\uff3d"}
+_LONGEST_MARKER = 24
 _LINE_BREAKS = {"\r": "\\r", "\n": "\\n", "\x00": "\\0"}
 # Shown as escapes: control characters, which could steer a terminal; marks that change the
 # direction of text; and lone surrogates, which no encoder accepts. A tab may stay.
@@ -65,8 +77,12 @@ def for_terminal(text: str) -> str:
 
 def neutral(text: str) -> str:
     """Return data as inert one-line text: no line breaks, no chat or tool-call markers."""
-    flat = text if text.isprintable() else text.translate(_ESCAPES)
-    return _CONTROL.sub("\u2039", flat)
+    return inert(text if text.isprintable() else text.translate(_ESCAPES))
+
+
+def inert(text: str) -> str:
+    """Return text, with its lines, in which no marker is one that a model obeys."""
+    return _CONTROL.sub(lambda found: _INERT[found[0]], text)
 
 
 def quote_name(name: str) -> str:

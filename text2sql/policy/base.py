@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Message = dict[str, Any]
@@ -21,11 +21,16 @@ class Sampling:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call as the policy wrote it; ``arguments`` is JSON text, possibly malformed."""
+    """One call as the policy wrote it; ``arguments`` is JSON text, possibly malformed.
+
+    ``extra`` has the server's own fields of the call, such as a signature of the thought behind
+    it, which go back with the history.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,15 @@ class Reply:
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """Who answered: a name for people, and a revision that changes when the weights do."""
+    """Who answered: a name for people, and a revision that changes when the weights do.
+
+    Without ``weights_known`` a server says nothing of its weights: the revision is that of its
+    model's name, and new weights under the same name look the same.
+    """
 
     name: str
     revision: str
+    weights_known: bool = True
 
 
 class Policy(Protocol):

@@ -49,6 +49,13 @@ _NEXT = re.compile(rf"(?:{_VALUE_END}|\n)<parameter{_NAME}")
 _LAST = re.compile(rf"(?:^[ \t]*{_VALUE_END})*{_VALUE_END}\Z", re.MULTILINE)
 _OPENS = re.compile(r"<tool_call>|<function[ =]|<parameter[ =]")
 _TAG_LINE = re.compile(r"^<tool_call>\s*$", re.MULTILINE)
+# The last closing tag may be cut: a server's stop text ends it, and what it closes is complete.
+_CLOSING_TAGS = {"p": "parameter", "f": "function", "t": "tool_call"}
+_CUT_TAG = re.compile(
+    r"</(p(?:arameter|aramete|aramet|arame|aram|ara|ar|a)?"
+    r"|f(?:unction|unctio|uncti|unct|unc|un|u)?"
+    r"|t(?:ool_call|ool_cal|ool_ca|ool_c|ool_|ool|oo|o)?)\Z"
+)
 _CALL_BEGINS = ("<parameter", "{", "[", '"', "</function")
 
 
@@ -59,6 +66,7 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
     returned unchanged. Nothing inside thinking is a call.
     """
     thought, rest = split_thinking(text)
+    rest = _CUT_TAG.sub(lambda cut: f"</{_CLOSING_TAGS[cut[1][:1]]}>", rest)
     calls: list[Named] = []
     kept: list[str] = []
     position = 0
@@ -77,8 +85,8 @@ def parse_calls(text: str, tool_names: Collection[str]) -> tuple[list[ToolCall],
 
 
 def new_call_id() -> str:
-    """Return an identifier that is unique in its conversation."""
-    return f"call_{uuid.uuid4().hex[:12]}"
+    """Return an identifier that is unique in its conversation; Mistral takes 9 characters."""
+    return uuid.uuid4().hex[:9]
 
 
 def _read(text: str, start: re.Match[str], names: Collection[str]) -> tuple[list[Named], int]:
@@ -173,16 +181,25 @@ def _decoded(text: str, start: int) -> tuple[Any, int] | None:
         return value, end + (doubled and text.startswith("}", end))
     except (ValueError, RecursionError):
         end = text.find("</tool_call>", start)
-        value = loaded(f"{text[start:end]}}}") if end > start else None
+        end = len(text) if end < 0 else end
+        body = text[start:end].rstrip()
+        value = loaded(body + "}") or loaded(body + "}}")
         return None if value is None else (value, end)
 
 
 def loaded(text: str, *, strict: bool = False) -> Any:
-    """Read JSON, with raw line breaks in texts, as models write them; None if it is invalid."""
+    """Read JSON, with raw line breaks in texts, as models write them; None if it is invalid.
+
+    NaN and Infinity are invalid: servers refuse them in a history.
+    """
     try:
-        return json.loads(text, strict=strict)
+        return json.loads(text, strict=strict, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _named(entry: Any) -> Named | None:

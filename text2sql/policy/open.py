@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from text2sql.common.http import is_loopback
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Policy
 from text2sql.policy.places import is_served
-from text2sql.policy.served.connections import NoAnswer, fetch
+from text2sql.policy.served.address import api_roots, below
+from text2sql.policy.served.connections import HttpAnswer, NoAnswer, fetch
 from text2sql.policy.served.failures import REDIRECTS, Retryable, refusal
-from text2sql.policy.served.server import ServerPolicy, api_root, named_revision
+from text2sql.policy.served.server import ServerPolicy, named_revision
 from text2sql.policy.weights import is_adapter
 
 _log = logging.getLogger(__name__)
@@ -21,6 +25,7 @@ _log = logging.getLogger(__name__)
 POCKET = "pocket"
 API_KEY_VARIABLE = "TEXT2SQL_API_KEY"
 _PROBE_SECONDS = 15.0
+_DAY_SECONDS = 86_400
 
 
 def open_policy(spec: str, model: str | None = None, threads: int | None = None) -> Policy:
@@ -87,30 +92,54 @@ def weights_folder(spec: str, model: str | None = None) -> Path | None:
 
 def _open_server(urls: list[str], model: str | None) -> Policy:
     key = os.environ.get(API_KEY_VARIABLE, "")
-    served: dict[str, str] = {}
+    roots: list[str] = []
+    weights = ""
     for url in urls:
-        offered = served_models(url, key)
+        root, offered = find_api(url, key, named=model is not None)
         if not model and len(offered) > 1:
             raise Text2SqlError(
                 f"The server at {url} has several models; choose one with --model: "
                 f"{', '.join(offered)}."
             )
         model = model or next(iter(offered))
-        if model not in offered:
+        if offered and model not in offered:
             raise Text2SqlError(
                 f"The server at {url} has no model {model!r}; it has: {', '.join(offered)}."
             )
-        served[url] = offered[model]
+        roots.append(root)
+        weights = weights or offered.get(model, "")
     assert model is not None
-    return ServerPolicy(urls, model, key, named_revision(model, served[urls[0]]))
+    return ServerPolicy(roots, model, key, named_revision(model, weights) if weights else None)
 
 
 def served_models(url: str, api_key: str = "") -> dict[str, str]:
-    """Ask a server for its models; map names to the source of their weights, if it is given.
+    """Ask a server for its models; map names to what it says of their weights (``find_api``)."""
+    return find_api(url, api_key)[1]
 
-    Raises InfrastructureError if it does not answer, Text2SqlError if the user must fix something.
+
+def find_api(url: str, api_key: str = "", *, named: bool = False) -> tuple[str, dict[str, str]]:
+    """Find where a server's API is and which models it has.
+
+    Returns the address of the API, and each model's name with what the server says of its
+    weights: the folder, or when they were made. With ``named`` the user names the model, and a
+    server needs no list: then the dictionary is empty, and the address is the one given. Raises
+    InfrastructureError if it does not answer, Text2SqlError if the user must fix something.
     """
-    address = f"{api_root(url)}/models"
+    roots = api_roots(url)
+    for root in roots:
+        answer = _models_page(url, below(root, "models"), api_key)
+        if models := _models_in(answer):
+            return root, models
+    if named and answer.status in (404, 405, 501):
+        return url, {}
+    raise Text2SqlError(
+        f"{url} is not an OpenAI-compatible server, or has no list of models (HTTP "
+        f"{answer.status} at {below(roots[0], 'models')}): check the address, or name the model "
+        "with --model."
+    )
+
+
+def _models_page(url: str, address: str, api_key: str) -> HttpAnswer:
     _log.debug("asking %s", address)
     try:
         answer = fetch(address, api_key, _PROBE_SECONDS)
@@ -123,14 +152,26 @@ def served_models(url: str, api_key: str = "") -> dict[str, str]:
         if isinstance(failure, Retryable):
             raise InfrastructureError(f"The policy server at {url} answered {failure}.")
         raise failure
+    return answer
+
+
+def _models_in(answer: HttpAnswer) -> dict[str, str]:
+    """Return the models of a list and what it says of their weights; empty if it is none."""
     try:
-        entries = json.loads(answer.content)["data"]
-        models = {str(entry["id"]): str(entry.get("root") or "") for entry in entries}
+        found = json.loads(answer.content)
+        entries = found if isinstance(found, list) else found["data"]
+        return {str(entry["id"]): _weights(entry) for entry in entries}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        models = {}
-    if not models:
-        raise Text2SqlError(
-            f"{url} is not an OpenAI-compatible server: {address} lists no models "
-            f"(HTTP {answer.status})."
-        )
-    return models
+        return {}
+
+
+def _weights(entry: Mapping[str, Any]) -> str:
+    """Return what tells a served model's weights apart: their folder, else a digest or a date.
+
+    A date of today says nothing: vLLM and llama.cpp give the time of the request.
+    """
+    said = [entry.get(name) for name in ("root", "digest", "sha256", "revision")]
+    created = entry.get("created")
+    if isinstance(created, int | float) and 0 < created < time.time() - _DAY_SECONDS:
+        said.append(created)
+    return next((str(value) for value in said if value), "")

@@ -7,6 +7,7 @@ nothing about the policy, so it is asked again, and until then it counts as one 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from text2sql.common.progress import OnProgress
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.judge.reward import REWARD
 from text2sql.judge.verdicts import GoldResult, Verdict, execute_submission, verdict_of
-from text2sql.judge.voting import Vote, vote
+from text2sql.judge.voting import Submission, Vote, vote
 from text2sql.policy.base import Message, Policy, PolicyInfo, Sampling
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout, RolloutStore, drawn_as
@@ -131,9 +132,14 @@ class RolloutPlan:
         return await self.sandbox.aexecute(database, winner.sql, limits)
 
 
-def vote_of(rollouts: Iterable[Rollout]) -> Vote:
-    """Vote among a question's rollouts; those lost count in the share, writers have no vote."""
-    return vote([rollout.submission for rollout in rollouts])
+def vote_of(rollouts: Iterable[Rollout | None]) -> Vote:
+    """Vote among a question's rollouts, in the order of their samples; None was never drawn.
+
+    Those lost or never drawn count in the share, and writers have no vote.
+    """
+    never = (Submission(sample, "", "", 0, valid=False) for sample in itertools.count())
+    pairs = zip(rollouts, never, strict=False)
+    return vote([rollout.submission if rollout else absent for rollout, absent in pairs])
 
 
 @dataclass

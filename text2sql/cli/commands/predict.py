@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 
 import click
@@ -12,10 +13,17 @@ from text2sql.cli.options.asked import usable
 from text2sql.cli.options.types import FILE, STDOUT, IntegerRange, NumberRange
 from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output.evaluate_output import report_unusable, require_forms
-from text2sql.cli.output.predict_output import announcing_stored, as_object, as_text, warn
+from text2sql.cli.output.predict_output import (
+    announcing_stored,
+    as_object,
+    as_text,
+    missing_in,
+    warn,
+)
 from text2sql.common.files import require_writable, write_whole
 from text2sql.common.progress import show_progress
 from text2sql.datasets.reading.questions import read_records
+from text2sql.errors import InfrastructureError
 from text2sql.evaluation.predictions.predict import Drawing, predict, store_name
 from text2sql.evaluation.predictions.writing import write_predictions
 from text2sql.evaluation.promotion.champion import choose
@@ -58,6 +66,11 @@ from text2sql.sandbox import Sandbox
     "--rollouts", "folder", type=FILE, help="Folder for rollouts; default: beside the first FILE."
 )
 @click.option(
+    "--again",
+    is_flag=True,
+    help="Draw all rollouts anew; stored ones stay, in a file with another name.",
+)
+@click.option(
     "--json", "json_path", type=FILE, help="Also write votes as JSON; '-' prints only this."
 )
 def command(
@@ -71,21 +84,24 @@ def command(
     single_turn: bool,
     concurrency: int,
     folder: Path | None,
+    again: bool,
     json_path: Path | None,
 ) -> None:
     """Let a policy answer a questions file, for `text2sql evaluate` or an official evaluator.
 
     The questions need no gold SQL. Each rollout is stored when it ends: the same command resumes
     where it stopped, and with more votes it draws only the missing rollouts. Rollouts of other
-    weights, prompts, sampling settings, questions or databases are never mixed in. A question
-    whose rollouts all fail or return nothing gets no SQL.
+    prompts, sampling settings, questions, databases or weights are never mixed in; where a server
+    does not say which weights it serves, a warning says so. A question whose rollouts all fail or
+    return nothing gets no SQL.
 
     \b
     Exit status:
       0  every usable question was asked
       1  an error you can fix: a file, a database, the policy
       2  wrong usage
-      6  the server, a worker or a database failed; run it again to resume
+      6  the server, a worker or a database failed: some questions or all were not asked;
+         run it again to resume
     """
     if temperature is not None and votes == 1:
         raise click.UsageError("--temperature is for rollouts that vote: give --votes 2 or more.")
@@ -103,9 +119,12 @@ def command(
     drawing = Drawing(votes, sampling, settings)
     name = store_name(questions, asked, drawing, policy.info.revision)
     store = RolloutStore((folder or out[0].parent / "rollouts") / name)
+    if again and store.path.exists():
+        earlier = (store.path.with_suffix(f".{number}.jsonl") for number in count(1))
+        store.path.rename(next(path for path in earlier if not path.exists()))
     try:
         with Sandbox() as sandbox, show_progress("rollouts") as progress:
-            announced = announcing_stored(progress)
+            announced = announcing_stored(progress, policy.info)
             work = predict(asked, policy, sandbox, drawing, store, concurrency, announced)
             found = chosen_policy.run_with(policy, work)
     except KeyboardInterrupt:
@@ -118,3 +137,5 @@ def command(
         write_whole(json_file, f"{text}\n")
     warn(found)
     click.echo(text if json_path == STDOUT else as_text(found, result))
+    if sentence := missing_in(found):
+        raise InfrastructureError(sentence)

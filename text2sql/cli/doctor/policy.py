@@ -14,14 +14,13 @@ from text2sql.agent.tool_calls import TOOL_NAMES, TOOL_SCHEMAS
 from text2sql.cli.doctor.finding import Finding, State
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.promotion.champion import Choice, choose
-from text2sql.policy.base import ContextOverflow, Sampling
+from text2sql.policy.base import ContextOverflow, Message, Sampling
 from text2sql.policy.calls import parse_calls, split_thinking
-from text2sql.policy.open import API_KEY_VARIABLE, policy_directory, served_models, server_parts
-from text2sql.policy.served.connections import Connections, NoAnswer
-from text2sql.policy.served.dialect import Dialect
-from text2sql.policy.served.failures import Retryable, completion_in, refusal
-from text2sql.policy.served.replies import calls_in, content_text
-from text2sql.policy.served.server import api_root
+from text2sql.policy.open import API_KEY_VARIABLE, find_api, policy_directory, server_parts
+from text2sql.policy.served.connections import NoAnswer
+from text2sql.policy.served.failures import Retryable
+from text2sql.policy.served.replies import Unusable, calls_in, content_text, read_reply
+from text2sql.policy.served.server import ServerPolicy
 from text2sql.policy.weights import directory_revision, require_whole
 
 FLAGS = (
@@ -29,6 +28,7 @@ FLAGS = (
     "--reasoning-parser qwen3 (for Qwen3.5; another model has another parser)"
 )
 _PROBE = "Which tables does the database have? Look at them with inspect_schema."
+_RESULT = "tables: city (id INTEGER, name TEXT)"
 _SECONDS = 120.0
 _TOKENS = 1024
 
@@ -56,52 +56,57 @@ def _directory(choice: Choice, directory: Path) -> Finding:
 
 
 def _server(url: str, model: str | None) -> Iterable[Finding]:
-    """Ask a server for its models, and one of them for a tool call."""
+    """Ask a server for its models, and play two turns with one of them."""
+    key = os.environ.get(API_KEY_VARIABLE, "")
     try:
-        models = list(served_models(url, os.environ.get(API_KEY_VARIABLE, "")))
+        root, models = find_api(url, key, named=model is not None)
     except Text2SqlError as error:
         fix = "start it (text2sql serve), or give the URL of a policy server"
         yield Finding("policy server", State.FAIL, str(error), fix)
         return
-    if model and model not in models:
+    if model and models and model not in models:
         found = f"{url} has no model {model!r}; it has: {', '.join(models)}"
         yield Finding("policy server", State.FAIL, found, "name one of them with --model")
         return
-    yield Finding("policy server", State.OK, f"{url} has: {', '.join(models)}")
-    yield _probe(url, model or models[0])
+    model = model or next(iter(models))
+    has = f"has: {', '.join(models)}" if models else f"lists no models; {model} is asked"
+    yield Finding("policy server", State.OK, f"{url} {has}")
+    yield from asyncio.run(_conversation(ServerPolicy(root, model, key, request_seconds=_SECONDS)))
 
 
-def _probe(url: str, model: str) -> Finding:
-    try:
-        choice = asyncio.run(_reply(api_root(url), model))["choices"][0]
-        return _judged(choice["message"], str(choice.get("finish_reason")), model)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        found = f"the answer of {model} is not a chat completion ({error!r})"
-        return Finding("tool calls", State.FAIL, found, "give an OpenAI-compatible server")
-    except (NoAnswer, Retryable, ContextOverflow, Text2SqlError) as error:
-        fix = FLAGS if "enable-auto-tool-choice" in str(error) else "check the server's log"
-        return Finding("tool calls", State.FAIL, f"{model} cannot be asked: {error}", fix)
-
-
-async def _reply(root: str, model: str) -> Any:
-    """Send the request of the probe; return the chat completion."""
-    connections = Connections(os.environ.get(API_KEY_VARIABLE, ""))
-    messages = [
+async def _conversation(policy: ServerPolicy) -> list[Finding]:
+    """Play two turns, as some servers refuse only a history, and name the adaptations."""
+    messages: list[Message] = [
         {"role": "system", "content": AGENT_INSTRUCTIONS},
         {"role": "user", "content": _PROBE},
     ]
-    dialect, url = Dialect(model), f"{root}/chat/completions"
+    sampling, model, found = Sampling(max_tokens=_TOKENS), policy.model, []
+    name = "tool calls"
     try:
-        for _ in range(2):  # again if the answer shows which names the server wants
-            body = dialect.body(messages, TOOL_SCHEMAS, Sampling(max_tokens=_TOKENS))
-            answer = await connections.post(url, body, _SECONDS)
-            if not dialect.learns(answer, body):
-                break
+        answer = await policy.answer(messages, TOOL_SCHEMAS, sampling)
+        choice = answer["choices"][0]
+        found.append(_judged(choice["message"], str(choice.get("finish_reason")), model))
+        name = "second turn"
+        if calls_in(choice["message"]):
+            reply = read_reply(answer, TOOL_SCHEMAS, _TOKENS)
+            results = [
+                {"role": "tool", "tool_call_id": call.id, "content": _RESULT}
+                for call in reply.tool_calls
+            ]
+            history = [*messages, reply.message, *results]
+            read_reply(await policy.answer(history, TOOL_SCHEMAS, sampling), [], _TOKENS)
+            found.append(Finding(name, State.OK, f"{model} takes a tool's result"))
+    except (KeyError, IndexError, TypeError, AttributeError, Unusable) as error:
+        problem = f"the answer of {model} is not a chat completion ({error!r})"
+        found.append(Finding(name, State.FAIL, problem, "give an OpenAI-compatible server"))
+    except (NoAnswer, Retryable, ContextOverflow, Text2SqlError) as error:
+        fix = FLAGS if "enable-auto-tool-choice" in str(error) else "check the server's log"
+        found.append(Finding(name, State.FAIL, f"{model} cannot be asked: {error}", fix))
     finally:
-        await connections.close()
-    if not 200 <= answer.status < 300:
-        raise refusal(answer, root, model, proven=False)
-    return completion_in(answer)
+        await policy.close()
+    if policy.adaptations:
+        found.append(Finding("adaptations", State.OK, "; ".join(policy.adaptations)))
+    return found
 
 
 def _judged(message: dict[str, Any], finish: str, model: str) -> Finding:

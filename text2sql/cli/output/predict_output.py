@@ -20,6 +20,8 @@ from text2sql.evaluation.predictions.predict import Drawing, Predicted
 from text2sql.evaluation.predictions.score import question_id
 from text2sql.policy.base import PolicyInfo
 
+_NAMED = 5
+
 
 def as_object(
     found: Sequence[Predicted], policy: PolicyInfo, drawing: Drawing, questions: Path, store: Path
@@ -30,6 +32,7 @@ def as_object(
         "questions_sha256": file_digest(questions),
         "policy": policy.name,
         "policy_revision": policy.revision,
+        "policy_weights_known": policy.weights_known,
         "prompt_revision": rollouts[0].prompt_revision,
         "mode": drawing.settings.mode,
         "sampling": asdict(drawing.sampling),
@@ -37,6 +40,7 @@ def as_object(
         "rollouts": str(store),
         "answered": sum(bool(one.sql) for one in found),
         "count": len(found),
+        "missing": sum(one.missing > 0 for one in found),
         "write_attempts": sum(rollout.write_attempts > 0 for rollout in rollouts),
         "prompt_tokens": sum(rollout.prompt_tokens for rollout in rollouts),
         "completion_tokens": sum(rollout.completion_tokens for rollout in rollouts),
@@ -47,6 +51,8 @@ def as_object(
 def _row(one: Predicted) -> dict[str, Any]:
     statuses = Counter(rollout.status or rollout.stop_reason for rollout in one.rollouts)
     row = {"question_id": question_id(one.question), "sql": one.sql or None, "rollouts": statuses}
+    if one.missing:
+        row |= {"missing": one.missing, "error": one.error}
     if one.vote is None:
         return row
     return row | {"votes": one.vote.votes, "share": one.vote.share, "tie": one.vote.tie}
@@ -64,8 +70,11 @@ def as_text(found: Sequence[Predicted], result: dict[str, Any]) -> str:
     return "\n".join([*lines, f"rollouts: {neutral(result['rollouts'])}"])
 
 
-def announcing_stored(progress: OnProgress) -> OnProgress:
-    """Return a progress that first prints how many rollouts earlier runs have stored."""
+def announcing_stored(progress: OnProgress, policy: PolicyInfo) -> OnProgress:
+    """Return a progress that first prints how many rollouts earlier runs have stored.
+
+    It warns where a server may have been given other weights in between.
+    """
     begun = False
 
     def report(done: int, total: int) -> None:
@@ -73,15 +82,36 @@ def announcing_stored(progress: OnProgress) -> OnProgress:
         if done and not begun:
             stored = counted(done, "rollout")
             click.echo(f"resuming: {stored} of {total:,} already stored", err=True)
+            if not policy.weights_known:
+                click.echo(
+                    f"warning: the server does not say which weights it serves as {policy.name}: "
+                    "if they have changed since then, draw anew with --again",
+                    err=True,
+                )
         begun = True
         progress(done, total)
 
     return report
 
 
+def missing_in(found: Sequence[Predicted]) -> str:
+    """Name the questions that were not asked in full, and say what to do; empty if all were."""
+    short = [one for one in found if one.missing]
+    if not short:
+        return ""
+    names = ", ".join(neutral(one.question.key) for one in short[:_NAMED])
+    more = f" and {len(short) - _NAMED:,} more" if len(short) > _NAMED else ""
+    return (
+        f"{counted(sum(one.missing for one in short), 'rollout')} of "
+        f"{counted(len(short), 'question')} could not be asked ({names}{more}): "
+        f"{short[0].error.rstrip('.')}. The other answers are written; run the same command again "
+        "to ask only for what is missing."
+    )
+
+
 def warn(found: Sequence[Predicted]) -> None:
     """Print on standard error what the accuracy of these predictions will not show."""
-    if silent := [one for one in found if not one.sql]:
+    if silent := [one for one in found if not one.sql and not one.missing]:
         ends: Counter[str] = Counter()
         for rollout in silent[0].rollouts:
             # A rollout whose query returned nothing has no vote, although its status is ok.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from text2sql.agent.settings import AgentSettings
@@ -27,13 +27,16 @@ class Predicted:
 
     ``sql`` is the query of the only rollout, or of the one that won the vote; empty if nothing was
     submitted or no rollout has a vote. ``vote`` is None for a single rollout. ``rollouts`` have no
-    transcripts.
+    transcripts. ``missing`` counts those that were lost to the server or the sandbox, or never
+    asked; ``error`` says why.
     """
 
     question: Question
     sql: str
     rollouts: tuple[Rollout, ...]
     vote: Vote | None = None
+    missing: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,9 +77,9 @@ async def predict(
 ) -> list[Predicted]:
     """Ask every question, and return the answers in order; gold is not used.
 
-    Only rollouts that the store lacks are drawn. Raises InfrastructureError if some are still lost
-    after the retries, because they could change a vote or the accuracy. The valid ones stay in the
-    store.
+    Only rollouts that the store lacks are drawn. What is still missing after the retries stands in
+    the answers: one question that a server always refuses costs no other its answer. Raises
+    InfrastructureError if no rollout at all is valid.
     """
     plan = RolloutPlan(
         policy,
@@ -87,19 +90,39 @@ async def predict(
         concurrency=concurrency,
         retries=_RETRIES,
     )
-    rollouts = await plan.rollouts(questions, store, on_progress=on_progress, transcripts=False)
-    lost = [rollout for rollout in rollouts if not rollout.valid]
-    if lost:
+    found: dict[tuple[str, int], Rollout] = {}
+
+    def keep(rollout: Rollout) -> None:
+        found[rollout.key, rollout.sample] = replace(rollout, messages=[], calls=[])
+
+    failure = ""
+    try:
+        await plan.draw(questions, store, keep=keep, on_progress=on_progress)
+    except InfrastructureError as error:
+        failure = str(error)
+        if not any(rollout.valid for rollout in found.values()):
+            raise
+    if found and not any(rollout.valid for rollout in found.values()):
+        first = next(iter(found.values()))
         raise InfrastructureError(
-            f"{len(lost)} of {counted(len(rollouts), 'rollout')} failed {1 + _RETRIES} times, one "
-            f"of {lost[0].key} with: {lost[0].error}; the others are stored in {store.path}. Run "
-            "it again: it only draws the missing ones."
+            f"{counted(len(found), 'rollout')} failed {1 + _RETRIES} times, one of {first.key} "
+            f"with: {first.error.rstrip('.')}."
         )
-    answers = []
-    for place, question in enumerate(questions):
-        # Each question's rollouts are adjacent.
-        group = tuple(rollouts[place * drawing.votes : (place + 1) * drawing.votes])
-        chosen = vote_of(group) if len(group) > 1 else None
-        sql = chosen.sql if chosen else group[0].sql or ""
-        answers.append(Predicted(question, sql, group, chosen))
-    return answers
+    samples = range(drawing.votes)
+    return [
+        _answer(question, [found.get((question.key, sample)) for sample in samples], failure)
+        for question in questions
+    ]
+
+
+def _answer(question: Question, drawn: Sequence[Rollout | None], failure: str) -> Predicted:
+    """Let a question's rollouts vote; None stands for one that was never asked."""
+    rollouts = tuple(rollout for rollout in drawn if rollout)
+    lost = [rollout for rollout in rollouts if not rollout.valid]
+    missing = len(drawn) - len(rollouts) + len(lost)
+    error = (lost[0].error if lost else failure) if missing else ""
+    if len(drawn) == 1:
+        sql = rollouts[0].sql if rollouts and not lost else None
+        return Predicted(question, sql or "", rollouts, None, missing, error)
+    winner = vote_of(drawn)
+    return Predicted(question, winner.sql, rollouts, winner, missing, error)

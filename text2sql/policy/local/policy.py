@@ -72,7 +72,7 @@ class ModelPolicy:
                 add_generation_prompt=True,
                 return_dict=False,
             )
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
             raise Text2SqlError(
                 f"The chat template of {self.info.name} cannot write this conversation "
                 f"({error}): use the template of a model that calls tools."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import re
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10.0
 _KEEP_SECONDS = 4.0
 """Less than the 5 s after which uvicorn, which vLLM runs on, drops idle connections."""
+
+_FINISHED = re.compile(rb'data:[^\n]*"finish_reason"\s*:\s*"')
+_TAIL_SECONDS = 1.5  # for the usage, which follows the last part of a stream
 
 _SECRET_CHARS = 8  # a shorter key, such as EMPTY, is no secret and may occur in any answer
 
@@ -63,6 +67,8 @@ class Connections:
             ):
                 content = await _content(response)
                 return _answer(response.status, content, response.headers, self._key)
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise _untrusted(url, error) from error
         except aiohttp.ServerDisconnectedError as error:
             raise NoAnswer("it closed the connection") from error
         except aiohttp.ClientResponseError as error:
@@ -100,13 +106,32 @@ class Connections:
 
 async def _content(response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
-    async for part in response.content.iter_any():
+    patience: float | None = None
+    # Some servers leave a stream open after its end, or never write the end.
+    while not content[-40:].rstrip().endswith(b"data: [DONE]"):
+        try:
+            part = await asyncio.wait_for(response.content.readany(), patience)
+        except TimeoutError:
+            if patience is None:
+                raise
+            break
+        if not part:
+            break
         content += part
         if len(content) > MOST_BYTES:
             raise NoAnswer(f"the answer is longer than {MOST_BYTES >> 20} MB")
-        if content[-40:].rstrip().endswith(b"data: [DONE]"):
-            break  # some servers leave a stream open after its end
+        if patience is None and _FINISHED.search(content):
+            patience = _TAIL_SECONDS
     return bytes(content)
+
+
+def _untrusted(url: str, error: BaseException) -> Text2SqlError:
+    """Return the error for a certificate that no authority known here has signed."""
+    reason = re.sub(r"\s*\(_ssl\.c:\d+\)", "", str(error.__cause__ or error)).rpartition("] ")[2]
+    return Text2SqlError(
+        f"The certificate of {url.split('/')[2]} is not trusted ({reason[:200].rstrip('.')}); if "
+        "your company signs its own, set SSL_CERT_FILE to the file with its certificates."
+    )
 
 
 def _answer(status: int, content: bytes, headers: Any, key: str) -> HttpAnswer:
@@ -141,6 +166,10 @@ def fetch(url: str, api_key: str, seconds: float) -> HttpAnswer:
                 # A proxy may compress unasked; urllib3 would not notice an answer cut short.
                 content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(MOST_BYTES)
             return _answer(found.status, content, found.headers, api_key.strip())
+    except urllib3.exceptions.SSLError as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise _untrusted(url, error) from error
+        raise NoAnswer(_reason(error)) from error
     except urllib3.exceptions.NewConnectionError as error:
         raise NoAnswer(_reason(error.__cause__ or error)) from error
     except (urllib3.exceptions.HTTPError, OSError, EOFError, zlib.error, ValueError) as error:

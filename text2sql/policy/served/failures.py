@@ -25,7 +25,7 @@ _OVERFLOW = re.compile(
       | prompt\s(?:length\s.*\s)?exceeds | token\scount\sof\s\S+\sexceeds | input\stokens\sexceed
       | inputs?\W?\stokens\s\+ | inputs?\W?\smust\shave\s(?:less|fewer)\sthan\s\d+\stokens
       | input\stoken\scount | too\smany\s(?:input\s)?tokens | tokens\sin\srequest
-      | model\stoken\slimit | reduce\sthe\slength
+      | model\stoken\slimit | reduce\sthe\slength | no\suser\squery\sfound
       | token\slimit\sexceeded | exceed\smax\smessage\stokens
       | max_\w*tokens\W+(?:\S+\s)?must\sbe\s(?:at\sleast\s1|greater\sthan\s0)\b""",
     re.IGNORECASE | re.VERBOSE,
@@ -38,6 +38,12 @@ _BUSY = re.compile(
 _NO_TOOLS = re.compile(
     r"enable-auto-tool-choice|requires --jinja|support tool use"
     r"|not support (?:tool|function|parameters: \[.tool)"
+)
+# The model's call did not have the server's form: Groq, Ollama, llama.cpp and vLLM say it so.
+_BROKEN_CALL = re.compile(
+    r"tool_use_failed|failed_generation|tool call validation failed|malformed_function_call"
+    r"|(?:error|failed)(?: to)? pars\w+ (?:the )?(?:tool|function)[ _-]?calls?",
+    re.IGNORECASE,
 )
 _PASSING = (408, 409, 424, 425, 429)  # 424: TGI and Bedrock, when the model failed
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -52,6 +58,15 @@ class Retryable(Exception):
     def __init__(self, reason: str, after: float | None = None) -> None:
         super().__init__(reason)
         self.after = after
+
+
+class BrokenCall(Retryable):
+    """The model wrote a call that the server could not read; ``completion`` has its text."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(reason)
+        message = {"role": "assistant", "content": text}
+        self.completion = {"choices": [{"message": message, "finish_reason": "stop"}]}
 
 
 def completion_in(answer: HttpAnswer) -> Any:
@@ -105,6 +120,8 @@ def refusal(answer: HttpAnswer, url: str, model: str, *, proven: bool) -> Except
     code, reason = answer.status, error_text(answer.content)
     if code not in (401, 403, 404, 429) and overflows(answer.content):
         return ContextOverflow(reason)
+    if code in (400, 422, 500) and _BROKEN_CALL.search(error_details(answer.content)):
+        return BrokenCall(f"HTTP {code}: {reason}", _failed_generation(answer.content))
     if _NO_TOOLS.search(reason):
         return Text2SqlError(f"The policy server at {url} cannot call tools: {reason}.")
     passing = code >= 500 or code in _PASSING or (code == 400 and _BUSY.search(reason))
@@ -185,6 +202,20 @@ def _error_fields(content: bytes) -> list[str]:
     if not isinstance(found, dict):
         return [str(found)]
     return [str(found.get("message") or found), str(found.get("code")), str(found.get("type"))]
+
+
+def _failed_generation(content: bytes) -> str:
+    """Return what the model wrote, as far as the error answer quotes it."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    error = found.get("error") if isinstance(found, dict) else None
+    text = error.get("failed_generation") if isinstance(error, dict) else None
+    if isinstance(text, str):
+        return text
+    quoted = re.search(r"raw='(.*)', err=", error_details(content), re.DOTALL)
+    return quoted[1] if quoted else ""
 
 
 def _reported(content: bytes) -> Exception:

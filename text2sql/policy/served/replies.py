@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from text2sql.policy.base import Message, Reply, ToolCall
-from text2sql.policy.calls import loaded, new_call_id, parse_calls
-from text2sql.policy.served.dialect import REASONING
+from text2sql.policy.base import ContextOverflow, Message, Reply, ToolCall
+from text2sql.policy.calls import loaded, new_call_id, parse_calls, split_thinking
+from text2sql.policy.served.streams import own_fields
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -20,8 +20,15 @@ _GIVEN_UP = re.compile(
     r"abort(?:ed)?|cancelled|error|timeout|network_error|insufficient_system_resource", re.I
 )
 _CUT = re.compile(r"length|max_(?:output_)?tokens|model_(?:length|context_window_exceeded)", re.I)
+_THOUGHT_TAG = re.compile(r"</?think(?:ing)?>")
 _DECODER = json.JSONDecoder(strict=False)
 _MOST_TOKENS = 10_000_000  # no model reads or writes more at once; sums fit into 32 bits
+_LONG_CHARS = 8_000
+_LEAST_CONTEXT = 256
+NO_TEXT = "(no text)"
+"""Stands for a reply without text and calls: several servers refuse a history with an empty one."""
+_KNOWN_FIELDS = ("role", "content", "tool_calls", "function_call", "index")
+_KNOWN_CALL_FIELDS = ("id", "type", "function", "index", "name", "arguments", "parameters", "input")
 
 
 class Unusable(Exception):
@@ -55,7 +62,7 @@ def read_reply(answer: Any, tools: Sequence[Mapping[str, Any]], max_tokens: int)
         for call in calls
     )
     return Reply(
-        message=history_message(content, calls, {key: message.get(key) for key in REASONING}),
+        message=history_message(content, calls, own_fields(message, _KNOWN_FIELDS)),
         content=content,
         tool_calls=tuple(calls),
         finish_reason=finish,
@@ -79,18 +86,43 @@ def _finish(choice: Mapping[str, Any]) -> str:
     return finish
 
 
+def require_whole_prompt(
+    reply: Reply, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raise ContextOverflow if the server read only a part of the prompt, as Ollama does silently.
+
+    That shows in its own count of tokens: no tokenizer has 8 characters of English, SQL or tables
+    in a token. A count below any context's size is not one.
+    """
+    chars = len(json.dumps([messages, tools], ensure_ascii=False))
+    if chars >= _LONG_CHARS and _LEAST_CONTEXT <= reply.prompt_tokens < chars / 8:
+        raise ContextOverflow(
+            f"the server read {reply.prompt_tokens:,} of about {chars // 4:,} "
+            "tokens: raise its context length"
+        )
+
+
 def history_message(
     content: str, calls: Sequence[ToolCall], extra: Mapping[str, Any] | None = None
 ) -> Message:
-    """Return the message for the history: arguments are JSON objects, ``extra`` is reasoning."""
-    message: Message = {"role": "assistant", "content": content}
-    message |= {key: value for key, value in (extra or {}).items() if value is not None}
+    """Return the message for the history: arguments are JSON objects, ``extra`` goes back as is.
+
+    A thought in the text moves to ``reasoning_content``: chat templates that find one in the text
+    write it beside an empty thought.
+    """
+    thought, text = split_thinking(content)
+    message: Message = {"role": "assistant", "content": text.strip() if thought else content}
+    if thought := _THOUGHT_TAG.sub("", thought).strip():
+        message["reasoning_content"] = thought
+    message |= extra or {}
     if calls:
         message["tool_calls"] = [
-            {"id": call.id, "type": "function",
+            {**call.extra, "id": call.id, "type": "function",
              "function": {"name": call.name, "arguments": _object_text(call.arguments)}}
             for call in calls
         ]  # fmt: skip
+    elif not message["content"].strip():
+        message["content"] = NO_TEXT
     return message
 
 
@@ -132,7 +164,7 @@ def _call(entry: Mapping[str, Any]) -> ToolCall:
     identifier, name = entry.get("id") or new_call_id(), str(function.get("name") or "").strip()
     given = (function.get(key) for key in ("arguments", "parameters", "input"))
     found = next((value for value in given if value is not None), None)
-    return ToolCall(str(identifier), name, _arguments(found))
+    return ToolCall(str(identifier), name, _arguments(found), own_fields(entry, _KNOWN_CALL_FIELDS))
 
 
 def _arguments(value: Any) -> str:

@@ -6,9 +6,7 @@ import asyncio
 import hashlib
 import logging
 import random
-import re
 import time
-import urllib.parse
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,21 +14,27 @@ from typing import Any
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.policy.base import Message, PolicyInfo, Reply, Sampling
-from text2sql.policy.served.connections import Connections, NoAnswer
+from text2sql.policy.served.address import api_roots, below
+from text2sql.policy.served.connections import Connections, HttpAnswer, NoAnswer
 from text2sql.policy.served.dialect import Dialect
-from text2sql.policy.served.failures import Retryable, completion_in, error_text, refusal
-from text2sql.policy.served.replies import Unusable, read_reply
+from text2sql.policy.served.failures import BrokenCall, Retryable, completion_in, refusal
+from text2sql.policy.served.replies import Unusable, read_reply, require_whole_prompt
 
 _log = logging.getLogger(__name__)
+_MOST_FORMS = 8  # more than a server can refuse one by one
 
 
 @dataclass(frozen=True)
 class Retry:
-    """How often and how long to retry, in seconds; a Retry-After that fits the total is obeyed."""
+    """How often and how long to retry, in seconds.
+
+    A Retry-After that fits the total is obeyed, but for no longer than ``longest_asked``.
+    """
 
     attempts: int = 6
     first_wait: float = 0.5
     longest_wait: float = 20.0
+    longest_asked: float = 60.0
     total_seconds: float = 900.0
 
     def wait(self, attempt: int) -> float:
@@ -58,15 +62,22 @@ class ServerPolicy:
         urls = [base_url] if isinstance(base_url, str) else list(base_url)
         if not urls or not model:
             raise Text2SqlError("A policy server needs a URL and the name of a model.")
-        self.urls = [api_root(url) for url in urls]
+        # Each server's places of the API; the first is used, until it turns out to be wrong.
+        self._roots = {(roots := api_roots(url))[0]: roots for url in urls}
+        self.urls = list(self._roots)
         self.model = model
-        self.info = PolicyInfo(model, revision or named_revision(model))
+        self.info = PolicyInfo(model, revision or named_revision(model), revision is not None)
         self.retry = retry or Retry()
         self._connections = Connections(api_key)
         self._dialect = Dialect(model)
         self._seconds = request_seconds
         self._homes: dict[int, int] = {}
         self._proven = False
+
+    @property
+    def adaptations(self) -> list[str]:
+        """How the server's form differs from OpenAI's, as learned so far: a sentence each."""
+        return self._dialect.adaptations
 
     async def complete(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -81,22 +92,37 @@ class ServerPolicy:
         home = self._homes.setdefault(opening, len(self._homes)) % len(self.urls)
         deadline = time.monotonic() + self.retry.total_seconds
         free: dict[str, float] = {}
+        mistaken = False
         for attempt in range(self.retry.attempts):
             url = self._in_turn(home + attempt, free)
             try:
-                # Written anew for each try: the dialect learns from refused requests.
-                body = self._dialect.body(messages, tools, sampling)
-                answer = await self._ask(url, body, deadline)
+                answer = await self._ask(url, messages, tools, sampling, deadline)
                 reply = read_reply(answer, tools, sampling.max_tokens)
+            except BrokenCall as failure:
+                # The model failed twice, not its server: the agent reads what it wrote.
+                if mistaken or attempt + 1 == self.retry.attempts:
+                    return read_reply(failure.completion, tools, sampling.max_tokens)
+                mistaken = True
+                continue
             except (NoAnswer, Retryable, Unusable) as failure:
                 if (after := getattr(failure, "after", None)) is not None:
-                    free[url] = time.monotonic() + after
+                    free[url] = time.monotonic() + self._wait_asked(url, after)
                 asked = free.get(self._in_turn(home + attempt + 1, free))
                 await self._before_next(attempt, failure, deadline, url, asked)
                 continue
-            self._proven = True
+            require_whole_prompt(reply, messages, tools)
             return reply
-        raise AssertionError("unreachable: the last attempt raises")
+        raise AssertionError("unreachable: the last attempt raises or returns")
+
+    async def answer(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> Any:
+        """Ask the first server once, and return the JSON of its chat completion.
+
+        Raises NoAnswer, Retryable, and what ``complete`` raises.
+        """
+        deadline = time.monotonic() + self._seconds
+        return await self._ask(self.urls[0], messages, tools, sampling, deadline)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -126,38 +152,45 @@ class ServerPolicy:
         _log.debug("%s, try %d: %s; again in %.1f s", url, attempt + 1, failure, wait)
         await asyncio.sleep(wait)
 
-    async def _ask(self, url: str, body: bytes, deadline: float) -> Any:
-        """Send one request and return its JSON; raise what an error answer means."""
-        left = min(self._seconds, max(1.0, deadline - time.monotonic()))
-        answer = await self._connections.post(f"{url}/chat/completions", body, left)
-        if self._dialect.learns(answer, body):
-            raise Retryable(f"HTTP {answer.status}: {error_text(answer.content)}", after=0.0)
+    def _wait_asked(self, url: str, seconds: float) -> float:
+        """Return how long to wait for a server that asks for it: some ask for a day."""
+        most = self.retry.longest_asked
+        if seconds > most:
+            _log.warning("%s asks for a wait of %.0f s: it gets %g s.", url, seconds, most)
+        return min(seconds, most)
+
+    async def _ask(
+        self,
+        url: str,
+        messages: Sequence[Message],
+        tools: Sequence[dict[str, Any]],
+        sampling: Sampling,
+        deadline: float,
+    ) -> Any:
+        """Send a request in the server's form; return its JSON or raise what an error means."""
+        for _ in range(_MOST_FORMS):
+            body = self._dialect.body(messages, tools, sampling)
+            left = min(self._seconds, max(1.0, deadline - time.monotonic()))
+            answer = await self._post(url, body, left)
+            if not self._dialect.learns(answer, body):
+                break
         if not 200 <= answer.status < 300:
             raise refusal(answer, url, self.model, proven=self._proven)
-        return completion_in(answer)
+        found = completion_in(answer)
+        self._proven = True
+        return found
 
-
-def api_root(url: str) -> str:
-    """Return the address of the API: ``http://host:8000`` gains ``/v1``."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        valid = valid and not (parts.query or parts.fragment)
-    except ValueError:
-        valid = False
-    if not valid:
-        shown = re.sub(r"//.*@", "//", re.split(r"[?#]", url)[0])  # the rest may hold a key
-        raise Text2SqlError(
-            f"{shown!r} is not the address of a server; give a host, with port and path if "
-            "needed, like http://127.0.0.1:8000/v1."
-        )
-    if "@" in parts.netloc:
-        raise Text2SqlError(
-            f"The address of the server at {parts.hostname} contains a name or password, which "
-            "would be logged; set a key in TEXT2SQL_API_KEY instead."
-        )
-    root = re.sub(r"/(?:chat/completions|completions|models)\Z", "", url.strip().rstrip("/"))
-    return root if re.search(r"/v\d+\Z", root) else f"{root}/v1"
+    async def _post(self, url: str, body: bytes, seconds: float) -> HttpAnswer:
+        """Send a request; until the server has answered once, try its other places of the API."""
+        roots = self._roots[url]
+        while True:
+            root = roots[0]
+            answer = await self._connections.post(below(root, "chat/completions"), body, seconds)
+            elsewhere = answer.status in (404, 405) and self.model.encode() not in answer.content
+            if self._proven or not elsewhere or (root == roots[0] and len(roots) == 1):
+                return answer
+            if root == roots[0]:  # else another rollout has moved on
+                del roots[0]
 
 
 def named_revision(model: str, detail: str = "") -> str:

@@ -11,6 +11,7 @@ _EVENT_END = re.compile(r"(?:\r\n|\n|\r){2,}")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _DONE = "[DONE]"
 _TEXTS = ("content", "reasoning", "reasoning_content")
+_CALL_FIELDS = ("index", "id", "type", "function")
 
 
 class Broken(Exception):
@@ -26,6 +27,7 @@ def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
     """Return the completion of a stream's chunks; raises Broken if it ended before the reply."""
     answer: dict[str, Any] = {}
     texts: dict[str, list[Any]] = {}
+    others: dict[str, Any] = {}
     calls = _Calls()
     finish, ended, begun = None, False, False
     for chunk in chunks:
@@ -42,9 +44,10 @@ def assembled(chunks: Iterable[Any]) -> dict[str, Any]:
                 if part := delta.get(key):
                     texts.setdefault(key, []).extend(part if isinstance(part, list) else [part])
             calls.add(delta)
+            others |= own_fields(delta, (*_TEXTS, "role", "tool_calls", "function_call"))
     if not begun or not (finish or ended):
         raise Broken("the stream ended before the reply did")
-    message: dict[str, Any] = {"tool_calls": calls.entries}
+    message: dict[str, Any] = {**others, "tool_calls": calls.entries}
     for key, parts in texts.items():
         only_text = all(isinstance(part, str) for part in parts)
         message[key] = "".join(parts) if only_text else parts
@@ -67,6 +70,7 @@ class _Calls:
             function = _fields(part.get("function"))
             entry = self._entry(part.get("index"), part.get("id"), function.get("name"))
             entry["id"] = entry["id"] or part.get("id")
+            entry |= own_fields(part, _CALL_FIELDS)
             known, arguments = entry["function"], function.get("arguments") or ""
             known["name"] = known["name"] or function.get("name")
             known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -106,3 +110,13 @@ def _fields(value: Any) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise Broken(f"the stream contains a {type(value).__name__} instead of an object")
     return value or {}
+
+
+def own_fields(entry: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a reply that go back as they came: all but known and empty ones."""
+    names = set(known)
+    return {
+        key: value
+        for key, value in entry.items()
+        if key not in names and value not in (None, "", [], {})
+    }

@@ -350,7 +350,7 @@ def test_a_models_sql_is_cleaned_once():
 
 def test_equality_of_results_has_one_owner():
     """Nobody but ``judge.equality`` compares the digests of results."""
-    names = ("digest", "multiset_digest", "ordered_digest")
+    names = ("digest", "multiset_digest", "ordered_digest", "near", "near_multiset")
     found = {
         name_of(file)
         for file in PRODUCT
@@ -364,7 +364,12 @@ def test_equality_of_results_has_one_owner():
         "text2sql/judge/verdicts.py",
         "text2sql/judge/rules.py",
         "text2sql/evaluation/known_issues.py",
+    }
+    assert callers("alike") == {
+        "text2sql/reporting/answering/attempt.py",
         "text2sql/reporting/answering/replay.py",
+        "text2sql/reporting/tables/store.py",
+        "text2sql/reporting/tables/writing.py",
     }
 
 

@@ -34,6 +34,7 @@ from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.location import URL_VARIABLE, reporting_place
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
+from text2sql.sandbox.results import ResultDigest
 
 __all__ = ["own_postgresql", "postgresql_server", "reporting_url"]
 MONDAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -50,7 +51,10 @@ def answered(
     question, at=MONDAY, labels=("n",), rows=((1,),), sql="SELECT 1", **fields
 ) -> NewAnswer:
     table = result_table(labels, rows, fields.pop("total", len(rows)))
-    defaults = {"digest": repr(sorted(map(repr, rows))), "share": 1.0, "votes": 8}
+    content = ResultDigest()
+    for row in rows:
+        content.add(row)
+    defaults = {"digest": content.digests()[-1], "share": 1.0, "votes": 8}
     return NewAnswer(question, at, AnswerStatus.ANSWERED, sql, table, **(defaults | fields))
 
 
@@ -272,6 +276,7 @@ _KILLED = """
 import os, sys
 from datetime import UTC, datetime
 from text2sql.reporting.tables import writing
+from text2sql.sandbox.results import ResultDigest
 from text2sql.reporting.model.answer import NewAnswer, AnswerStatus
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.store import ReportingStore
@@ -297,6 +302,7 @@ def test_a_killed_writer_leaves_nothing_and_no_lock(store, reporting_url):
 _WRITER = """
 import sys
 from datetime import UTC, datetime, timedelta
+from text2sql.sandbox.results import ResultDigest
 from text2sql.reporting.model.answer import NewAnswer, AnswerStatus
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.model.question import ReportQuestion
@@ -413,11 +419,15 @@ def test_columns_of_other_names_do_not_make_another_result(store):
     )
 
 
-def test_a_change_in_the_last_digit_is_seen(store):
+def test_a_change_in_the_last_digit_is_rounding_and_a_larger_one_is_seen(store):
     store.write_answer(answered(ask(), MONDAY, ["x"], [(0.6,)]))
     after = store.write_answer(answered(ask(), TUESDAY, ["x"], [(0.6000000000000001,)]))
+    assert after.change == Change.SAME
     page = render_page("2026-03-03", [read_entry(store, after)])
-    assert ">0.6000000000000001<" in page
+    assert ">0.6000000000000001<" not in page
+    later = store.write_answer(answered(ask(), WEDNESDAY, ["x"], [(0.60000001,)]))
+    assert later.change == Change.DATA_CHANGED
+    assert ">0.60000001<" in render_page("2026-03-04", [read_entry(store, later)])
 
 
 # -- views

@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import comb
 
 from text2sql.evaluation.statistics import bootstrap, pass_at_k
+from text2sql.judge.equality import groups_of
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,21 @@ class Curve:
 
 
 def ballots(votes: Sequence[tuple[str, bool]]) -> Ballots:
-    """Count votes: of each rollout the result's digest, empty where it has none, and whether
-    it matches gold.
+    """Count votes: of each rollout what was kept of its result, empty where it has no vote, and
+    whether it matches gold.
+
+    Of a group whose floats differ by rounding only some may match; it counts as most of it.
     """
-    sizes = Counter((digest, right) for digest, right in votes if digest)
+    voting = [(digest, right) for digest, right in votes if digest]
+    sizes: Counter[int] = Counter()
+    matching: Counter[int] = Counter()
+    for (_, right), group in zip(voting, groups_of([one for one, _ in voting]), strict=True):
+        sizes[group] += 1
+        matching[group] += right
+    right_groups = {group for group, size in sizes.items() if 2 * matching[group] >= size}
     return Ballots(
-        right=tuple(sorted(size for (_, right), size in sizes.items() if right)),
-        wrong=tuple(sorted(size for (_, right), size in sizes.items() if not right)),
+        right=tuple(sorted(size for group, size in sizes.items() if group in right_groups)),
+        wrong=tuple(sorted(size for group, size in sizes.items() if group not in right_groups)),
         silent=sum(not digest for digest, _ in votes),
         matches=sum(right for _, right in votes),
     )

@@ -1,7 +1,13 @@
-"""When two results are equal: the one place that decides it."""
+"""When two results are equal: the one place that decides it.
+
+``same`` is for scoring: exact, as BIRD's evaluator. ``alike`` is for everything else, such as
+votes, verified SQL and what changed since yesterday: there ``100.0 * SUM(x) / n`` and
+``SUM(x) * 100.0 / n`` are one answer, although their floats differ in the last digit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from text2sql.sandbox import QueryResult
@@ -34,9 +40,45 @@ def same(
     return found != "" and found == _digest(other, rule)
 
 
+def alike(
+    result: QueryResult | str | None, other: QueryResult | str | None, rule: Rule = "official"
+) -> bool:
+    """Whether two results are equal where floats within 1e-9, relatively, are one value.
+
+    A result may be given as what was kept of it: ``near``, or for multiset ``near_multiset``.
+    """
+    return not _kept(result, rule).isdisjoint(_kept(other, rule))
+
+
+def groups_of(kept: Sequence[str]) -> list[int]:
+    """Return a group for each of several results, given as what was kept of them.
+
+    Results that are alike are in one group, and so are those with a chain of alike ones between
+    them: so the groups do not depend on the order. Groups are numbered by their first member.
+    """
+    place: dict[str, int] = {}
+    groups: list[int] = []
+    for number, text in enumerate(kept):
+        parts = set(text.split("~"))
+        met = {place[part] for part in parts if part in place}
+        first = min(met, default=number)
+        for part, group in place.items():
+            if group in met:
+                place[part] = first
+        place |= dict.fromkeys(parts, first)
+        groups = [first if group in met else group for group in groups] + [first]
+    return groups
+
+
+def _kept(result: QueryResult | str | None, rule: Rule) -> set[str]:
+    if result is not None and not isinstance(result, str):
+        result = result.near if rule == "official" else result.near_multiset
+    return set(result.split("~")) if result else set()
+
+
 def _digest(result: QueryResult | GoldResult | str | None, rule: Rule) -> str:
     if result is None or isinstance(result, str):
-        return result or ""
+        return (result or "").partition("~")[0]
     if rule == "official":
         return result.digest
     return result.multiset_digest if rule == "multiset" else result.ordered_digest

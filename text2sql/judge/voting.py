@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from text2sql.judge.equality import groups_of
+
 
 @dataclass(frozen=True)
 class Submission:
-    """One submission: its rollout index, SQL and result; ``valid`` when it ran as a read."""
+    """One submission: its rollout index, its SQL, and what was kept of its result (``near``).
+
+    ``valid`` when it ran as a read.
+    """
 
     index: int
     sql: str
@@ -28,7 +33,8 @@ class Vote:
 
     ``sql`` and ``index`` are those of the winning group's first submission, empty and -1 without
     one. ``votes`` of ``k`` submissions agree, which is ``share``; ``groups`` different results got
-    votes. ``tie``: another group had as many votes.
+    votes. ``tie``: another group had as many votes. ``members`` are the indexes of the winning
+    group.
     """
 
     sql: str
@@ -39,6 +45,7 @@ class Vote:
     share: float
     tie: bool
     groups: int
+    members: frozenset[int] = frozenset()
 
     @property
     def consensus(self) -> bool:
@@ -52,10 +59,11 @@ def vote(submissions: Sequence[Submission]) -> Vote:
     Every valid, non-empty result is one vote, also from equal SQL. The largest group wins; a tie
     goes to the group with the lowest rollout index. The share is of all submissions.
     """
-    groups: dict[str, list[Submission]] = {}
-    for submission in sorted(submissions, key=lambda one: (one.index, one.sql, one.digest)):
-        if submission.has_vote:
-            groups.setdefault(submission.digest, []).append(submission)
+    groups: dict[int, list[Submission]] = {}
+    ordered = sorted(submissions, key=lambda one: (one.index, one.sql, one.digest))
+    voting = [submission for submission in ordered if submission.has_vote]
+    for submission, group in zip(voting, groups_of([one.digest for one in voting]), strict=True):
+        groups.setdefault(group, []).append(submission)
     k = len(submissions)
     if not groups:
         return Vote("", "", -1, 0, k, 0.0, False, 0)
@@ -63,4 +71,7 @@ def vote(submissions: Sequence[Submission]) -> Vote:
     votes = len(winner)
     tie = sum(len(group) == votes for group in groups.values()) > 1
     first = winner[0]
-    return Vote(first.sql, first.digest, first.index, votes, k, votes / k, tie, len(groups))
+    return Vote(
+        first.sql, first.digest, first.index, votes, k, votes / k, tie, len(groups),
+        frozenset(one.index for one in winner),
+    )  # fmt: skip

@@ -277,7 +277,7 @@ def judge_episode(
         sql=episode.sql,
         status=result.status.value if episode.sql is not None else "",
         verdict=verdict or "",
-        digest=result.digest,
+        digest=result.near,
         row_count=result.row_count,
         reward=REWARD[verdict] if verdict else None,
         write_attempts=writes,

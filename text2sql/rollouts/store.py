@@ -28,8 +28,9 @@ class Rollout:
 
     ``sql`` is the submitted query as it was run, ``submitted`` the text as the model wrote it;
     both are None without a submission. ``verdict`` is the judge's, empty without gold to judge by;
-    ``status``, ``digest`` and ``row_count`` are those of the submission's result. ``reward`` is
-    None where the rollout says nothing: no gold, or a failure of the infrastructure.
+    ``status`` and ``row_count`` are those of the submission's result, ``digest`` is what was kept
+    of it (``QueryResult.near``). ``reward`` is None where the rollout says nothing: no gold, or a
+    failure of the infrastructure.
     ``write_attempts`` counts writes in run_sql and in the submission. ``seconds`` is wall clock;
     the token counts are sums over the turns.
     """

@@ -1,4 +1,8 @@
-"""The result of a query: status, rows, and digests that are equal where Python's rows are."""
+"""The result of a query: status, rows, and digests that are equal where the rows are.
+
+The digests are exact, as scoring needs them. Outside scoring two floats that differ by rounding are
+one value: for that the rows are digested on two grids as well (``rounded``).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
+from math import floor, frexp, isfinite, ldexp
 from typing import Any
 
 _SIZE = 16  # bytes of a row's hash: two different rows collide with odds of 2**-128
 _MERGED = frozenset((float, bool))
+_GRID = 2.0**28  # steps of a mantissa: two floats within 1e-9 are less than half a step apart
 
 
 class Status(StrEnum):
@@ -31,7 +37,9 @@ class QueryResult:
     ``rows`` are the first ``keep_rows`` rows, ``row_count`` counts all that were read.
     ``complete`` is false when reading stopped early. Two results with equal ``digest`` are equal
     as sets of rows, with ``multiset_digest`` as multisets, with ``ordered_digest`` as lists; all
-    three are empty unless the status is ok and the result complete. ``seconds`` is wall-clock time.
+    three are empty unless the status is ok and the result complete. ``near`` and ``near_multiset``
+    are what to keep of a result that is compared outside scoring: the digest, and if it has floats
+    the digests of both grids behind it, separated by ``~``. ``seconds`` is wall-clock time.
     ``error`` says what went wrong; where the infrastructure failed, it begins with the database's
     path.
     """
@@ -44,6 +52,8 @@ class QueryResult:
     digest: str = ""
     multiset_digest: str = ""
     ordered_digest: str = ""
+    near: str = ""
+    near_multiset: str = ""
     error: str = ""
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
@@ -64,7 +74,8 @@ class ResultDigest:
     """Digests a result row by row, holding one short hash for each distinct row."""
 
     def __init__(self) -> None:
-        self._counts: dict[bytes, int] = {}
+        self._counts: Counts = {}
+        self._grids: tuple[Counts, Counts] | None = None  # from the first row with a float on
         self._ordered = blake2b(digest_size=_SIZE)
 
     def add(self, row: Sequence[Any]) -> int:
@@ -74,23 +85,61 @@ class ResultDigest:
         """
         # ascii() tells None, numbers, text and blobs apart and does not depend on Python's Unicode
         # tables; the one merge it lacks, 1 == 1.0 == True, is made first.
-        if not _MERGED.isdisjoint(map(type, row)):
-            row = [int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row]
-        text = ascii(list(row))
-        key = blake2b(text.encode("ascii"), digest_size=_SIZE).digest()
+        types = set(map(type, row))
+        whole = row
+        if not _MERGED.isdisjoint(types):
+            whole = [int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row]
+        text = ascii(list(whole))
+        key = _key(text)
+        if float in types and self._grids is None:
+            self._grids = dict(self._counts), dict(self._counts)
         self._counts[key] = self._counts.get(key, 0) + 1
+        for down, counts in enumerate(self._grids or ()):
+            cells = [rounded(v, down=bool(down)) if type(v) is float else v for v in row]
+            near = _key(ascii(cells)) if float in types else key
+            counts[near] = counts.get(near, 0) + 1
         self._ordered.update(key)
         return len(text)
 
-    def digests(self) -> tuple[str, str, str]:
-        """Return the digests of the rows as a set, a multiset and a list."""
-        rows = blake2b(digest_size=_SIZE)
-        counted = blake2b(digest_size=_SIZE)
-        for key in sorted(self._counts):
-            rows.update(key)
-            counted.update(key)
-            counted.update(self._counts[key].to_bytes(8, "little"))
-        return rows.hexdigest(), counted.hexdigest(), self._ordered.hexdigest()
+    def digests(self) -> tuple[str, str, str, str, str]:
+        """Return the digests of the rows, in the order of ``QueryResult``'s fields."""
+        combined = [_combined(counts) for counts in (self._counts, *(self._grids or ()))]
+        sets, multisets = zip(*combined, strict=True)
+        near, near_multiset = "~".join(sets), "~".join(multisets)
+        return sets[0], multisets[0], self._ordered.hexdigest(), near, near_multiset
+
+
+Counts = dict[bytes, int]
+"""How often each distinct row occurs, by its hash."""
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode("ascii"), digest_size=_SIZE).digest()
+
+
+def _combined(counts: Counts) -> tuple[str, str]:
+    """Return the digests of rows as a set and as a multiset."""
+    rows, counted = blake2b(digest_size=_SIZE), blake2b(digest_size=_SIZE)
+    for key in sorted(counts):
+        rows.update(key)
+        counted.update(key)
+        counted.update(counts[key].to_bytes(8, "little"))
+    return rows.hexdigest(), counted.hexdigest()
+
+
+def rounded(value: float, *, down: bool = False) -> float | int:
+    """Return the nearest number of a grid of floats, or with ``down`` the one below.
+
+    Steps are 4e-9 to 8e-9 of the value. One grid alone would part two neighbours that differ by
+    rounding; where the nearest one has an edge, the one below has none, so two floats within 1e-9
+    of each other have the same number on one grid at least, and none 1e-8 apart on either.
+    """
+    if not isfinite(value):
+        return value
+    mantissa, exponent = frexp(value)
+    steps = floor(mantissa * _GRID) if down else round(mantissa * _GRID)
+    found = ldexp(steps / _GRID, exponent)
+    return int(found) if found.is_integer() and abs(found) < _GRID else found
 
 
 def _is_int64(value: float) -> bool:

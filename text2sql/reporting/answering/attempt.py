@@ -14,7 +14,7 @@ from pathlib import Path
 from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
 from text2sql.errors import InfrastructureError
-from text2sql.judge.equality import same
+from text2sql.judge.equality import alike
 from text2sql.judge.voting import Vote
 from text2sql.policy.base import Policy, Sampling
 from text2sql.questions import Question
@@ -114,7 +114,9 @@ class Attempt:
         return f"{q.id}-{self.answer.scheduled_at:%Y%m%dT%H%MZ}-{attempt}-{version}.jsonl"
 
     def _checked(self, result: QueryResult, winner: Vote) -> NewAnswer:
-        problem = "" if same(result, winner.digest) else "it returned something else when run again"
+        problem = (
+            "" if alike(result, winner.digest) else "it returned something else when run again"
+        )
         if result.status is not Status.OK:
             problem = result.error or result.status.value
         if problem:
@@ -131,7 +133,7 @@ class Attempt:
             status=AnswerStatus.ANSWERED,
             sql=winner.sql,
             table=table,
-            digest=result.multiset_digest,
+            digest=result.near_multiset,
         )
 
     async def _verified(self, sql: str, database: Path, winner: Vote) -> Verified:
@@ -140,7 +142,7 @@ class Attempt:
         if result.status is not Status.OK:
             _log.warning("the verified SQL of question %s: %s", self.question.id, result.error)
             return Verified.ERROR
-        return Verified.MATCH if same(result, winner.digest) else Verified.DIFFERS
+        return Verified.MATCH if alike(result, winner.digest) else Verified.DIFFERS
 
     def ended(self, status: AnswerStatus, reason: str = "") -> NewAnswer:
         """Return what is known of an answer without a result."""
@@ -156,7 +158,7 @@ def _sampled_query(rollout: Rollout, winner: Vote) -> SampledQuery:
         digest=rollout.digest,
         row_count=rollout.row_count,
         voted=voted,
-        chosen=voted and same(rollout.digest, winner.digest),
+        chosen=rollout.sample in winner.members,
         turns=rollout.turns,
         prompt_tokens=rollout.prompt_tokens,
         completion_tokens=rollout.completion_tokens,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from text2sql.errors import InfrastructureError
-from text2sql.judge.equality import same
+from text2sql.judge.equality import alike
 from text2sql.judge.voting import Submission, Vote, vote
 from text2sql.reporting.model.answer import AnswerStatus, StoredAnswer, Verified
 from text2sql.reporting.model.diff import RowChanges, compare_rows
@@ -98,13 +98,13 @@ def replay_answer(
             continue
         result = run(query.sql)
         valid = result.status is Status.OK and result.complete
-        submissions.append(Submission(index, query.sql, result.digest, result.row_count, valid))
-        changed += not same(result.digest, query.digest)
-        agreed = result.digest if query.chosen and agreed is None else agreed
+        submissions.append(Submission(index, query.sql, result.near, result.row_count, valid))
+        changed += not alike(result, query.digest)
+        agreed = result.near if query.chosen and agreed is None else agreed
     verified, verified_sql = None, store.verified_sql(answer.question_id)
     if verified_sql is not None and agreed is not None:
         result = run(clean_sql(verified_sql))
-        verified = Verified.MATCH if same(result, agreed) else Verified.DIFFERS
+        verified = Verified.MATCH if alike(result, agreed) else Verified.DIFFERS
         verified = verified if result.status is Status.OK else Verified.ERROR
     latest = store.latest_published(answer.question_id)
     return Replay(
@@ -133,4 +133,4 @@ def _published(
     now = [decode_row(row, marks) for row, marks in zip(table.rows, table.marks, strict=True)]
     complete = answer.row_count == kept and len(now) == result.row_count
     rows = compare_rows(store.rows(answer), now if complete else now[:kept])
-    return Published(not same(result, answer.digest, "multiset"), rows, complete)
+    return Published(not alike(result, answer.digest, "multiset"), rows, complete)

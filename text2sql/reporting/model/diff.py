@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from text2sql.sandbox.results import rounded
+
 Row = dict[str, Any]
 _Key = tuple[str, ...]
+_Content = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,13 @@ class Difference:
 
 
 def compare_rows(old: Sequence[Row], new: Sequence[Row]) -> RowChanges:
-    """Compare two results row by row; a row maps a column's name to its value."""
-    before = Counter(tuple(row.items()) for row in old)
-    after = Counter(tuple(row.items()) for row in new)
-    removed = tuple(dict(row) for row in (before - after).elements())
-    added = tuple(dict(row) for row in (after - before).elements())
+    """Compare two results row by row; a row maps a column's name to its value.
+
+    Floats that differ by rounding are one value, as in ``judge.equality``.
+    """
+    before, after = _by_content(old), _by_content(new)
+    removed = _beyond(before, after)
+    added = _beyond(after, before)
     unchanged = len(new) - len(added)
     key = _find_key(old, new)
     pairs: tuple[tuple[Row, Row], ...] = ()
@@ -89,6 +93,24 @@ def compare_rows(old: Sequence[Row], new: Sequence[Row]) -> RowChanges:
         removed = tuple(row for row in removed if _values(row, key) not in kept)
     counts = (len(added), len(removed), len(pairs))
     return RowChanges(added, removed, pairs, unchanged, key or (), counts)
+
+
+def _by_content(rows: Sequence[Row]) -> dict[_Content, list[Row]]:
+    found: dict[_Content, list[Row]] = {}
+    for row in rows:
+        cells = tuple(
+            (name, rounded(value) if isinstance(value, float) else value)
+            for name, value in row.items()
+        )
+        found.setdefault(cells, []).append(row)
+    return found
+
+
+def _beyond(rows: dict[_Content, list[Row]], others: dict[_Content, list[Row]]) -> tuple[Row, ...]:
+    """Return the rows that occur more often than among the others."""
+    return tuple(
+        row for content, alike in rows.items() for row in alike[len(others.get(content, ())) :]
+    )
 
 
 def _find_key(old: Sequence[Row], new: Sequence[Row]) -> _Key | None:

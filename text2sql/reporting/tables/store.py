@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 
 from text2sql.errors import Text2SqlError
-from text2sql.judge.equality import same
+from text2sql.judge.equality import alike
 from text2sql.reporting.model.answer import (
     AnswerStatus,
     Change,
@@ -160,7 +160,7 @@ class ReportingStore(Database):
         before = self.latest_published(answer.question_id, answer.scheduled_at)
         if before is None or answer.status != AnswerStatus.ANSWERED:
             return None
-        if alike := same(answer.digest, before.digest, "multiset"):
+        if unchanged := alike(answer.digest, before.digest, "multiset"):
             rows = RowChanges(unchanged=answer.rows_kept or 0)
         else:
             rows = compare_rows(self.rows(before), self.rows(answer))
@@ -168,7 +168,7 @@ class ReportingStore(Database):
             previous_at=before.scheduled_at,
             rows=rows,
             sql_changed=answer.sql != before.sql,
-            result_changed=not alike,
+            result_changed=not unchanged,
             data_changed=answer.database_fingerprint != before.database_fingerprint,
             complete=all(one.row_count == one.rows_kept for one in (answer, before)),
             renamed=[c.label for c in answer.columns] != [c.label for c in before.columns],

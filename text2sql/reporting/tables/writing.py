@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from text2sql.common.render import quoted
 from text2sql.errors import Text2SqlError
-from text2sql.judge.equality import same
+from text2sql.judge.equality import alike
 from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer
 from text2sql.reporting.model.values import Column, free_name, safe_name
 from text2sql.reporting.tables import schema as tables
@@ -145,7 +145,7 @@ def _mark_changes(connection: Connection, answer: NewAnswer) -> None:
         assert new is not None
         if old is None:
             change = Change.FIRST
-        elif same(old.digest, new.digest, "multiset"):
+        elif alike(old.digest, new.digest, "multiset"):
             change = Change.SAME if old.sql == new.sql else Change.SQL_CHANGED
         else:
             change = Change.DATA_CHANGED if old.sql == new.sql else Change.BOTH

@@ -164,8 +164,7 @@ def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: J
             kept.append(row)
     if size > job.max_bytes:
         return _over(job, columns, kept, count)
-    as_set, as_multiset, as_list = digest.digests()
-    return QueryResult(Status.OK, columns, tuple(kept), count, True, as_set, as_multiset, as_list)
+    return QueryResult(Status.OK, columns, tuple(kept), count, True, *digest.digests())
 
 
 def _over(

@@ -13,6 +13,7 @@ from text2sql.reporting.tables.schema import (
     LATEST_ANSWERS_COLUMNS,
     answers,
     metadata,
+    questions,
 )
 
 
@@ -28,8 +29,8 @@ def page() -> str:
     parts += [
         f"## {LATEST_ANSWERS}",
         "A view: the latest answer of each question, published or not. The columns are those of "
-        "`answers`, beside `view_name`, the view with the rows of the question's answer. Later "
-        "versions only add columns at the end.",
+        "`answers`, and of `questions` `enabled` and `view_name`, the view with the rows of the "
+        "question's answer. Later versions only add columns at the end.",
         _columns(_latest()),
     ]
     return "\n\n".join(parts) + "\n"
@@ -37,9 +38,9 @@ def page() -> str:
 
 def _latest() -> list[sa.Column[Any]]:
     """Return the columns of the view of the latest answers, with their types."""
-    text = sa.Column("view_name", sa.Text)
-    columns = [answers.columns.get(name, text) for name in LATEST_ANSWERS_COLUMNS]
-    return [sa.Column(column.name, column.type) for column in columns]
+    columns = (*questions.columns, *answers.columns)  # the answer's own where both have a name
+    named = {column.name: column.type for column in columns}
+    return [sa.Column(name, named[name]) for name in LATEST_ANSWERS_COLUMNS]
 
 
 def _columns(columns: Iterable[sa.Column[Any]]) -> str:

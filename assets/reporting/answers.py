@@ -63,7 +63,8 @@ class ReportAnswersConfig(Form):
         description="Answer only this schedule group, on any day; empty: every group that is "
         "due on the day.",
     )
-    force: bool = Field(default=False, description="Ask again what is already answered.")
+    force: bool = Field(default=False, description="Ask again what was answered or given up.")
+    most_attempts: int = bounded(bounds.MOST_ATTEMPTS)
     least_answered: float = bounded(bounds.LEAST_ANSWERED)
     least_agreement: float = bounded(bounds.LEAST_AGREEMENT)
     temperature: float = bounded(TEMPERATURE)
@@ -221,6 +222,7 @@ async def _answer(
             date.fromisoformat(context.partition_key),
             answerer,
             force=config.force,
+            most_attempts=config.most_attempts,
             concurrency=config.concurrency,
             on_answer=lambda one: context.log.info(
                 f"{next(done)} of {len(questions)}: {_sentence(one.answer, one.reused)}"
@@ -234,6 +236,8 @@ def _sentence(answer: StoredAnswer, reused: bool) -> str:
     """Return an answer as a line of the log."""
     agree = "" if answer.share is None else f", {answer.votes} of {answer.candidates} agree"
     before = " before" if reused else ""
+    if reused and answer.status != AnswerStatus.ANSWERED:
+        before = f" after {answer.attempts} attempts, not asked again without force"
     error = f": {answer.error}" if answer.error else ""
     return f"{answer.question_id}: {answer.status.replace('_', ' ')}{before}{agree}{error}"
 

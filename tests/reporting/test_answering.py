@@ -108,6 +108,18 @@ def test_low_agreement_publishes_nothing(place):
     assert len(place.store.sampled_queries(stored)) == 4
 
 
+def test_a_vote_that_fails_again_and_again_is_given_up(place):
+    question = place.question("q", *[f"SELECT {n}" for n in range(24)])
+    for attempts in (1, 2, 3, 3):
+        [stored] = place.answer(question)
+        assert (stored.status, stored.attempts) == (AnswerStatus.LOW_AGREEMENT, attempts)
+    assert place.reused == [True]
+    [forced] = place.answer(question, force=True)
+    assert forced.attempts == 4
+    [edited] = place.answer(replace(question, minimum_share=0.25))
+    assert edited.status == AnswerStatus.ANSWERED
+
+
 def test_the_minimum_share_itself_is_enough(place):
     question = place.question("q", "SELECT 1", "SELECT 1", "SELECT 1", "SELECT 4", "SELECT 5",
                               votes=5, minimum_share=0.6)  # fmt: skip

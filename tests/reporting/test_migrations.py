@@ -28,7 +28,7 @@ from text2sql.reporting.tables.migrating import NEWEST, VERSION_TABLE, schema_st
 from text2sql.reporting.tables.migrations.versions import v0001_tables
 from text2sql.reporting.tables.questions import QuestionTable
 from text2sql.reporting.tables.store import ReportingStore
-from text2sql.reporting.tables.writing import replace_view
+from text2sql.reporting.tables.views import replace_view
 
 __all__ = ["empty_reporting_url", "postgresql_server", "reporting_url"]
 NOW = datetime(2026, 3, 2, tzinfo=UTC)

@@ -83,7 +83,7 @@ def roles(request, postgresql_server):
     }
     if request.param == "writer":
         theirs = "tables belong to the role reports_writer, which made them, and the schema reports"
-        assert f"0003\nwarning: the {theirs} to reports_owner: only" in upgraded(urls["writer"])
+        assert f"0004\nwarning: the {theirs} to reports_owner: only" in upgraded(urls["writer"])
         assert f"permission denied for table reporting_version; the {theirs}" in upgraded(
             urls["owner"]
         )
@@ -144,7 +144,7 @@ def test_a_role_that_works_in_a_schema_of_the_superuser_is_not_warned(postgresql
         connection.execute("ALTER ROLE app SET search_path = place")
         said = upgraded(postgresql_server.replace("postgres:@", "app:@"))
         connection.execute("DROP SCHEMA place CASCADE; DROP OWNED BY app; DROP ROLE app")
-    assert "to 0003" in said and "warning" not in said
+    assert "to 0004" in said and "warning" not in said
 
 
 def test_the_page_names_every_check():

@@ -64,14 +64,15 @@ def list_(
 @command.command()
 @_day(help="The day; default: today.")
 @click.option("--group", help="Answer only this schedule group, on any day.")
-@click.option("--force", is_flag=True, help="Ask again what is already answered.")
+@click.option("--force", is_flag=True, help="Ask again what was answered or given up.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @with_url
 def run(url: str, day: datetime | None, group: str | None, force: bool, as_json: bool) -> None:
     """Answer the questions of a day now, as the schedule does.
 
     Runs the job "daily_answers" with the day as its partition; the UI shows the run. The champion
-    answers. Questions that are already answered are not asked again unless they were edited since.
+    answers. Questions that are already answered, or whose vote failed three times, are not asked
+    again unless they were edited since.
 
     \b
     Exit status:

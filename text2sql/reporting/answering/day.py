@@ -12,6 +12,7 @@ from pathlib import Path
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.answering.attempt import Answerer, Attempt
+from text2sql.reporting.model import bounds
 from text2sql.reporting.model.answer import AnswerStatus, NewAnswer, StoredAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.model.values import clean_text
@@ -36,16 +37,18 @@ async def answer_day(
     answerer: Answerer,
     *,
     force: bool = False,
+    most_attempts: int = bounds.MOST_ATTEMPTS.default,
     concurrency: int = 4,
     on_answer: Callable[[DayAnswer], None] = lambda answer: None,
 ) -> list[DayAnswer]:
     """Answer every question for the day and store each answer at once.
 
     A question with a published answer for the day is not asked again, unless ``force`` is set or
-    the question, or what is known of the answer, was edited since. A question that fails is stored
-    with status ``error`` and does not stop the others. If its stored answer is invalid, or the
-    database refuses the new one, Text2SqlError names it once the others are answered. Only a
-    failure of the reporting database ends the day; what was stored stays.
+    the question, or what is known of the answer, was edited since. Nor is one whose vote failed
+    ``most_attempts`` times: asked until a vote passes, a share would say nothing. A question that
+    fails is stored with status ``error`` and does not stop the others. If its stored answer is
+    invalid, or the database refuses the new one, Text2SqlError names it once the others are
+    answered. Only a failure of the reporting database ends the day; what was stored stays.
     """
     places = asyncio.Semaphore(concurrency)
     problems: list[str] = []
@@ -55,7 +58,7 @@ async def answer_day(
             try:
                 at = question.scheduled_at(day)
                 stored = await asyncio.to_thread(store.answer, question.id, at)
-                reused = bool(stored and not force and _settles(stored, question))
+                reused = bool(stored and not force and _settles(stored, question, most_attempts))
                 if stored is None or not reused:
                     attempt = stored.attempts + 1 if stored else 1
                     new = await answer_question(
@@ -83,14 +86,18 @@ async def answer_day(
     return answers
 
 
-def _settles(answer: StoredAnswer, question: ReportQuestion) -> bool:
-    """Whether an answer was published for the question as it is asked and checked now."""
+def _settles(answer: StoredAnswer, question: ReportQuestion, most_attempts: int) -> bool:
+    """Whether an answer stands for the question as it is asked and checked now."""
     asked = ("question", "evidence", "database", "verified_sql")
     texts = {name: getattr(question, name) for name in asked}
     same = all((t and clean_text(t)) == getattr(answer, name) for name, t in texts.items())
-    expected = question.expectations.to_dict() == (answer.expectations or {})
-    enough = answer.share is None or answer.share >= question.minimum_share
-    return answer.status == AnswerStatus.ANSWERED and same and expected and enough
+    same = same and question.expectations.to_dict() == (answer.expectations or {})
+    if answer.status == AnswerStatus.ANSWERED:
+        return same and (answer.share is None or answer.share >= question.minimum_share)
+    asked_as_now = answer.minimum_share == question.minimum_share
+    asked_as_now = asked_as_now and answer.candidates == question.votes
+    failed = answer.status != AnswerStatus.ERROR  # of which the vote knows nothing
+    return same and asked_as_now and failed and answer.attempts >= most_attempts
 
 
 async def answer_question(

@@ -92,6 +92,7 @@ def _as_parquet(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> by
             f"Parquet needs pyarrow ({error}); install text2sql-lifecycle[pipelines], or export CSV"
         ) from error
     types = {"integer": pa.int64(), "real": pa.float64(), "blob": pa.binary(), "text": pa.string()}
+    types["null"] = pa.string()
     arrays = [
         pa.array([_as_type(row[column.name], column.type) for row in rows], types[column.type])
         for column in columns

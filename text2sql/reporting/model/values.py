@@ -34,8 +34,8 @@ class Column:
     """A column of an answer.
 
     ``name`` is safe and unique: lower-case letters, digits and ``_``, at most 48 characters.
-    ``label`` is what the query called it. ``type`` is ``integer``, ``real``, ``text`` or
-    ``blob``; a column of mixed types is ``text``.
+    ``label`` is what the query called it. ``type`` is ``integer``, ``real``, ``text``, ``blob``, or
+    ``null`` for a column without a value; a column of mixed types is ``text``.
     """
 
     name: str
@@ -83,7 +83,7 @@ def _encode_cell(value: Any) -> tuple[Scalar, str]:
     if isinstance(value, int) and abs(value) > _EXACT_IN_JSON:
         return str(value), "integer"
     if isinstance(value, str):
-        kept = clean_text(value[:CELL_CHARS])
+        kept = clean_text(cut(value, CELL_CHARS))
         return kept, "cut" if len(value) > CELL_CHARS else "text" if kept != value else ""
     return value, ""
 
@@ -105,13 +105,27 @@ def clean_text(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text.replace("\x00", "\u2400"))
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text of at most ``most`` characters; one that was longer says so at its end."""
+    mark = f"... [cut, {len(text):,} characters in all]"
+    return text if len(text) <= most else text[: most - len(mark)] + mark
+
+
 def _column_type(values: Iterable[Any]) -> str:
-    types = {type(value) for value in values if value is not None}
-    if types == {int}:
-        return "integer"
-    if types and types <= {int, float}:
-        return "real"
-    return "blob" if types == {bytes} else "text"
+    kinds = {int: "integer", float: "real", bytes: "blob"}
+    found = "null"
+    for type_ in {type(value) for value in values if value is not None}:
+        found = wider(found, kinds.get(type_, "text"))
+    return found
+
+
+def wider(one: str, other: str) -> str:
+    """Return the type of a column that has values of both types."""
+    if one == other or other == "null":
+        return one
+    if one == "null":
+        return other
+    return "real" if {one, other} == {"integer", "real"} else "text"
 
 
 def safe_names(labels: Sequence[str]) -> list[str]:

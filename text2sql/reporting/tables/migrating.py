@@ -12,7 +12,7 @@ from text2sql.reporting.tables.database import wait_for_others
 from text2sql.reporting.tables.location import shown
 from text2sql.reporting.tables.schema import LATEST_ANSWERS
 
-NEWEST = "0003"
+NEWEST = "0004"
 """The version that this code needs: the highest number in ``migrations/versions``."""
 VERSION_TABLE = "reporting_version"
 _LOCK = 7_418_235_001
@@ -59,9 +59,9 @@ def upgrade(engine: Engine) -> SchemaStatus:
         before = _status(connection)
         refuse_newer(before, shown(engine.url))
         if before.lacks_view:
-            from text2sql.reporting.tables.migrations.versions import v0003_verified
+            from text2sql.reporting.tables.migrations.versions import v0004_enabled
 
-            connection.exec_driver_sql(f"CREATE {v0003_verified.LATEST_ANSWERS}")
+            connection.exec_driver_sql(f"CREATE {v0004_enabled.LATEST_ANSWERS}")
         elif not before.current:
             _run_steps(connection)
     return before

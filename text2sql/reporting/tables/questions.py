@@ -18,7 +18,7 @@ from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import naming_row, wait_for_others
 from text2sql.reporting.tables.question_file import FIELDS, ImportReport, Seed, merge, seed_of
 from text2sql.reporting.tables.store import ReportingStore
-from text2sql.reporting.tables.writing import free_view_name
+from text2sql.reporting.tables.views import free_view_name
 
 _table = tables.questions
 _LOCK = 7_418_235_002

@@ -15,9 +15,10 @@ LATEST_ANSWERS = "latest_answers"
 LATEST_ANSWERS_COLUMNS = (
     *("question_id", "view_name", "question", "scheduled_at", "status", "change", "share"),
     *("row_count", "sql", "policy", "policy_revision", "training_run", "dagster_run_id"),
-    *("error", "updated_at", "verified"),
+    *("error", "updated_at", "verified", "enabled"),
 )
-"""The view's columns in order: those of ``answers``, and the name of the question's view.
+"""The view's columns in order: those of ``answers``, and of the question the name of its view and
+whether it is enabled.
 
 Migrations only add columns at the end, because other views may read this one.
 """

@@ -180,7 +180,9 @@ def _over(
 def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
     """Tell the query's mistakes from limits and from a database that fails."""
     code = getattr(error, "sqlite_errorcode", None) or 0
-    text = str(error)[:MESSAGE_CHARS]
+    text = str(error)
+    if len(text) > MESSAGE_CHARS:
+        text = f"{text[:MESSAGE_CHARS]}... [cut]"
     if code == sqlite3.SQLITE_INTERRUPT:
         return QueryResult(Status.TIMEOUT, error=timeout_message(job.seconds))
     if code == sqlite3.SQLITE_TOOBIG:

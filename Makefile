@@ -32,7 +32,7 @@ demo: $(STAMP)  ## Run the whole life of the model on embedded data: filter, GRP
 	@$(BIN)/python -m pipelines.lifecycle
 
 test: $(STAMP)  ## Run all tests
-	@$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
 
 lint: $(STAMP)  ## Check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

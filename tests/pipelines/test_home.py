@@ -223,11 +223,19 @@ def test_what_was_made_is_told(root):
         ),
     ],
 )
-def test_a_wrong_selection_is_one_sentence(root, words, told):
-    command = [sys.executable, "-m", "pipelines.materialize", "--select", *words]
+def test_a_wrong_selection_is_named(root, words, told):
+    with pytest.raises(Text2SqlError) as refused:
+        materialize.main(["--select", *words])
+    assert told in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_error_is_one_sentence_without_a_stack_trace(root, tmp_path):
+    wrong = {"ops": {"bird_archive": {"config": {"source": str(tmp_path / "nowhere")}}}}
+    words = ["--select", "bird_archive", "--config-json", json.dumps(wrong)]
+    command = [sys.executable, "-m", "pipelines.materialize", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and told in done.stderr
+    assert done.stderr.startswith("error: ") and "nowhere" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -15,7 +15,14 @@ from pydantic import Field
 
 from resources.processes import end_step_with_run
 from text2sql.common.checkout import CHECKOUT
-from text2sql.common.processes import GuardedProcess, descendants, described, is_alive, last_lines
+from text2sql.common.processes import (
+    GuardedProcess,
+    descendants,
+    described,
+    ends_below,
+    is_alive,
+    last_lines,
+)
 from text2sql.errors import Text2SqlError
 from text2sql.training.backends import Program
 from text2sql.training.metrics import WAITING_FILE, Metrics, MetricsTail
@@ -67,6 +74,9 @@ class TrainingFailed(Text2SqlError):
     """The child program ended with an error, or made no progress and was ended."""
 
 
+_SHOWN_CHARS = 6000  # how several components' logs end
+
+
 class TrainingMonitor:
     """Passes on a child's metrics as they appear, and knows when there were none for too long.
 
@@ -85,6 +95,7 @@ class TrainingMonitor:
         self._tail = MetricsTail(folder / "metrics.jsonl")
         self._waiting = folder / WAITING_FILE
         self._waiting.unlink(missing_ok=True)
+        self._folder = folder
         self._log = folder / "train.log"
         self.stall_seconds = stall_seconds
         self._on_metrics, self._say = on_metrics, say
@@ -123,8 +134,8 @@ class TrainingMonitor:
         last = f"the last step was {self._last.get('step')}" if self._last else ""
         return (
             f"Training made no progress for {self.stall_seconds:g} s and was ended; "
-            f"{last or 'no step was finished'}. Checkpoints are kept: run it again to resume. Its "
-            f"log is {self._log}."
+            f"{last or 'no step was finished'}. Checkpoints are kept: run it again to resume. The "
+            f"logs in {self._folder} end with:\n{ends_below(self._folder) or '(there are none)'}"
         )
 
 
@@ -221,7 +232,7 @@ def _follow(child: GuardedProcess, monitor: TrainingMonitor) -> None:
         if status is None and (sentence := monitor.stalled()):
             raise TrainingFailed(sentence)
     if status != 0:
-        lines = last_lines(child.log) or "(it is empty)"
+        lines = last_lines(child.log, _SHOWN_CHARS) or "(it is empty)"
         why = ""
         if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
             why = " (killed, by somebody or by the kernel for lack of memory, see dmesg; run it "

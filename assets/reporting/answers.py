@@ -64,6 +64,7 @@ class ReportAnswersConfig(Form):
         "due on the day.",
     )
     force: bool = Field(default=False, description="Ask again what was answered or given up.")
+    most_hours: float = bounded(bounds.MOST_HOURS)
     most_attempts: int = bounded(bounds.MOST_ATTEMPTS)
     least_answered: float = bounded(bounds.LEAST_ANSWERED)
     least_agreement: float = bounded(bounds.LEAST_AGREEMENT)
@@ -216,18 +217,24 @@ async def _answer(
             context.run_id,
             CODE_VERSION,
         )
-        return await answer_day(
-            store,
-            questions,
-            date.fromisoformat(context.partition_key),
-            answerer,
-            force=config.force,
-            most_attempts=config.most_attempts,
-            concurrency=config.concurrency,
-            on_answer=lambda one: context.log.info(
-                f"{next(done)} of {len(questions)}: {_sentence(one.answer, one.reused)}"
-            ),
-        )
+        async with asyncio.timeout(config.most_hours * 3600):
+            return await answer_day(
+                store,
+                questions,
+                date.fromisoformat(context.partition_key),
+                answerer,
+                force=config.force,
+                most_attempts=config.most_attempts,
+                concurrency=config.concurrency,
+                on_answer=lambda one: context.log.info(
+                    f"{next(done)} of {len(questions)}: {_sentence(one.answer, one.reused)}"
+                ),
+            )
+    except TimeoutError as error:
+        raise Text2SqlError(
+            f"The day took more than {config.most_hours:g} hours and was stopped: the answers so "
+            "far are stored, and the next run goes on. To allow more, set most_hours."
+        ) from error
     finally:
         await policy.close()
 

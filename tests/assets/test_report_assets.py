@@ -267,3 +267,12 @@ def test_the_shipped_questions_are_not_mixed_with_your_own(place, by_hand):
     assert not (place.root / "report_databases").exists()
     (place.databases / "shop.sqlite").unlink()
     assert checks(place.run(report_questions)) == {"databases_found": False}
+
+
+def test_a_day_that_takes_too_long_stops_and_keeps_its_answers(place):
+    place.ask(one="SELECT count(*) FROM shop")
+    place.load()
+    with pytest.raises(Text2SqlError, match=r"more than 1e-07 hours .* set most_hours"):
+        place.answer(most_hours=1e-7)
+    place.answer()
+    assert place.query("SELECT status FROM answers") == [("answered",)]

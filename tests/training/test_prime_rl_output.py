@@ -248,6 +248,21 @@ def test_the_shipped_weights_can_be_read():
     assert len(tensors(policy_directory("pocket") / "model.safetensors")) > 10
 
 
+def test_an_unknown_cause_shows_how_every_components_log_ends(tmp_path):
+    logs = tmp_path / "logs" / "attempt"
+    (logs / "envs").mkdir(parents=True)
+    (tmp_path / "logs" / "latest").symlink_to(logs)
+    (logs / "trainer.log").write_text("begun\nSegmentation fault (core dumped)\n")
+    (logs / "orchestrator.log").write_text("a\n" * 99 + "all rollouts filtered\n")
+    (logs / "envs" / "train.log").write_text("")
+    (tmp_path / "rl.log").write_text("trainer ended with exit code 1\n")
+    said = str(failure(1, tmp_path / "rl.log", tmp_path))
+    assert "rl.log ends with:\ntrainer ended with exit code 1\n" in said
+    assert "trainer.log:\nbegun\nSegmentation fault (core dumped)" in said
+    assert "orchestrator.log:\na\na\na\nall rollouts filtered" in said
+    assert "train.log:" not in said.replace("trainer.log", "")
+
+
 def test_a_signal_without_a_word_is_a_kill(tmp_path):
     for status in (-9, 137):
         error = failure(status, tmp_path / "rl.log", tmp_path)

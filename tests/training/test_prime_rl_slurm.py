@@ -178,6 +178,7 @@ def test_a_queue_and_a_word_in_the_log_are_no_stall(tmp_path):
     patient.stall_seconds = 0.5
     time.sleep(0.6)
     (tmp_path / "train.log").write_text("GPUs: 0 NVIDIA H200.")
+    assert patient.stalled().endswith("end with:\ntrain.log:\nGPUs: 0 NVIDIA H200.")
     patient.poll()
     assert said == ["Slurm job 7 waits for machines: Resources."] and not patient.stalled()
 

@@ -16,6 +16,8 @@ import psutil
 GUARD = Path(__file__).with_name("guard.py")
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
+_MOST_LOGS = 8
+
 
 def last_lines(log: Path, characters: int = 2000) -> str:
     """Return the last lines of a log file without colours, at most ``characters`` long."""
@@ -25,6 +27,19 @@ def last_lines(log: Path, characters: int = 2000) -> str:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 4 * (characters + 1)))  # a character has four bytes at most
         return end_of(without_colors(file.read().decode("utf-8", errors="replace")), characters)
+
+
+def ends_below(folder: Path, lines: int = 4, characters: int = 500) -> str:
+    """Return how each log below a folder ends, the latest last; empty without logs.
+
+    Logs of one program under two names, as links make them, are shown once.
+    """
+    logs = {path.resolve() for path in folder.rglob("*.log") if path.is_file()}
+    ends = []
+    for log in sorted(logs, key=lambda path: path.stat().st_mtime)[-_MOST_LOGS:]:
+        if text := "\n".join(last_lines(log, characters).splitlines()[-lines:]):
+            ends.append(f"{log.relative_to(folder.resolve())}:\n{text}")
+    return "\n".join(ends)
 
 
 def end_of(text: str, characters: int) -> str:

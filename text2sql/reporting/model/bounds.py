@@ -42,6 +42,7 @@ LEAST_ANSWERED = Bounded(0.5, "Warn if a smaller share of the questions is answe
 LEAST_AGREEMENT = Bounded(0.5, "Warn if the mean share of votes that agree is smaller.", 0, 1)
 KEEP_ROWS = Bounded(10_000, "Rows of an answer to store; all are counted.", 1, 1_000_000)
 MOST_ATTEMPTS = Bounded(3, "Votes on a question and day, until one is published.", 1, 100)
+MOST_HOURS = Bounded(12.0, "Stop after so long, so that tomorrow need not wait.", above=0, most=168)
 CONCURRENCY = Bounded(4, "Questions to answer at the same time.", 1, 256)
 THREADS = Bounded(1, "CPU threads of a local policy.", 1, 256)
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from text2sql.common.processes import without_colors
+from text2sql.common.processes import ends_below, without_colors
 from text2sql.errors import Text2SqlError
 
 _READ_BYTES = 200_000
@@ -115,10 +115,11 @@ def failure(status: int, log: Path, run_dir: Path) -> Text2SqlError:
                     return _failed(cause, f"{line.strip()[:400]} ({path})")
     if status in (-9, 137):
         return _failed(KILLED, f"prime-rl ended with status {status} ({log})")
+    own = texts[log].strip()[-1500:] or "(it is empty)"
+    children = ends_below(latest) or "(there are none)"
     return Text2SqlError(
-        f"prime-rl ended with status {status}; its children's logs are in "
-        f"{run_dir / 'logs' / 'latest'}, and {log} ends with:\n"
-        f"{texts[log].strip()[-1500:] or '(it is empty)'}"
+        f"prime-rl ended with status {status}; {log} ends with:\n{own}\nIts children's logs, in "
+        f"{run_dir / 'logs' / 'latest'}, end with:\n{children}"
     )
 
 

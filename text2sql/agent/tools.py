@@ -171,6 +171,15 @@ def query_limits(settings: AgentSettings) -> Limits:
 def _find(schema: DatabaseSchema, name: str) -> Table:
     table = schema.find(name)
     if table is None:
-        names = ", ".join(neutral(other) for other in schema.names_like(name))
-        raise Mistake(f"no table named {short(name)}; tables: {names[:_MESSAGE_CHARS]}")
+        names = [neutral(other) for other in schema.names_like(name)]
+        like = [one for one in names if one.lower() == neutral(name.strip()).lower()]
+        meant = f"; did you mean {like[0]}?" if like else ""
+        room = _MESSAGE_CHARS
+        shown: list[str] = []
+        for one in names:
+            if (room := room - len(one) - 2) < 0 and shown:
+                break
+            shown.append(one)
+        more = f" and {len(names) - len(shown):,} more" if len(shown) < len(names) else ""
+        raise Mistake(f"no table named {short(name)}{meant}; tables: {', '.join(shown)}{more}")
     return table

@@ -85,6 +85,14 @@ def inert(text: str) -> str:
     return _CONTROL.sub(lambda found: _INERT[found[0]], text)
 
 
+def folded(name: str) -> str:
+    """Return a name as SQLite compares names: only A to Z are folded, so É and é are two."""
+    return name.translate(_LOWER)
+
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
 def quote_name(name: str) -> str:
     """Quote an SQL identifier where it needs quotes."""
     return name if _BARE.match(name) and name.lower() not in _KEYWORDS else quoted(name)

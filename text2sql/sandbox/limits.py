@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from text2sql.errors import Text2SqlError
 
@@ -31,7 +32,20 @@ SQLITE_LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 
+LOCK_VARIABLE = "TEXT2SQL_LOCK_SECONDS"
 _LONGEST = 86_400
+
+
+def _seconds_of(variable: str, default: float) -> float:
+    """Read seconds from an environment variable; raises Text2SqlError for something else."""
+    text = os.environ.get(variable, "").strip()
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _LONGEST:
+        raise Text2SqlError(f"{variable} is {text!r}: give seconds, from 0 to {_LONGEST:,}.")
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -41,7 +55,8 @@ class Limits:
     ``seconds`` is wall-clock time; the parent kills a worker that exceeds it. ``keep_rows`` rows
     are sent back; the rest is only counted and digested. A result of more than ``max_rows`` rows or
     ``max_bytes`` of values is too large or, with ``cut``, ok and not complete. ``memory_mb`` limits
-    the worker's address space.
+    the worker's address space. A lock of another program is waited for ``lock_seconds``, but not
+    longer than half of ``seconds``.
     """
 
     seconds: float = 30.0
@@ -50,6 +65,7 @@ class Limits:
     max_bytes: int = 200_000_000
     memory_mb: int = 1024
     cut: bool = False
+    lock_seconds: float = field(default_factory=lambda: _seconds_of(LOCK_VARIABLE, 5.0))
 
     def __post_init__(self) -> None:
         """Raise Text2SqlError for limits out of range."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from text2sql.agent.schema import descriptions
 from text2sql.agent.schema.descriptions import Descriptions
-from text2sql.common.render import Column, quote_name, quoted
+from text2sql.common.render import Column, folded, quote_name, quoted
 from text2sql.errors import InfrastructureError
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 
@@ -30,7 +30,8 @@ class Table:
     """A table or view; ``error`` says why a broken one has no columns.
 
     ``row_count`` is None for views, and if counting took more than five seconds, or more than
-    thirty with the tables before; ``notes`` maps a column to its description.
+    thirty with the tables before; ``uncounted`` says why it failed. ``notes`` maps a column to its
+    description.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Table:
     row_count: int | None = None
     error: str = ""
     notes: dict[str, str] = field(default_factory=dict)
+    uncounted: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,10 @@ class DatabaseSchema:
         """Find a table by its name in any case, with or without quotes or ``main.``."""
         written = name.strip()
         for target in (written, _unquoted(written)):
-            named = [table for table in self.tables if table.name.lower() == target.lower()]
-            folded = target.lower().strip()
-            spaced = [table for table in self.tables if table.name.lower().strip() == folded]
-            if found := named or spaced:  # SQLite tells Ä and ä apart
+            named = [table for table in self.tables if folded(table.name) == folded(target)]
+            stripped = folded(target.strip())
+            spaced = [table for table in self.tables if folded(table.name.strip()) == stripped]
+            if found := named or spaced:
                 return min(found, key=lambda table: table.name != target)
         return None
 
@@ -133,8 +135,20 @@ def _describe(database: Path, sandbox: Sandbox) -> DatabaseSchema:
             found = _run(sandbox, database, sql, _COUNT)
             if found.status is Status.OK and found.rows:
                 table = replace(table, row_count=int(found.rows[0][0]))
+            elif found.status is Status.ERROR:
+                table = replace(table, uncounted=_why_uncounted(found.error))
         described.append(replace(table, notes=notes.columns.get(table.name, {})))
     return DatabaseSchema(tuple(described), notes)
+
+
+def _why_uncounted(error: str) -> str:
+    kind, _, rest = error.partition(": ")
+    if kind != "no such collation sequence":
+        return error
+    return (
+        f'the count needs the collation "{rest.partition(" (")[0]}", which this program does not '
+        "have; SELECT without ORDER BY or comparisons may still read them"
+    )
 
 
 def _run(sandbox: Sandbox, database: Path, sql: str, limits: Limits = _QUERY) -> QueryResult:

@@ -108,6 +108,8 @@ def _line(table: Table, body: str) -> str:
     if table.error:
         return f"{quote_name(table.name)} broken: {neutral(table.error)}"
     text = neutral(render_outline(table.name, body, table.row_count))
+    if table.uncounted:
+        return f"{text} rows not counted: {neutral(table.uncounted)}"
     return text + " view" if table.is_view else text
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from sqlglot import exp
 
+from text2sql.common.render import folded
 from text2sql.datasets.gold.flags import Finding, Flag, Row, show
 from text2sql.datasets.gold.sql import (
     PARSER_ERRORS,
@@ -307,7 +308,7 @@ class _View:
 def _collated(value: Any, collation: str) -> Any:
     """Return what one of SQLite's own collations compares; NOCASE folds ASCII letters only."""
     if isinstance(value, str) and collation == "NOCASE":
-        return "".join(letter.lower() if letter.isascii() else letter for letter in value)
+        return folded(value)
     return value.rstrip(" ") if isinstance(value, str) and collation == "RTRIM" else value
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from text2sql.common.render import folded
 from text2sql.errors import Text2SqlError
 from text2sql.sandbox import Limits, Sandbox, Status
 
@@ -61,7 +62,7 @@ def read_keys(database: Path, sandbox: Sandbox) -> Keys:
 
 
 def _name(table: object, column: object) -> ColumnName:
-    return str(table).lower(), str(column).lower()
+    return folded(str(table)), folded(str(column))
 
 
 def _rows(database: Path, sql: str, sandbox: Sandbox) -> tuple[tuple[Any, ...], ...]:

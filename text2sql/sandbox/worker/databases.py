@@ -39,7 +39,6 @@ _MALFORMED = re.compile(
 """SQLite's errors about grammar; names in them may contain any words."""
 
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
-_BUSY_SECONDS = 2.0  # how long to wait for a lock, a quarter of the query's time at most
 _CACHED_STATEMENTS = 32
 _CLOCK_TICK_NS = 50_000_000
 _SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
@@ -80,9 +79,27 @@ _NEWER_GRAMMAR = re.compile(
 _SQL = re.compile(rb"(?i)(?:\xef\xbb\xbf)?\s*(?:CREATE|BEGIN|PRAGMA|INSERT|DROP|--|/\*)")
 
 
-def replacing(text: bytes) -> str:
-    """Decode text of a database, with � for what is not UTF-8."""
-    return text.decode("utf-8", "replace")
+class Replacing:
+    """Decodes text of a database, with � for what is not UTF-8, which it counts."""
+
+    def __init__(self) -> None:
+        self.cells = 0
+        self.first = b""
+
+    def __call__(self, text: bytes) -> str:
+        try:
+            return text.decode()
+        except UnicodeDecodeError as error:
+            self.cells += 1
+            self.first = self.first or text[error.start : error.start + 1]
+            return text.decode("utf-8", "replace")
+
+    def warning(self) -> str:
+        """Return a sentence about what was replaced, empty if nothing was."""
+        if not self.cells:
+            return ""
+        cells = f"{self.cells:,} cell{' is' if self.cells == 1 else 's are'}"
+        return f"{cells} not UTF-8 (byte {self.first.hex().upper()}); \ufffd stands for such bytes"
 
 
 class Database:
@@ -92,7 +109,7 @@ class Database:
     EXPLAIN, which may then compile changes: nothing executes them.
     """
 
-    def __init__(self, path: str, seconds: float = 8.0) -> None:
+    def __init__(self, path: str, lock_seconds: float = 2.0) -> None:
         self.path = path
         self.deadline = 0.0
         self._real = os.path.realpath(path)
@@ -109,7 +126,7 @@ class Database:
             self.handle = sqlite3.connect(
                 f"{Path(self._real).as_uri()}?mode=ro&{mode}",
                 uri=True,
-                timeout=min(_BUSY_SECONDS, seconds / 4),
+                timeout=lock_seconds,
                 isolation_level=None,
                 cached_statements=_CACHED_STATEMENTS,
             )
@@ -167,7 +184,7 @@ class Database:
             handle.setlimit(limit, value)
         for setting in _SETTINGS:
             handle.execute(f"PRAGMA {setting}")
-        handle.text_factory = replacing
+        handle.text_factory = Replacing()
         tables = list(handle.execute(_VIRTUAL_TABLES))
         self._virtual = frozenset(name for name, _ in tables)
         # A database may give a private table another name.
@@ -244,8 +261,8 @@ class DatabaseCache:
         self._size = size
         self._open: OrderedDict[str, Database] = OrderedDict()
 
-    def get(self, path: str, seconds: float) -> Database:
-        """Return a current connection for a query of at most so many seconds.
+    def get(self, path: str, lock_seconds: float) -> Database:
+        """Return a current connection; a new one waits so long for another program's lock.
 
         Raises UnusableDatabase with a sentence for the user, OSError when the file is gone, and
         sqlite3.Error when it is locked.
@@ -255,7 +272,7 @@ class DatabaseCache:
             database.close()
             database = None
         if database is None:
-            database = _open_database(path, seconds)
+            database = _open_database(path, lock_seconds)
         self._open[path] = database
         if len(self._open) > self._size:
             self._open.popitem(last=False)[1].close()

@@ -14,7 +14,7 @@ from text2sql.sandbox.limits import MAX_VALUE_BYTES, MESSAGE_CHARS
 from text2sql.sandbox.results import QueryResult, ResultDigest, Status, refused, timeout_message
 from text2sql.sandbox.sql.statements import Statement, classify, goes_on
 from text2sql.sandbox.sql.tokens import Token, tokens_of
-from text2sql.sandbox.worker.databases import DAMAGED, Database, DatabaseCache, replacing
+from text2sql.sandbox.worker.databases import DAMAGED, Database, DatabaseCache, Replacing
 
 _ATTEMPTS = 3
 _BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
@@ -45,6 +45,7 @@ class Job(NamedTuple):
     max_bytes: int
     memory_mb: int
     cut: bool
+    lock_seconds: float
 
 
 def run_job(job: Job, databases: DatabaseCache, state: WorkerState) -> QueryResult:
@@ -74,6 +75,11 @@ def run_job(job: Job, databases: DatabaseCache, state: WorkerState) -> QueryResu
         return QueryResult(Status.ERROR, error=text)
 
 
+def lock_wait(job: Job) -> float:
+    """Return how many seconds a query waits for the lock of another program."""
+    return min(job.lock_seconds, job.seconds / 2)
+
+
 def _run_on_one_state(
     job: Job,
     statements: list[Statement],
@@ -83,7 +89,8 @@ def _run_on_one_state(
 ) -> QueryResult:
     """Run a text, again if the file changed meanwhile: what was read may be inconsistent."""
     for _ in range(_ATTEMPTS):
-        database = databases.get(job.path, job.seconds)
+        wait = lock_wait(job)
+        database = databases.get(job.path, wait)
         database.deadline = deadline
         state.note(RUNNING)
         locked = not database.immutable
@@ -130,6 +137,7 @@ def _refusal(
 def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     """Run one reading statement and read its rows; never leaves it open."""
     database.explaining = statement.verb == "EXPLAIN"
+    replacing = Replacing()
     database.handle.text_factory = str if job.strict_text else replacing
     cursor = database.handle.cursor()
     try:
@@ -139,13 +147,14 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
         result = _take_in(cursor, tuple(name[:longest] for name in names), job)
     finally:
         cursor.close()
-    quoted = '"' in statement.text or "'" in statement.text
-    if result.status is not Status.OK or job.strict_text or not quoted:
+    if result.status is not Status.OK or job.strict_text:
         return result
-    if monotonic() > database.deadline - job.seconds / 2:
-        return result  # to compile it again might miss the deadline
-    warnings = tuple(_quoting_warnings(statement.text, database))
-    return replace(result, warnings=warnings) if warnings else result
+    warnings = [replacing.warning()] if replacing.cells else []
+    quoted = '"' in statement.text or "'" in statement.text
+    # To compile it again might miss the deadline.
+    if quoted and monotonic() <= database.deadline - job.seconds / 2:
+        warnings += _quoting_warnings(statement.text, database)
+    return replace(result, warnings=tuple(warnings)) if warnings else result
 
 
 def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
@@ -194,11 +203,47 @@ def _failed(job: Job, error: sqlite3.Error) -> QueryResult:
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {DAMAGED} ({text})")
     if code & 0xFF in _BROKEN_FILE or recovery:
         if code & 0xFF in _LOCKED:
-            text += ": another program is writing it; try again when it is done"
+            waited = f"this query waited {lock_wait(job):g} s for it"
+            text += f": another program is writing it, and {waited}; try again when it is done"
         return QueryResult(Status.INFRASTRUCTURE, error=f"{job.path}: {text}")
     if "number of bindings" in text:  # no parameters are ever given
         text = "the statement has a parameter (?, :name, @name or $name); write its value there"
-    return QueryResult(Status.ERROR, error=text)
+    return QueryResult(Status.ERROR, error=text + _missing_here(text))
+
+
+def _missing_here(message: str) -> str:
+    """Say more about what a query needs and this SQLite lacks; empty if there is nothing to say."""
+    kind, _, name = message.partition(": ")
+    if kind == "no such collation sequence":
+        return (
+            " (the application that made this database defines it, and this program does not have "
+            "it: read the rows without comparing, sorting or counting by it)"
+        )
+    if kind == "no query solution":
+        return " (a key of the table needs a collation that this program does not have)"
+    since = _SINCE.get(name.lower()) if kind == "no such function" else None
+    if since and since > sqlite3.sqlite_version_info[:2]:
+        return f" (SQLite {since[0]}.{since[1]} has it, this is {sqlite3.sqlite_version})"
+    return ""
+
+
+# Functions and the version of SQLite that brought them (https://www.sqlite.org/changes.html).
+_SINCE = {
+    **dict.fromkeys(("format", "unixepoch"), (3, 38)),
+    "unhex": (3, 41),
+    "json_error_position": (3, 42),
+    **dict.fromkeys(("octet_length", "timediff"), (3, 43)),
+    **dict.fromkeys(("concat", "concat_ws", "string_agg"), (3, 44)),
+    **dict.fromkeys(
+        ("jsonb", "jsonb_array", "jsonb_extract", "jsonb_group_array", "jsonb_group_object",
+         "jsonb_insert", "jsonb_object", "jsonb_patch", "jsonb_remove", "jsonb_replace",
+         "jsonb_set"),
+        (3, 45),
+    ),
+    "json_pretty": (3, 46),
+    "if": (3, 48),
+    **dict.fromkeys(("unistr", "unistr_quote"), (3, 50)),
+}  # fmt: skip
 
 
 def _quoting_warnings(statement: str, database: Database) -> list[str]:

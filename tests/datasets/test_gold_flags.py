@@ -69,6 +69,10 @@ DETERMINED = [
     "SELECT speed FROM player ORDER BY CAST(speed AS REAL) DESC LIMIT 1",
     "SELECT team, COUNT(*) AS n FROM player GROUP BY team ORDER BY n, team LIMIT 1",
     "SELECT COUNT(*) FROM player LIMIT 1",
+    "SELECT COUNT(CASE WHEN score > 1 THEN 1 END), COUNT(1), COUNT(born) FROM player",
+    "SELECT COUNT(CASE WHEN score > 1 THEN 1 ELSE NULL END) FROM player",
+    "SELECT COUNT(DISTINCT CASE WHEN score > 1 THEN 1 ELSE 0 END) FROM player",
+    "SELECT SUM(CASE WHEN score > 1 THEN 1 ELSE 0 END), SUM(name = 'Ann') FROM player",
     "SELECT name FROM player LIMIT 100",
     "SELECT name FROM player ORDER BY born LIMIT -1",
     "SELECT name FROM player ORDER BY score DESC LIMIT 1 OFFSET 2",
@@ -225,6 +229,17 @@ FLAGGED = [
     (Flag.ASKS_OUTSIDE, "SELECT STRFTIME('%Y', date('NOW')) - born FROM player"),
     (Flag.ASKS_OUTSIDE, "SELECT name FROM player WHERE born > DATE()"),
     (Flag.ASKS_OUTSIDE, "SELECT name, RANDOM() FROM player"),
+    (Flag.COUNTS_EVERY_ROW, "SELECT COUNT(CASE WHEN score > 1 THEN 1 ELSE 0 END) FROM player"),
+    (Flag.COUNTS_EVERY_ROW, "SELECT COUNT(IIF(score > 1, 'a', 'b')) FROM player"),
+    (Flag.COUNTS_EVERY_ROW, "SELECT COUNT(name = 'Ann') * 100.0 / COUNT(*) FROM player"),
+    (Flag.COUNTS_EVERY_ROW, "SELECT id FROM team WHERE (SELECT COUNT(name IS NULL) FROM player) > 1"),
+        Flag.COUNTS_EVERY_ROW,
+        "SELECT name FROM team WHERE (SELECT COUNT(score IS NULL) FROM player) > 1",
+    ),
+    # Texts in double quotes are read as SQLite reads them.
+    (Flag.BARE_COLUMN, 'SELECT name, COUNT(*) FROM player WHERE name <> "x_" GROUP BY team'),
+    (Flag.TEXT_SORTED_AS_NUMBER, 'SELECT MAX(speed) FROM player WHERE name <> "it\'s"'),
+    (Flag.LIMIT_CUTS_TIE, 'SELECT name FROM player WHERE name <> "x" ORDER BY score DESC LIMIT 1'),
 ]
 
 

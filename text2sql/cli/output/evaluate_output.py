@@ -43,6 +43,8 @@ _FAILURES = {
     Verdict.TOO_LARGE: ("prediction returns too much", "predictions return too much"),
 }
 
+_NAMED = 10  # questions whose gold fails; the JSON has all
+
 
 def require_forms(
     context: click.Context, parameter: click.Parameter, files: tuple[Path, ...]
@@ -102,6 +104,7 @@ def as_object(
         "left_out": left_out,
         "without_prediction": len(sql.missing),
         "unknown_predictions": len(sql.unknown),
+        "db_mismatch": list(sql.elsewhere),
         "timeout_seconds": limits.seconds,
         "sqlite_version": sqlite3.sqlite_version,
         "text2sql_version": __version__,
@@ -171,8 +174,8 @@ def _report_doubts(records: list[Record], sql: Predictions) -> None:
         many = counted(len(sql.elsewhere), "prediction names", "predictions name")
         note(
             "warning",
-            f"{many} another database than the question does: are they from another file, or "
-            "shifted?",
+            f"{many} another database than the question does, and run on the question's, as in "
+            "the official evaluator: are they from another file, or shifted?",
             sql.elsewhere[0],
         )
     if sql.missing and sql.missing[0].endswith("/0") and list(sql.unknown) == [str(len(records))]:
@@ -197,7 +200,9 @@ def _report_golds(scores: PredictionScores) -> None:
         sql = {item.question.key: item.question.sql for item in scores.scored}
         reason = explain_failure(failing[0], sql.get(failing[0].key, "")) or failing[0].status
         many = counted(len(failing), "question")
-        about = f"the gold SQL of {many} does not run, so nothing matches it"
+        keys = ", ".join(neutral(gold.key) for gold in failing[:_NAMED])
+        more = f" and {len(failing) - _NAMED:,} more" if len(failing) > _NAMED else ""
+        about = f"the gold SQL of {many} does not run, so nothing matches it ({keys}{more})"
         note("warning", about, f"{failing[0].key}: {reason}")
     if empty:
         many = counted(len(empty), "question")

@@ -46,6 +46,32 @@ def aggregate_probes(sql: str) -> list[Probe]:
     return found
 
 
+def counted_conditions(sql: str) -> list[Finding]:
+    """Return a finding for each COUNT of a condition: it counts the rows where that is false, too.
+
+    That is a comparison, or a CASE or IIF whose every outcome is a value. Empty for a query that
+    cannot be read.
+    """
+    if "count" not in sql.lower():
+        return []
+    try:
+        nodes = [node.this for node in parsed(sql).find_all(exp.Count)]
+        texts = dict.fromkeys(written(node) for node in nodes if _is_never_left_out(node))
+    except PARSER_ERRORS:
+        return []
+    return [(Flag.COUNTS_EVERY_ROW, f"COUNT({text}) leaves out no row") for text in texts]
+
+
+def _is_never_left_out(node: exp.Expr) -> bool:
+    node = node.unnest()
+    if isinstance(node, exp.Case | exp.If):
+        branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
+        outcomes = [branch.args.get("true") for branch in branches]
+        outcomes.append(node.args.get("default") or node.args.get("false"))
+        return all(isinstance(one, exp.Literal | exp.Boolean) for one in outcomes)
+    return isinstance(node, exp.Predicate | exp.Is | exp.Connector | exp.Not)
+
+
 def _extremes(tree: exp.Expr) -> Iterator[Probe]:
     """Yield a probe for each MIN and MAX that a SELECT returns outside of a window.
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from text2sql.datasets.gold.aggregates import aggregate_probes
+from text2sql.datasets.gold.aggregates import aggregate_probes, counted_conditions
 from text2sql.datasets.gold.flags import Finding, Flag, GoldFlag, show
 from text2sql.datasets.gold.limits import MORE, MOST, Cut, Unreadable, cuts_of, limit_findings
 from text2sql.datasets.gold.sql import PARSER_ERRORS, parsed, unknown_casts, written
@@ -25,6 +25,7 @@ from text2sql.judge.verdicts import GoldResult
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status
 from text2sql.sandbox.sql.repeatable import asks_outside
+from text2sql.sandbox.sql.tokens import tokens_of
 
 _BATCH = 256
 _DETAIL_CHARS = 300
@@ -50,12 +51,15 @@ def flag_golds(
     if a database cannot be read at all.
     """
     ran = [q for q in questions if q.key in golds and golds[q.key].ran]
-    digests = {(one.database, one.sql): golds[one.key].digest for one in ran}
+    wanted = {(one.database, one.sql): golds[one.key].digest for one in ran}
+    spelled = _spelled_out(wanted, sandbox, limits)
+    digests = {spelled[query]: digest for query, digest in wanted.items()}
     found: dict[Query, list[Finding]] = {}
     for query in digests:
         casts = [(Flag.UNKNOWN_CAST_TYPE, sentence) for sentence in unknown_casts(query[1])]
         outside = [(Flag.ASKS_OUTSIDE, "the answer changes by itself")]
         found[query] = [*casts, *(outside if asks_outside(query[1]) else [])]
+        found[query] += counted_conditions(query[1])
     for query, findings in chain(
         _limits(digests, sandbox, limits),
         _aggregates(digests, sandbox, limits),
@@ -65,8 +69,36 @@ def flag_golds(
     return [
         GoldFlag(one.key, flag, detail[:_DETAIL_CHARS])
         for one in ran
-        for flag, detail in dict.fromkeys(found[one.database, one.sql])
+        for flag, detail in dict.fromkeys(found[spelled[one.database, one.sql]])
     ]
+
+
+def _spelled_out(
+    digests: Mapping[Query, str], sandbox: Sandbox, limits: Limits
+) -> dict[Query, Query]:
+    """Map each query to itself with the texts in double quotes, which SQLite allows, in single.
+
+    A probe would warn of them, and its answer would not count.
+    """
+    found = {query: query for query in digests}
+    doubtful = [query for query in digests if '"' in query[1]]
+    changed: dict[Query, Query] = {}
+    for query, result in zip(doubtful, sandbox.execute_many(doubtful, limits), strict=True):
+        texts = {warning.partition(" is not a column")[0] for warning in result.warnings}
+        sql, parts = query[1], []
+        at = 0
+        for token in tokens_of(sql):
+            if token.text in texts:
+                text = token.text[1:-1].replace('""', '"').replace("'", "''")
+                parts += [sql[at : token.start], f"'{text}'"]
+                at = token.end
+        if parts:
+            changed[query] = query[0], "".join([*parts, sql[at:]])
+    results = sandbox.execute_many(list(changed.values()), limits)
+    for query, result in zip(changed, results, strict=True):
+        if same(result, digests[query]):
+            found[query] = changed[query]
+    return found
 
 
 def _limits(

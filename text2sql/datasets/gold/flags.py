@@ -21,6 +21,7 @@ class Flag(StrEnum):
     UNKNOWN_CAST_TYPE = "unknown_cast_type"
     BARE_COLUMN = "bare_column"
     CONCAT_WITHOUT_ORDER = "concat_without_order"
+    COUNTS_EVERY_ROW = "counts_every_row"
     ASKS_OUTSIDE = "asks_outside"
     UNCHECKED = "unchecked"  # the detail says why
 
@@ -33,6 +34,7 @@ SENTENCES = {
     Flag.UNKNOWN_CAST_TYPE: "every cast names a type that SQLite knows",
     Flag.BARE_COLUMN: "every column beside an aggregate has one value in its group",
     Flag.CONCAT_WITHOUT_ORDER: "no values are joined in an order left to chance",
+    Flag.COUNTS_EVERY_ROW: "every COUNT of a condition can leave rows out",
     Flag.ASKS_OUTSIDE: "no gold query asks the clock, the time zone or chance",
     Flag.UNCHECKED: "every LIMIT and window could be checked",
 }

@@ -92,7 +92,7 @@ def read_records(
             question=row.text(Field.QUESTION),
             evidence=row.text(Field.EVIDENCE),
             sql=sql,
-            difficulty=row.text(Field.DIFFICULTY),
+            difficulty=row.text(Field.DIFFICULTY).lower(),  # files spell one in several ways
             subset=row.text(Field.SUBSET),
         )
         reason, detail = _reason(question, seen, known, needs_gold)

@@ -222,6 +222,11 @@ class _Object(dict[str, Any]):
         lower = {name.lower(): value for name, value in pairs}
         self.id = next((lower[name] for name in _IDS if lower.get(name) is not None), None)
         self.sql = [lower[name] for name in _SQL if name in lower][:1]
+        database = lower.get("db_id")
+        # A row may name its database in a field: then its SQL says so in BIRD's way.
+        if self.sql and isinstance(self.sql[0], str) and isinstance(database, str):
+            text, ends = self.sql[0], BIRD_SEPARATOR in self.sql[0]
+            self.sql = [text if ends or not database else f"{text}{BIRD_SEPARATOR}{database}"]
 
 
 def _parse(text: str, path: Path) -> list[Any] | _Object:

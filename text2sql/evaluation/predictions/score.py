@@ -48,6 +48,11 @@ class PredictionScores:
         """Return the scores as plain JSON values; accuracies are shares between 0 and 1."""
         empty = {gold.key for gold in self.golds if gold.empty}
         failing = {gold.key for gold in self.golds if gold.failing}
+        failing_golds = {
+            gold.key: {"gold": f"gold_{gold.status.value}", "gold_error": gold.error}
+            for gold in self.golds
+            if gold.failing
+        }
         by_gold = self._by(lambda question: gold_slice(question.key, empty, failing))
         return {
             "rule": self.rule,
@@ -59,6 +64,7 @@ class PredictionScores:
             "verdicts": [
                 {"question_id": question_id(item.question), "verdict": item.verdict.value}
                 | ({"error": item.error} if item.error else {})
+                | failing_golds.get(item.question.key, {})
                 for item in self.scored
             ],
         }

@@ -9,6 +9,7 @@ from tests.support.agent_databases import ask, make_database
 from text2sql.agent.schema.tables import describe
 from text2sql.agent.settings import AgentSettings
 from text2sql.agent.tools import Tools
+from text2sql.common.render import Budget
 
 CHARS = AgentSettings().output_chars
 HEADER = ["original_column_name", "column_name", "column_description", "data_format"]
@@ -163,6 +164,9 @@ def test_a_single_turn_prompt_of_a_large_schema_fits(tmp_path, sandbox):
     text = render_full(describe(database, sandbox), schema_budget(AgentSettings()))
     assert len(text) <= 2 * CHARS
     assert "customer_table_299" in text
+    for budget in (2 * CHARS, 6_000, 1_000):  # there are no tools to speak of
+        text = render_full(describe(database, sandbox), Budget(budget, 50, 200))
+        assert "inspect_schema" not in text and "sqlite_master" not in text
 
 
 def test_views_that_take_long_to_compile_do_not_hold_up_the_schema(inspect, monkeypatch):

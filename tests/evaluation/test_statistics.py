@@ -88,7 +88,8 @@ def test_equal_values_do_not_make_a_mean_certain():
     assert mean_interval([2.0] * 4, 2.0) == pytest.approx((2 * wilson(4, 4)[0], 2.0))
     most = 24.20799404411362  # 199 times it, by it, is more than 199 in floats
     assert mean_interval([most] * 199, most) == pytest.approx((most * wilson(199, 199)[0], most))
-    assert mean_interval([1.0]) == (0.0, 1.0)
+    assert mean_interval([1.0]) == pytest.approx(wilson(1, 1))
+    assert mean_interval([]) == (0.0, 1.0)
 
 
 def test_a_p_value_is_never_written_as_zero_or_on_the_wrong_side_of_its_bound():

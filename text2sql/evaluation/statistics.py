@@ -95,10 +95,10 @@ def mean_interval(values: Sequence[float], most: float = 1.0) -> tuple[float, fl
     """Return the normal 95 % interval of a mean over independent questions, within 0 and ``most``.
 
     Where all values are equal their spread says nothing: Wilson's interval of as large a share of
-    ``most`` is wide enough for any values between. With fewer than two questions nothing is
-    known: (0.0, ``most``).
+    ``most`` is wide enough for any values between. Without questions nothing is known:
+    (0.0, ``most``).
     """
-    if len(values) < 2:
+    if not values:
         return 0.0, most
     if min(values) == max(values):
         low, high = wilson(len(values) * min(1.0, values[0] / most), len(values))

@@ -21,16 +21,19 @@ _EXAMPLE_CHARS, _NAME_CHARS = 40, 200
 _DETAILS = ((400, 3), (150, 3), (60, 1), (60, 0), (0, 0))
 """Ever shorter forms of a column: characters of its description, number of example values."""
 
-_SHORTENED = "(shortened to fit; inspect_schema with a table shows all of it)"
-_ROW_COUNTS = "tables shown, with row counts; inspect_schema with a table shows its columns"
+_SHORTENED = "shortened to fit"
+_SHOWS_ALL = "inspect_schema with a table shows all of it"
+_ROW_COUNTS = "tables shown, with row counts"
+_SHOWS_COLUMNS = "inspect_schema with a table shows its columns"
 _MORE_TABLES = "SELECT name FROM sqlite_master WHERE name LIKE '%word%' finds others"
 
 
-def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
+def render_overview(schema: DatabaseSchema, budget: Budget, tools: bool = True) -> str:
     """Show every table on one line; if that does not fit, shorten the longest lines.
 
     They lose types first, then columns that are not keys, then all columns. If even that is too
-    long, only names and row counts remain.
+    long, only names and row counts remain. What is left out names the tool that shows it, unless
+    the reader has no ``tools``.
     """
     if not schema.tables:
         return "(the database has no tables)"
@@ -45,13 +48,16 @@ def render_overview(schema: DatabaseSchema, budget: Budget) -> str:
     if len(whole) <= budget.chars:
         return whole
     lines = _shortened(schema.tables, budget.chars - sum(len(note) + 1 for note in notes) - 80)
-    text = "\n".join([*lines, _SHORTENED, *notes])
+    shortened = f"({_SHORTENED}; {_SHOWS_ALL})" if tools else f"({_SHORTENED})"
+    text = "\n".join([*lines, shortened, *notes])
     if len(text) <= budget.chars:
         return text
     counts = ["" if table.row_count is None else f" ({table.row_count})" for table in schema.tables]
     names = [quote_name(table.name) for table in schema.tables]
     named = [neutral(name) + count for name, count in zip(names, counts, strict=True)]
-    return _listed(named, _ROW_COUNTS, _MORE_TABLES, budget)
+    if not tools:
+        return _listed(named, _ROW_COUNTS, "", budget)
+    return _listed(named, f"{_ROW_COUNTS}; {_SHOWS_COLUMNS}", _MORE_TABLES, budget)
 
 
 def render_detail(
@@ -90,7 +96,7 @@ def render_matching(
 
 def render_full(schema: DatabaseSchema, budget: Budget) -> str:
     """Show the overview and, as far as they fit, the descriptions: for single-turn prompts."""
-    text = render_overview(schema, budget)
+    text = render_overview(schema, budget, tools=False)
     for table in schema.tables:
         notes = [_column_line(table, column, [], _DETAILS[0], False) for column in table.columns]
         block = "\n".join([f"{quote_name(table.name)}:", *(line for line in notes if line)])
@@ -168,7 +174,7 @@ def _listed(names: Sequence[str], note: str, more: str, budget: Budget) -> str:
             break
         kept.append(name)
     count = f"{len(kept)} of {len(names)}" if len(kept) < len(names) else f"all {len(names)}"
-    parts = [f"{count} {note}", *([more] if len(kept) < len(names) else [])]
+    parts = [f"{count} {note}", *([more] if more and len(kept) < len(names) else [])]
     return f"{', '.join(kept)}\n({'; '.join(parts)})"
 
 

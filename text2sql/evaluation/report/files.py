@@ -67,7 +67,9 @@ def write_report(
         for row in _trace(policies, by_key, root, grounds or Grounds(), details["questions"]):
             writer.writerow(row)
     with _csv_writer(folder / TABLE, [field.name for field in fields(Score)]) as writer:
-        writer.writerows(details["scores"]["scores"])
+        for score in details["scores"]["scores"]:  # a mean over rows without n would be wrong
+            known = score["n"] > 0
+            writer.writerow(score if known else score | dict.fromkeys(("value", "low", "high"), ""))
     write_whole(folder / DETAILS, json.dumps(details, ensure_ascii=False))
     return write_whole(folder / PAGE, render_report(details))
 

@@ -59,7 +59,8 @@ def check_databases_resolve(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteR
     """
     again = frame["db_id"].duplicated()
     frame = pd.concat([frame[~again], frame[again]])
-    expectations = _rarely(["db_missing"], "{} of the questions have their database", allowed)
+    sentence = "{} of the questions have their database"
+    expectations = _rarely(frame, ["db_missing"], sentence, allowed, "missing_databases")
     return validate(frame, expectations, ("key", "db_id", "detail"))
 
 
@@ -143,7 +144,7 @@ def check_gold_runs(frame: pd.DataFrame, allowed: float = 0.0) -> SuiteResult:
     More failures than the share ``allowed`` are critical: those questions have no usable reward.
     """
     failing = ["error", "write", "no_statement", "timeout", "too_large", "infrastructure"]
-    expectations = _rarely(failing, "{} of the gold queries run", allowed)
+    expectations = _rarely(frame, failing, "{} of the gold queries run", allowed, "failing")
     return validate(frame, expectations, ("key", "db_id", "status", "error", "sql"))
 
 
@@ -184,17 +185,24 @@ def _none_in_train(frame: pd.DataFrame, what: str, shown: tuple[str, ...]) -> Su
     return validate(frame, [_empty("in_train", sentence)], shown)
 
 
-def _rarely(values: list[str], sentence: str, allowed: float) -> list[Any]:
-    """Expect that no row has one of these statuses; critical only beyond the share ``allowed``."""
+def _rarely(
+    frame: pd.DataFrame, values: list[str], sentence: str, allowed: float, setting: str
+) -> list[Any]:
+    """Expect that no row has one of these statuses; critical only beyond the share ``allowed``.
+
+    The sentences name the share found and the ``setting`` that allows more.
+    """
     kind = "ColumnValuesToNotBeInSet"
     none: dict[str, Any] = {"column": "status", "value_set": values}
     severity = "warning" if allowed else "critical"
+    share = frame["status"].isin(values).mean() if len(frame) else 0.0
+    found = f" ({share:.2%} do not; {setting} allows {allowed:.2%})" if share else ""
     expectations = [
         no_null("status", "the status of every row is known"),
-        expect(kind, sentence.format("all"), severity, **none),
+        expect(kind, sentence.format("all") + found, severity, **none),
     ]
     if allowed:
-        most = sentence.format(f"at least {1 - allowed:.1%}")
+        most = sentence.format(f"at least {1 - allowed:.1%}") + found
         # Rounded: 1 - 0.18 is above 0.82, the share of 41 of 50.
         expectations.append(expect(kind, most, mostly=round(1 - allowed, 9), **none))
     return expectations

@@ -112,7 +112,10 @@ def test_missing_databases_block_beyond_the_allowed_share() -> None:
     missing = {"db_id": "movies_4", "status": "db_missing", "detail": detail}
     frame = rows(QUESTION, {}, {}, {}, missing)
     assert check_databases_resolve(frame).blocks
-    assert check_databases_resolve(frame, 0.2).blocks
+    refused = check_databases_resolve(frame, 0.2)
+    assert refused.blocks
+    said = str(check_result("db_ids_resolve", refused).description)
+    assert "(25.00% do not; missing_databases allows 20.00%)" in said
     outcome = check_databases_resolve(frame, 0.25)
     assert not outcome.success and not outcome.blocks
     assert list(outcome.examples["db_id"]) == ["movies_4"]
@@ -220,7 +223,9 @@ def test_broken_databases_block_and_empty_ones_warn() -> None:
 )
 def test_gold_that_does_not_run_blocks_beyond_the_allowed_share(status: str) -> None:
     frame = rows(GOLD, {}, {"status": status, "error": "no such table: Order Details"})
-    assert check_gold_runs(frame).blocks
+    refused = check_gold_runs(frame)
+    assert refused.blocks
+    assert "(50.00% do not; failing allows 0.00%)" in describe(refused)
     outcome = check_gold_runs(frame, 0.5)
     assert not outcome.success and not outcome.blocks
     assert list(outcome.examples["error"]) == ["no such table: Order Details"]

@@ -22,6 +22,7 @@ from resources.step_pods import sampling_pod
 from text2sql.common.artifacts import rollouts_folder
 from text2sql.common.counting import counted
 from text2sql.common.provenance import fingerprint
+from text2sql.datasets.gold.stored import renewed
 from text2sql.datasets.stored import load_golds, load_questions
 from text2sql.errors import Text2SqlError
 from text2sql.policy.base import Sampling
@@ -121,13 +122,16 @@ async def _sample_all(
         opened = policy.open(spec, work["threads"])
         try:
             for one in same:
+                golds = load_golds(root, one.split)
+                questions = load_questions(root, one.split)
+                golds = await asyncio.to_thread(renewed, golds, questions, box)
                 plan = RolloutPlan(
                     opened,
                     box,
                     settings_of(policy, one.policy, one.mode),
                     one.sampling,
                     one.samples,
-                    load_golds(root, one.split),
+                    golds,
                     concurrency=work["concurrency"],
                     retries=work["resampling"],
                     run_id=context.run_id,

@@ -15,12 +15,14 @@ from assets.training.config import TrainingPromptsConfig
 from assets.training.difficulty import check_prompts, check_ratings
 from pipelines.definitions import defs
 from tests.pipelines.test_lifecycle import metadata_of, run_assets
+from tests.support.agent_databases import make_database
 from tests.support.lifecycle_tools import CORPUS, answering
 from tests.support.scripted_server import ScriptedServer, fails, submits
 from tests.support.stored_rollouts import latest
+from text2sql.datasets.gold.stored import renewed
 from text2sql.datasets.stored import load_questions
 from text2sql.errors import Text2SqlError
-from text2sql.judge.verdicts import GoldResult
+from text2sql.judge.verdicts import GoldResult, run_gold
 from text2sql.questions import Question
 from text2sql.rollouts.cost import PaceKeeper, duration, estimate
 from text2sql.rollouts.store import Rollout, RolloutStore
@@ -127,6 +129,21 @@ def test_unusable_gold_is_never_trained_on() -> None:
     golds = {"train/1": gold(1), "train/2": gold(2, rows=0)}
     ratings = rate(map(question, (1, 2, 3)), golds, Tally(rollouts), Bounds())
     assert [rating.kind for rating in ratings] == [Kind.TRAINABLE, Kind.UNUSABLE, Kind.UNUSABLE]
+
+
+def test_gold_that_changes_by_itself_is_never_trained_on_and_renewed_elsewhere(
+    sandbox, tmp_path
+) -> None:
+    database = make_database(tmp_path / "t.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1)")
+    asked = Question("train/1", "t", database, "?", sql="SELECT strftime('%s', 'now'), random()")
+    steady = Question("train/2", "t", database, "?", sql="SELECT a FROM t")
+    golds = {one.key: run_gold(one, sandbox) for one in (asked, steady)}
+    tally = Tally([rollout(n, i, "match" if i else "wrong") for n in (1, 2) for i in range(8)])
+    ratings = rate([asked, steady], golds, tally, Bounds())
+    assert [rating.kind for rating in ratings] == [Kind.UNUSABLE, Kind.TRAINABLE]
+    again = renewed(golds, [asked, steady], sandbox)
+    assert again["train/1"].digest != golds["train/1"].digest
+    assert again["train/2"] is golds["train/2"]
 
 
 def test_a_cost_is_unknown_until_it_was_measured(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from text2sql.questions import Question
 from text2sql.rollouts.cost import Estimate, estimate
 from text2sql.rollouts.sets import RolloutSet
 from text2sql.rollouts.store import Rollout, RolloutStore
+from text2sql.sandbox.sql.repeatable import asks_outside
 from text2sql.training.settings import Settings
 
 
@@ -33,7 +34,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
     """Too few valid rollouts; the next run draws them again."""
     UNUSABLE = "unusable"
-    """Its gold query fails or returns nothing, so any query that returns nothing would match."""
+    """Its gold query fails, returns nothing, as any wrong query may, or changes by itself."""
     WEAK = "weak"
     """Trainable, but its reward strength is below the minimum or unknown."""
 
@@ -163,9 +164,12 @@ class Tally:
 
 
 def usable(question: Question, golds: Mapping[str, GoldResult]) -> bool:
-    """Say whether a question has a gold result that did not fail and has rows."""
+    """Say whether a question has a gold result that has rows and does not change by itself.
+
+    Training takes hours: by then the answer to a query that asks the clock is another one.
+    """
     gold = golds.get(question.key)
-    return gold is not None and gold.usable
+    return gold is not None and gold.usable and not asks_outside(question.sql)
 
 
 def rate(

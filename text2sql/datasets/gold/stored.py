@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -22,6 +22,17 @@ from text2sql.sandbox.sql.repeatable import asks_outside
 
 _FLAGS, _FLAG_STATE = "gold_flags.jsonl", "gold_flags.json"
 _PROGRESS_EVERY = 500
+
+
+def renewed(
+    golds: Mapping[str, GoldResult],
+    questions: Sequence[Question],
+    sandbox: Sandbox,
+    limits: Limits = Limits(),
+) -> dict[str, GoldResult]:
+    """Return gold results with those of the questions anew whose query asks the clock or chance."""
+    changing = [q for q in questions if q.key in golds and asks_outside(q.sql)]
+    return {**golds, **run_golds(changing, sandbox, limits)}
 
 
 def current_golds(
@@ -54,12 +65,12 @@ def current_golds(
     if golds is None:
         golds = run_golds(questions, sandbox, limits, report)
     else:
-        changing = [question for question in questions if asks_outside(question.sql)]
+        changing = sum(asks_outside(question.sql) for question in questions)
         say(
             "Reused the gold results of an earlier run: nothing has changed. Run again because "
-            f"they ask the clock or chance: {counted(len(changing), 'query', 'queries')}."
+            f"they ask the clock or chance: {counted(changing, 'query', 'queries')}."
         )
-        golds |= run_golds(changing, sandbox, limits)
+        golds = renewed(golds, questions, sandbox, limits)
 
     folder = dataset_folder(root, dataset)
     flag_version = fingerprint(

@@ -330,7 +330,7 @@ def test_a_day_without_answers_and_a_place_that_cannot_be_written_are_named(plac
 def test_without_tables_nothing_is_made(tmp_path, monkeypatch):
     monkeypatch.setenv(URL_VARIABLE, f"sqlite:///{tmp_path / 'none.sqlite'}")
     result = CliRunner().invoke(cli, ["answers", "list"])
-    assert "no reporting tables at" in str(result.exception)
+    assert "no scheduled questions yet" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -388,7 +388,7 @@ def test_violated_constraints_are_not_damage(tmp_path):
         (["  "], "Error: The question is empty; ask something."),
         (["Which?", "--json", "--csv"], "Choose one of --json and --csv."),
         (["Which?", "--policy", "pocket", "--model", "m"], "--model names a model of a server"),
-        (["Which?", "--votes", "0"], "0 is not in the range 1<=x<=64."),
+        (["Which?", "--votes", "0"], "it must be at least 1 and at most 64, not 0."),
     ],
 )
 def test_wrong_usage(shop, arguments, words):

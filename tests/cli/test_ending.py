@@ -97,7 +97,7 @@ def test_an_unreachable_server_has_a_status_of_its_own(shop):
         (["anwsers", "list"], 2, "No such command 'anwsers'. Did you mean 'answers'?"),
         (["sql"], 2, "Missing argument"),
         (["ask", "shop.sqlite", " "], 2, "Error: The question is empty"),
-        (["answers", "list"], 1, "error: no reporting tables at"),
+        (["answers", "list"], 1, "error: There are no scheduled questions yet"),
         (["reporting", "status", "--reporting", "postgresql://u@127.0.0.1:9/x"], 6, "error: "),
         (["compare", "a", "b"], 1, "error: "),
         (["report", "nobody"], 1, "error: "),

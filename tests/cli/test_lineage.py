@@ -390,7 +390,7 @@ def test_nothing_at_all(tmp_path, monkeypatch):
     monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path))
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     assert "accuracy: none; answers have" in refused("july")
-    assert "no reporting tables at" in refused("1")
+    assert "no scheduled questions yet" in refused("1")
 
 
 def test_a_seal_reveals_edits_and_code_names_its_commit(tmp_path):

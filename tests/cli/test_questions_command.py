@@ -247,13 +247,14 @@ def test_without_questions_no_line_is_printed(tmp_path):
 
 
 def test_a_file_is_imported_whole_or_not_at_all(desk):
+    desk.add("first")
     desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?", "database": "nowhere"})
     assert "'nowhere'" in desk.fails("questions", "import", str(desk.file))
     desk.write({"id": "a", "question": "A?"}, {"id": "b", "question": "B?", "votes": "many"})
     message = desk.fails("questions", "import", str(desk.file))
     assert "questions.yaml:" in message
     assert "votes must be a whole number" in message
-    assert "(0 rows)" in desk.type("questions", "list").stdout
+    assert "(1 row)" in desk.type("questions", "list").stdout
 
 
 def test_an_export_comes_back_as_it_was(desk):
@@ -295,10 +296,10 @@ def test_a_day_without_questions_is_not_answered_with_the_demos(desk, reporting_
     root.mkdir()
     champion = {"policy": "http://127.0.0.1:9/v1", "revision": "1", "training_run": "base"}
     (root / "champion.json").write_text(json.dumps(champion))
-    assert "no reporting tables" in desk.fails("answers", "run") or "postgres" in reporting_url
+    assert "no scheduled questions" in desk.fails("answers", "run") or "postgres" in reporting_url
     desk.type("reporting", "upgrade")
     refused = desk.fails("answers", "run")
-    assert "no questions in" in refused and "text2sql questions import" in refused
+    assert "no scheduled questions yet in" in refused and "text2sql questions import" in refused
     assert "(0 rows)" in desk.type("questions", "list").stdout
 
 
@@ -329,7 +330,7 @@ def test_without_tables_nothing_is_created(tmp_path, monkeypatch):
             ("reporting status", 3),
         ):
             result = CliRunner().invoke(cli, [*words.split(), "--reporting", url])
-            assert "no reporting tables at" in str(result.exception)
+            assert "no scheduled questions yet" in str(result.exception)
             assert result.exception.exit_code == status
     assert not (tmp_path / "made").exists()
 
@@ -349,3 +350,18 @@ def test_a_server_that_is_down_is_named(monkeypatch):
         assert isinstance(result.exception, InfrastructureError)
         assert "127.0.0.1:9" in str(result.exception)
         assert "secret" not in str(result.exception)
+
+
+def test_a_command_that_fails_leaves_no_reporting_tables_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    monkeypatch.delenv("TEXT2SQL_REPORTING_URL", raising=False)
+    for words in (["add", "x", "--question", "?", "--database", "nosuch"], ["import", "nosuch"]):
+        assert CliRunner().invoke(cli, ["questions", *words]).exit_code == 1
+    assert not list((tmp_path / "root").glob("*"))
+
+
+def test_a_root_that_is_a_file_is_named(tmp_path, monkeypatch):
+    (tmp_path / "root").touch()
+    monkeypatch.setenv("TEXT2SQL_ROOT", str(tmp_path / "root"))
+    result = CliRunner().invoke(cli, ["questions", "list"])
+    assert "root, which is a file: give a folder" in str(result.exception)

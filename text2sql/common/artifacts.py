@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from text2sql.common.checkout import CHECKOUT
+from text2sql.errors import Text2SqlError
 
 ROOT_VARIABLE = "TEXT2SQL_ROOT"
 
@@ -18,10 +19,14 @@ def artifact_root() -> Path:
     """Return the artifact root: the folder that holds everything the project makes.
 
     ``TEXT2SQL_ROOT`` names it. Without it, it is ``artifacts`` in the current directory or, where
-    there is none, in the checkout that this package belongs to.
+    there is none, in the checkout that this package belongs to. Raises Text2SqlError if it names
+    a file.
     """
     if named := os.environ.get(ROOT_VARIABLE):
-        return Path(named).expanduser().resolve()
+        root = Path(named).expanduser().resolve()
+        if root.is_file():
+            raise Text2SqlError(f"{ROOT_VARIABLE} names {root}, which is a file: give a folder.")
+        return root
     here = Path.cwd()
     in_checkout = (CHECKOUT / "pyproject.toml").is_file()
     return (CHECKOUT if in_checkout and not (here / "artifacts").is_dir() else here) / "artifacts"

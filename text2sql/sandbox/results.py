@@ -61,7 +61,8 @@ class QueryResult:
 
 def refused(verb: str) -> QueryResult:
     """Return the result of a text whose statement with this verb would change something."""
-    error = f"refused: {verb} would change the database; only reading statements run here."
+    does = "reaches other files" if verb in ("ATTACH", "DETACH") else "would change the database"
+    error = f"refused: {verb} {does}; only reading statements run here."
     return QueryResult(Status.WRITE, error=error)
 
 

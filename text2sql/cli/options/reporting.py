@@ -37,12 +37,23 @@ def with_store(work: Callable[..., Any], make: bool = False) -> Callable[..., An
 
     @wraps(work)
     def run(url: str, *arguments: Any, **options: Any) -> Any:
+        from text2sql.reporting.tables.location import sqlite_file
+        from text2sql.reporting.tables.questions import QuestionTable
         from text2sql.reporting.tables.store import ReportingStore
 
         if not make:
             require_file(url)
+        file = sqlite_file(url)
+        is_new = file is not None and not file.exists()
         with ReportingStore(url) as store:
-            return work(store, *arguments, **options)
+            try:
+                return work(store, *arguments, **options)
+            except Exception:
+                is_new = is_new and not QuestionTable(store).files()
+                if is_new and file is not None:  # a failed command leaves nothing behind
+                    store.close()
+                    file.unlink(missing_ok=True)
+                raise
 
     return with_url(run)
 
@@ -57,8 +68,8 @@ def require_file(url: str) -> None:
     path = sqlite_file(url)
     if path is not None and not path.is_file():
         raise Text2SqlError(
-            f"no reporting tables at {path}; name them with --reporting, add a question"
-            " (text2sql questions add) or answer the shipped ones (make demo)"
+            "There are no scheduled questions yet: add one with text2sql questions add (no "
+            f"reporting tables at {path}; others are named with --reporting)."
         )
 
 
@@ -71,8 +82,8 @@ def require_questions(url: str) -> None:
     with ReportingStore(url) as store:
         if not QuestionTable(store).files():
             raise Text2SqlError(
-                f"no questions in {store.name}: add one with text2sql questions add,"
-                " or a file of them with text2sql questions import"
+                f"There are no scheduled questions yet in {store.name}: add one with text2sql "
+                "questions add, or a file of them with text2sql questions import."
             )
 
 

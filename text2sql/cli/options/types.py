@@ -23,6 +23,16 @@ class IntegerRange(click.IntRange):
 
     name = "integer"  # click calls text "not a valid integer range"
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number; click would name the bounds in symbols."""
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        if problem := _outside(number, self):
+            self.fail(problem, param, ctx)
+        return number
+
 
 class NumberRange(click.FloatRange):
     """A finite number within bounds."""
@@ -33,10 +43,28 @@ class NumberRange(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read the number; click accepts NaN, which is within any bounds."""
-        number = float(super().convert(value, param, ctx))
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
+        if problem := _outside(number, self):
+            self.fail(problem, param, ctx)
         return number
+
+
+def _outside(number: float, bounds: click.IntRange | click.FloatRange) -> str:
+    """Return a sentence if a number is outside its bounds."""
+    low, high, sides = bounds.min, bounds.max, []
+    inside = True
+    if low is not None:
+        inside = number > low or (number == low and not bounds.min_open)
+        sides.append(f"more than {low:g}" if bounds.min_open else f"at least {low:g}")
+    if high is not None:
+        inside = inside and (number < high or (number == high and not bounds.max_open))
+        sides.append(f"less than {high:g}" if bounds.max_open else f"at most {high:g}")
+    return "" if inside else f"it must be {' and '.join(sides)}, not {number:g}."
 
 
 timeout_option = click.option(

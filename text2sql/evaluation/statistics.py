@@ -45,6 +45,19 @@ def mcnemar(won: int, lost: int) -> float:
     return min(1.0, 2 * tail)
 
 
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for testing all of them, in their order.
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal
+    of Statistics 6 (1979).
+    """
+    adjusted, largest = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[place]))
+        adjusted[place] = largest
+    return adjusted
+
+
 def p_text(p: float) -> str:
     """Write a p-value with two digits, with more where they would hide the side of 0.05.
 

@@ -23,13 +23,15 @@ class Ballots:
 
     ``right`` are the sizes of the results that match gold (mostly one), ``wrong`` those of the
     others, ``silent`` counts rollouts without a vote; ``matches`` counts rollouts that match
-    gold, also by an empty result, which has no vote.
+    gold, also by an empty result, which has no vote. ``shares`` are the parts of the right groups
+    that match: below 1 where floats differ by rounding, which scoring does not forgive.
     """
 
     right: tuple[int, ...]
     wrong: tuple[int, ...]
     silent: int
     matches: int
+    shares: tuple[float, ...] = ()
 
     @property
     def n(self) -> int:
@@ -70,8 +72,6 @@ class Curve:
 def ballots(votes: Sequence[tuple[str, bool]]) -> Ballots:
     """Count votes: of each rollout what was kept of its result, empty where it has no vote, and
     whether it matches gold.
-
-    Of a group whose floats differ by rounding only some may match; it counts as most of it.
     """
     voting = [(digest, right) for digest, right in votes if digest]
     sizes: Counter[int] = Counter()
@@ -79,19 +79,21 @@ def ballots(votes: Sequence[tuple[str, bool]]) -> Ballots:
     for (_, right), group in zip(voting, groups_of([one for one, _ in voting]), strict=True):
         sizes[group] += 1
         matching[group] += right
-    right_groups = {group for group, size in sizes.items() if 2 * matching[group] >= size}
+    matched = [group for group in sizes if matching[group]]
+    won = sorted((sizes[group], matching[group] / sizes[group]) for group in matched)
     return Ballots(
-        right=tuple(sorted(size for group, size in sizes.items() if group in right_groups)),
-        wrong=tuple(sorted(size for group, size in sizes.items() if group not in right_groups)),
+        right=tuple(size for size, _ in won),
+        wrong=tuple(sorted(size for group, size in sizes.items() if not matching[group])),
         silent=sum(not digest for digest, _ in votes),
         matches=sum(right for _, right in votes),
+        shares=tuple(share for _, share in won),
     )
 
 
 def curve(policy: str, part: str, name: str, questions: Sequence[Ballots]) -> Curve:
     """Return the curve of questions that all have the same number of rollouts."""
     n = questions[0].n if questions else 0
-    votes = [vote_shares(one.right, one.wrong, one.silent) for one in questions]
+    votes = [vote_shares(one.right, one.wrong, one.silent, one.shares) for one in questions]
     passes = [pass_shares(n, one.matches) for one in questions]
     voted, passed = _means(votes), _means(passes)
     points = tuple(
@@ -115,8 +117,12 @@ def pass_shares(n: int, matches: int) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=1 << 14)
-def vote_shares(right: tuple[int, ...], wrong: tuple[int, ...], silent: int) -> tuple[float, ...]:
+def vote_shares(
+    right: tuple[int, ...], wrong: tuple[int, ...], silent: int, shares: tuple[float, ...] = ()
+) -> tuple[float, ...]:
     """Return for k = 1 to n the chance that a vote among k of n rollouts is right.
+
+    ``shares`` are those of ``Ballots``, all 1 if they are left out.
 
     For each right result and each number of votes that it may win with, the ways to choose the
     others are counted: none of them has more votes, and of t + 1 results with as many it wins
@@ -128,7 +134,7 @@ def vote_shares(right: tuple[int, ...], wrong: tuple[int, ...], silent: int) -> 
         others = (*right[:place], *right[place + 1 :], *wrong)
         for votes in range(1, size + 1):
             for rest, ways in enumerate(_ways(others, silent, votes)):
-                won[votes + rest] += comb(size, votes) * ways
+                won[votes + rest] += comb(size, votes) * ways * (shares[place] if shares else 1)
     return tuple(won[k] / comb(n, k) for k in range(1, n + 1))
 
 

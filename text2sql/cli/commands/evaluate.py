@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 import click
@@ -24,18 +25,27 @@ from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.evaluation.predictions.score import score_predictions
+from text2sql.evaluation.predictions.systems import prediction_files, systems_object
 from text2sql.evaluation.predictions.writing import export_predictions
 from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, database_digests
 from text2sql.judge.rules import efficiency_values, rule_values
 from text2sql.judge.verdicts import Verdict
+from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
 
 
 @click.command()
 @click.option("--questions", required=True, type=FILE, help="BIRD's dev.json, or a file like it.")
 @click.option("--databases", required=True, type=FILE, help="Folder with the SQLite files.")
-@click.option("--predictions", required=True, type=FILE, help="Predicted SQL: JSON, JSONL, .sql.")
+@click.option(
+    "--predictions",
+    required=True,
+    type=FILE,
+    metavar="FILE [FILE...]",
+    help="Predicted SQL: JSON, JSONL, .sql. Several files, or a folder of them, are compared.",
+)
+@click.argument("more", type=FILE, nargs=-1, metavar="")
 @click.option(
     "--rule",
     type=click.Choice(get_args(Rule)),
@@ -82,6 +92,7 @@ def command(
     questions: Path,
     databases: Path,
     predictions: Path,
+    more: tuple[Path, ...],
     rule: Rule,
     timeout: float,
     jobs: int | None,
@@ -92,7 +103,7 @@ def command(
     export: tuple[Path, ...],
     json_path: Path | None,
 ) -> None:
-    """Score a file of predicted SQL by execution accuracy, as BIRD does.
+    """Score predicted SQL by execution accuracy, as BIRD does.
 
     Predictions and questions are paired by id. If the ids of the predictions are exactly 0 to n-1,
     and those of the n questions are not, they count as positions in the questions file, as in
@@ -102,6 +113,10 @@ def command(
 
     If the questions have no SQL, the gold queries are read from a file beside them, dev_gold.sql
     for dev.json: on each line the SQL, a tab, and the database.
+
+    Of several files, each a system, gold runs once for all. A table shows each accuracy with its
+    95 % interval, and every two systems are compared with McNemar's exact test, adjusted for the
+    number of pairs (Holm).
 
     The JSON identifies the questions file, the gold file and the databases by their sha256: only
     compare numbers for which these are equal. Query results are cached in ~/.cache/text2sql (or
@@ -120,10 +135,22 @@ def command(
     gold = gold_beside(questions)
     records = read_records(questions, databases, "dev", gold)
     asked = usable(records, questions, databases, "scored", "a gold SQL and its database")
-    read = [questions, gold, predictions, issues_path, *(one.database for one in asked)]
+    files = prediction_files([predictions, *more])
+    read = [questions, gold, *files.values(), issues_path, *(one.database for one in asked)]
     require_apart([out, *export], read)
     keys = [file_key(record.question.key, record.reason) for record in records]
-    sql = read_predictions(predictions, asked, keys)
+    if len(files) > 1:
+        if export or efficiency or all_rules or issues_path:
+            raise click.UsageError(
+                "--export, --efficiency, --all-rules and --known-issues are for one prediction "
+                "file: leave them out, or give one file."
+            )
+        _compare_systems(
+            files, questions, gold, records, asked, keys, Limits(seconds=timeout), jobs, rule,
+            cache, json_path,
+        )  # fmt: skip
+        return
+    sql = read_predictions(predictions := next(iter(files.values())), asked, keys)
     export_predictions(export, predictions, records)
     limits = Limits(seconds=timeout)
     with Sandbox(jobs) as sandbox, _known_results(cache) as known:
@@ -161,6 +188,59 @@ def command(
         raise InfrastructureError(
             f"{len(failed)} of {counted(len(scores.scored), 'question')} could not be judged and "
             f"are left out of the accuracy; the first: {failed[0]}. Run it again."
+        )
+
+
+def _compare_systems(
+    files: Mapping[str, Path],
+    questions: Path,
+    gold: Path | None,
+    records: list[Record],
+    asked: Sequence[Question],
+    keys: Sequence[str],
+    limits: Limits,
+    jobs: int | None,
+    rule: Rule,
+    cache: bool,
+    json_path: Path | None,
+) -> None:
+    """Score several prediction files, and compare every two."""
+    predicted = {name: read_predictions(path, asked, keys) for name, path in files.items()}
+    with (
+        Sandbox(jobs) as sandbox,
+        TemporaryDirectory() as place,  # without the user's cache gold still runs once for all
+        closing(KnownResults(Path(place))) as own,
+        _known_results(cache) as users,
+    ):
+        known = users or own
+        scores = {
+            name: score_predictions(asked, sql, sandbox, limits, rule, known)
+            for name, sql in predicted.items()
+        }
+        digests = database_digests(asked, sandbox, known)
+    found = {
+        "questions_sha256": file_digest(questions),
+        **({"gold_sha256": file_digest(gold)} if gold else {}),
+        "databases_sha256": digests,
+        "rows": len(records),
+        "timeout_seconds": limits.seconds,
+        "rule": rule,
+        **systems_object(scores, files),
+    }
+    text = json.dumps(found, indent=1)
+    if json_path not in (None, STDOUT):
+        assert json_path is not None
+        write_whole(json_path, f"{text}\n")
+    output.report_unusable(records)
+    for name, sql in predicted.items():
+        if sql.missing:
+            many = counted(len(sql.missing), "question has", "questions have")
+            output.note("missing", f"{many} no prediction in {name}", sql.missing[0])
+    click.echo(text if json_path == STDOUT else output.systems_text(found))
+    lost = sum(one.verdict is Verdict.INFRASTRUCTURE for s in scores.values() for one in s.scored)
+    if lost:
+        raise InfrastructureError(
+            f"{counted(lost, 'prediction')} could not be judged and are left out. Run it again."
         )
 
 

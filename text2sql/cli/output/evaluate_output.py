@@ -13,13 +13,14 @@ import click
 from text2sql import __version__
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest
-from text2sql.common.render import neutral
+from text2sql.common.render import aligned, neutral
 from text2sql.datasets.gold.run import explain_failure
 from text2sql.datasets.reading.questions import Reason, Record
 from text2sql.evaluation.predictions.reading import Predictions
 from text2sql.evaluation.predictions.score import PredictionScores
 from text2sql.evaluation.predictions.writing import FORMS
 from text2sql.evaluation.rule_scores import DEFINITIONS, RuleScore, score_rules
+from text2sql.evaluation.statistics import p_equals
 from text2sql.judge.rules import Values
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
@@ -208,6 +209,30 @@ def _report_golds(scores: PredictionScores) -> None:
         many = counted(len(empty), "question")
         about = f"the gold SQL of {many} returns no row, so any query that returns none matches"
         note("warning", about, empty[0].key)
+
+
+def systems_text(found: Mapping[str, Any]) -> str:
+    """Return the tables of several systems: their accuracies, best first, and every two of them."""
+    systems = sorted(
+        found["systems"].items(), key=lambda item: -(item[1]["execution_accuracy"] or 0.0)
+    )
+    lines = [f"execution accuracy ({found['rule']}; 95 % intervals)"]
+    rows = [(name, _percent(one["execution_accuracy"]), f"of {_count(one)}", _interval(one))
+            for name, one in systems]  # fmt: skip
+    lines += aligned([tuple(map(neutral, row)) for row in rows])
+    lines += ["", "second minus first, with McNemar's exact p adjusted for all pairs (Holm)"]
+    pairs = [
+        (pair["first"], pair["second"], f"{100 * pair['difference']:+.2f}",
+         f"[{100 * pair['low']:+.2f}, {100 * pair['high']:+.2f}]",
+         f"gained {pair['won']}, lost {pair['lost']}", p_equals(pair["p_holm"]))
+        for pair in found["pairs"]
+    ]  # fmt: skip
+    return "\n".join([*lines, *aligned([tuple(map(neutral, row)) for row in pairs])])
+
+
+def _interval(group: Mapping[str, Any]) -> str:
+    low, high = group["interval"]
+    return f"[{low:.2%}, {high:.2%}]"
 
 
 def print_scores(found: Mapping[str, Any]) -> None:

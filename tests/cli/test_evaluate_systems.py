@@ -1,0 +1,89 @@
+"""``text2sql evaluate`` with several prediction files: a table, and every two compared."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.agent_databases import make_database
+from text2sql.cli.main import cli
+from text2sql.evaluation.statistics import holm, mcnemar
+
+COUNT = 12
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Questions whose gold is the number itself, and a folder for systems."""
+    make_database(tmp_path / "dbs" / "shop" / "shop.sqlite")
+    rows = [
+        {"question_id": n, "db_id": "shop", "question": f"{n}?", "SQL": f"SELECT {n}"}
+        for n in range(COUNT)
+    ]
+    (tmp_path / "dev.json").write_text(json.dumps(rows))
+    (tmp_path / "systems").mkdir()
+    return tmp_path
+
+
+def write(place, name, right):
+    sql = {str(n): f"SELECT {n if n < right else -1}" for n in range(COUNT)}
+    path = place / "systems" / name
+    path.write_text(json.dumps(sql))
+    return path
+
+
+def evaluate(place, *words):
+    files = ["--questions", place / "dev.json", "--databases", place / "dbs", "--no-cache"]
+    return CliRunner().invoke(cli, ["evaluate", *map(str, files), *map(str, words)])
+
+
+def test_systems_are_ranked_and_every_two_compared(place):
+    a, b, c = (
+        write(place, f"{name}.json", right) for name, right in (("a", 12), ("b", 2), ("c", 3))
+    )
+    done = evaluate(place, "--predictions", a, b, c, "--json", place / "out.json")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [["a", "100.00%"], ["c", "25.00%"],
+                                                         ["b", "16.67%"]]  # fmt: skip
+    found = json.loads((place / "out.json").read_text())
+    assert found["systems"]["b"]["execution_accuracy"] == pytest.approx(2 / 12)
+    assert [v["verdict"] for v in found["systems"]["b"]["verdicts"]].count("match") == 2
+    pairs = {(one["first"], one["second"]): one for one in found["pairs"]}
+    assert set(pairs) == {("a", "b"), ("a", "c"), ("b", "c")}
+    ab = pairs["a", "b"]
+    assert (ab["won"], ab["lost"], ab["n"]) == (0, 10, 12)
+    assert ab["p"] == mcnemar(0, 10) and ab["p_holm"] == pytest.approx(3 * mcnemar(0, 10))
+    assert pairs["b", "c"]["p_holm"] == 1
+    folder = evaluate(place, "--predictions", place / "systems", "--json", "-")
+    assert json.loads(folder.stdout)["pairs"] == found["pairs"]
+
+
+def test_one_file_is_scored_as_ever(place):
+    only = write(place, "a.json", 6)
+    for words in ((only,), (place / "systems",)):
+        done = evaluate(place, "--predictions", *words)
+        assert done.stdout.startswith("execution accuracy 50.00% of 12 (official; ")
+
+
+@pytest.mark.parametrize(
+    "words, status, sentence",
+    [
+        (["{a}", "{a}"], 1, "a.json is given twice"),
+        (["{empty}"], 1, "has no prediction files: their names end with .json"),
+        (["{a}", "{b}", "--all-rules"], 2, "are for one prediction file"),
+        (["{a}", "{missing}"], 1, "missing.json"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(place, words, status, sentence):
+    (place / "empty").mkdir()
+    names = {"a": write(place, "a.json", 1), "b": write(place, "b.json", 2)}
+    names |= {"empty": place / "empty", "missing": place / "missing.json"}
+    done = evaluate(place, "--predictions", *(word.format(**names) for word in words))
+    assert done.exit_code == status or done.exception.exit_code == status
+    assert sentence in done.output + str(done.exception)
+
+
+def test_p_values_are_adjusted_as_holm_says():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0] and holm([]) == []

@@ -1,0 +1,108 @@
+"""Let several predictions of each question vote: their winner, and how good votes of k would be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from text2sql.common.counting import counted
+from text2sql.errors import Text2SqlError
+from text2sql.evaluation.vote_curve import Ballots, ballots
+from text2sql.judge.verdicts import NOTHING_SUBMITTED, Verdict, gold_result, verdict_of
+from text2sql.judge.voting import Submission, Vote, vote
+from text2sql.questions import Question
+from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
+
+
+@dataclass(frozen=True)
+class VotedQuestion:
+    """A question's vote, and how its predictions ended by status: ``ok``, ``empty``, ``error``, …
+
+    ``ballots`` and ``is_right``, whether the winner matches gold, are None without gold.
+    """
+
+    question: Question
+    vote: Vote
+    ends: Mapping[str, int]
+    ballots: Ballots | None = None
+    is_right: bool | None = None
+
+
+def split_samples(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Return files with one prediction a question each.
+
+    A JSON object that maps ids to lists of SQL, the samples of one system, becomes one file in
+    ``folder`` for each place in the lists. Raises Text2SqlError for lists of different lengths.
+    """
+    found: list[Path] = []
+    for file in files:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            content = None  # whoever reads the predictions says what is wrong
+        lists = isinstance(content, dict) and all(isinstance(v, list) for v in content.values())
+        if not lists or not content:
+            found.append(file)
+            continue
+        sizes = {len(samples) for samples in content.values()}
+        if len(sizes) > 1:
+            raise Text2SqlError(
+                f"{file} has {min(sizes)} to {max(sizes)} predictions a question; give each "
+                "question as many, with an empty text where there is none."
+            )
+        for place in range(sizes.pop()):
+            part = folder / f"{len(found)}.json"
+            part.write_text(json.dumps({key: texts[place] for key, texts in content.items()}))
+            found.append(part)
+    return found
+
+
+def vote_predictions(
+    questions: Sequence[Question],
+    samples: Sequence[Mapping[str, str]],
+    sandbox: Sandbox,
+    limits: Limits,
+) -> list[VotedQuestion]:
+    """Run each question's predictions and its gold, if it has some, and let the results vote.
+
+    ``samples`` map question keys to SQL; a missing or empty one has no vote. Raises Text2SqlError
+    for fewer than two samples, or a database that cannot be read.
+    """
+    if len(samples) < 2:
+        raise Text2SqlError(
+            f"A vote needs at least two predictions a question, not {counted(len(samples), 'one')}."
+        )
+    found = []
+    for question in questions:
+        texts = [cut_suffix(sample.get(question.key)) for sample in samples]
+        distinct = list(dict.fromkeys([question.sql, *texts]))
+        queries = [(question.database, text) for text in distinct if text]
+        ran = sandbox.execute_many(queries, limits)
+        results = dict(zip((text for text in distinct if text), ran, strict=True))
+        own = [results.get(text, NOTHING_SUBMITTED) for text in texts]
+        votes = [
+            Submission(place, text, result.near, result.row_count, result.status is Status.OK)
+            for place, (text, result) in enumerate(zip(texts, own, strict=True))
+        ]
+        winner = vote(votes)
+        ends: dict[str, int] = {}
+        for result in own:
+            ends[_end(result)] = ends.get(_end(result), 0) + 1
+        if not question.sql:
+            found.append(VotedQuestion(question, winner, ends))
+            continue
+        gold = gold_result(question.key, question.sql, results[question.sql])
+        right = [verdict_of(result, gold) is Verdict.MATCH for result in own]
+        kept = [one.digest if one.has_vote else "" for one in votes]
+        is_right = winner.consensus and right[winner.index]
+        counts = ballots(list(zip(kept, right, strict=True)))
+        found.append(VotedQuestion(question, winner, ends, counts, is_right))
+    return found
+
+
+def _end(result: QueryResult) -> str:
+    if result.status is Status.OK:
+        return "ok" if result.row_count else "empty"
+    return result.status.value

@@ -90,5 +90,6 @@ def scores_text(root: Path, run: str) -> str:
     """Return the scores of a training run as a table, with a line that explains it."""
     return (
         f"\n{text_table(score_rows(read_scores(root, run), ('all', 'subset')))}\n\n"
-        "Percent of questions answered right [95 % interval]; gained and lost against the base."
+        "Percent of questions answered right [95 % interval]; gained and lost against the base.\n"
+        "Rollouts are drawn at random: another run ends some points elsewhere."
     )

@@ -228,6 +228,28 @@ def test_addresses_of_other_makes(given, at, models):
                 open_policy(server.origin + given)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Only temperature=1 is supported",
+        "`temperature` may only be set to 1 when thinking is enabled",
+        "temperature must be 1 for this model",
+        "Unsupported parameter: 'temperature' is not supported with this model.",
+        "`temperature` must be strictly positive",
+        "temperature is deprecated for this model",
+    ],
+)
+def test_however_a_temperature_is_refused(words, play):
+    script = lambda body: fails(400, words) if "temperature" in body else two_turns(body)  # noqa: E731
+    (episode,), server = play(script)
+    assert episode.stop_reason == "submit" and len(server.requests) == 3
+
+
+def test_a_temperature_out_of_range_is_the_users_to_fix(play):
+    (episode,), _ = play(lambda body: fails(400, "temperature must be between 0 and 1"))
+    assert episode.stop_reason == "infrastructure" and "between 0 and 1" in episode.error
+
+
 def test_thoughts_alone_never_leave_an_empty_message(play):
     def script(body):
         if any(not (message.get("content") or "").strip() for message in body["messages"]):

@@ -24,7 +24,7 @@ _MESSAGE_FIELDS = {"role", "content", "tool_calls", "tool_call_id"}
 _CALL_FIELDS = {"id", "type", "function"}
 _REFUSED = (
     r"extra|not\s(?:permitted|allowed|supported)|unsupported|unexpected|unknown|unrecogni[sz]ed"
-    r"|does\snot\ssupport|deprecated"
+    r"|does\snot\ssupport|deprecated|invalid\s(?:field|property|argument|parameter)"
 )
 _REFUSES = re.compile(_REFUSED, re.IGNORECASE)
 _NEWER_LIMIT = re.compile(r"\buse\W+max_completion_tokens", re.IGNORECASE)
@@ -33,8 +33,9 @@ _NO_TOP_P = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NO_TEMPERATURE = re.compile(
-    rf"temperature.*(?:{_REFUSED}|\bonly\b|\bdefault\b|strictly\spositive)"
-    rf"|(?:{_REFUSED}).*\btemperature\b",
+    rf"temperature.*(?:{_REFUSED}|\bonly\b|\bdefault\b|strictly\spositive"
+    rf"|must\sbe\s(?:set\sto\s|equal\sto\s)?1(?:\.0)?\b)"
+    rf"|(?:{_REFUSED}|\bonly\b).*\btemperature\b",
     re.IGNORECASE | re.DOTALL,
 )
 _NO_SYSTEM = re.compile(

@@ -42,7 +42,7 @@ _NO_TOOLS = re.compile(
 # The model's call did not have the server's form: Groq, Ollama, llama.cpp and vLLM say it so.
 _BROKEN_CALL = re.compile(
     r"tool_use_failed|failed_generation|tool call validation failed|malformed_function_call"
-    r"|(?:error|failed)(?: to)? pars\w+ (?:the )?(?:tool|function)[ _-]?calls?",
+    r"|(?:error|failed)(?: to)? pars\w+ (?:the )?(?:input at|(?:tool|function)[ _-]?calls?)",
     re.IGNORECASE,
 )
 _PASSING = (408, 409, 424, 425, 429)  # 424: TGI and Bedrock, when the model failed

@@ -116,6 +116,7 @@ def history_message(
         message["reasoning_content"] = thought
     message |= extra or {}
     if calls:
+        message["content"] = message["content"] if message["content"].strip() else ""
         message["tool_calls"] = [
             {**call.extra, "id": call.id, "type": "function",
              "function": {"name": call.name, "arguments": _object_text(call.arguments)}}

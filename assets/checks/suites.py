@@ -110,6 +110,12 @@ def check_databases(frame: pd.DataFrame) -> SuiteResult:
     return validate(frame, expectations, shown)
 
 
+def check_databases_same(frame: pd.DataFrame) -> SuiteResult:
+    """Warn of databases with other tables or rows than at the last ingestion of their source."""
+    expectations = [_empty("changed", "every database has the tables and rows that it had before")]
+    return validate(frame, expectations, ("split", "db_id", "changed"))
+
+
 def check_descriptions(frame: pd.DataFrame) -> SuiteResult:
     """Warn of descriptions that match nothing in the database, or that are ambiguous."""
     expectations = [

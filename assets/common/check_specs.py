@@ -11,6 +11,7 @@ DESCRIPTIONS = {
     "questions_apart": "No dev question is also in train.",
     "questions_tidy": "No question occurs twice, and no text is the word nan, none or null.",
     "databases_sound": "Every database opens, passes SQLite's quick check and has tables.",
+    "databases_same": "Every database has the tables and rows that its source had before.",
     "descriptions_match": "The descriptions match the databases' tables and columns, each once "
     "and in Unicode.",
     "databases_apart": "No dev database has the same content as one in train.",

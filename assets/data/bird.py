@@ -20,7 +20,7 @@ from assets.data.config import BirdConfig, DatabasesConfig, GoldConfig, Question
 from assets.data.own_dataset import own_dataset
 from resources.artifact_root import ArtifactRoot
 from resources.sandbox import SandboxResource
-from text2sql.common.artifacts import database_reports_folder, file_digests
+from text2sql.common.artifacts import database_reports_folder, file_digests, table_rows_file
 from text2sql.common.files import write_whole
 from text2sql.common.provenance import code_version, fingerprint
 from text2sql.datasets import stored
@@ -28,7 +28,11 @@ from text2sql.datasets.fetching.sources import Sources
 from text2sql.datasets.gold.stored import current_golds
 from text2sql.datasets.ingest import dataset_of, find_splits, require_unchanged
 from text2sql.datasets.pocket.corpus import CorpusSizes
-from text2sql.datasets.reading.database_reports import DatabaseReport, DatabaseReports
+from text2sql.datasets.reading.database_reports import (
+    DatabaseReport,
+    DatabaseReports,
+    changes_since,
+)
 from text2sql.datasets.reading.digests import Digests
 from text2sql.datasets.reading.questions import load_records
 from text2sql.judge.verdicts import GoldResult
@@ -121,7 +125,11 @@ def bird_questions(
 @data_asset(
     deps=[bird_archive],
     check_specs=check_specs(
-        "bird_databases", databases_sound=True, descriptions_match=False, databases_apart=False
+        "bird_databases",
+        databases_sound=True,
+        databases_same=False,
+        descriptions_match=False,
+        databases_apart=False,
     ),
     code_version=version_for("bird_databases"),
     kinds={"sqlite", "parquet"},
@@ -152,12 +160,14 @@ def bird_databases(
     frame = pd.DataFrame(rows)
     folder = stored.dataset_folder(root.path, dataset)
     write_whole(folder / stored.DATABASES, frame.to_parquet(index=False))
+    frame["changed"] = changes_since(table_rows_file(root.path), dataset.source, rows)
     results = {
         "databases_sound": suites.check_databases(frame),
+        "databases_same": suites.check_databases_same(frame),
         "descriptions_match": suites.check_descriptions(frame),
         "databases_apart": suites.check_databases_apart(frame, dataset.splits),
     }
-    content = frame.drop(columns="path").to_dict("records")
+    content = frame.drop(columns=["path", "changed"]).to_dict("records")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(rows=content)),
         metadata={

@@ -31,7 +31,7 @@ EVIL = "<script>alert('x')</script> & <b>"
 
 def make(folder: Path, name: str, script: str = SHOP) -> Path:
     file = folder / "dev_databases" / name / f"{name}.sqlite"
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(file) as connection:
         connection.executescript(script)
     return file
@@ -73,6 +73,7 @@ BAD_GOLD = {
         11: "SELECT RANDOM()",
         12: "SELECT name, COUNT(*) FROM item",
         13: "SELECT GROUP_CONCAT(name) FROM item",
+        14: "SELECT COUNT(rank > 1) FROM item",
     },
 }
 
@@ -168,12 +169,28 @@ def test_every_database_check_shows_its_rows(tmp_path: Path) -> None:
     assert "fax" in noted.data["unmatched"].lower()
 
 
+def test_a_database_with_other_rows_than_before_is_named(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        "shop",
+        "CREATE TABLE t(a); INSERT INTO t VALUES (1), (2), (3); CREATE TABLE u(b);",
+    )
+    assert ingest(tmp_path, tmp_path / "root", [ask(0)])["databases_same"].passed
+    assert ingest(tmp_path, tmp_path / "root", [ask(0)])["databases_same"].passed
+    make(tmp_path, "shop", "DELETE FROM t WHERE a = 3; DROP TABLE u; CREATE TABLE v(c);")
+    same = ingest(tmp_path, tmp_path / "root", [ask(0)])["databases_same"]
+    assert (same.passed, same.severity) == (False, dg.AssetCheckSeverity.WARN)
+    (found,) = same.metadata["failing rows"].records
+    assert found.data["db_id"] == "shop"
+    assert found.data["changed"] == "t: 2 rows, 3 before; u: gone, 0 rows before; v: new, 0 rows"
+
+
 def test_good_data_passes_every_check(tmp_path: Path) -> None:
     make(tmp_path, "shop")
     found = ingest(tmp_path, tmp_path / "root", [ask(0)], data_docs=True)
-    assert len(found) == 10 and all(check.passed for check in found.values())
+    assert len(found) == 11 and all(check.passed for check in found.values())
     (page,) = (tmp_path / "root").glob("bird/*/checks.html")
-    assert "10 checks: everything holds" in page.read_text()
+    assert "11 checks: everything holds" in page.read_text()
     docs = {file.name for file in page.parent.glob("data_docs/*.html")}
     assert docs == {f"{name}.html" for name in found}
     assert (

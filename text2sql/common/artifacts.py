@@ -73,6 +73,11 @@ def file_digests(root: Path) -> Path:
     return dataset_folder(root) / "digests.json"
 
 
+def table_rows_file(root: Path) -> Path:
+    """Return the record of each source's tables and rows, as they were ingested last."""
+    return dataset_folder(root) / "table_rows.json"
+
+
 def database_reports_folder(root: Path) -> Path:
     """Return the folder of the reports on databases, one a content."""
     return dataset_folder(root) / "reports"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from text2sql.agent.schema.descriptions import description_files, unread_files
 from text2sql.agent.schema.tables import Table, describe
 from text2sql.common.files import file_digest, write_whole
+from text2sql.common.json_files import read_if_there, write_json
 from text2sql.common.render import quoted
 from text2sql.datasets.reading.digests import Digests, combine_digests
 from text2sql.errors import InfrastructureError, Text2SqlError
@@ -32,9 +34,10 @@ _NEEDS_ANOTHER_PROGRAM = re.compile(
 class DatabaseReport:
     """The state of one database file: ``ok``, or a sentence that says what is wrong.
 
-    ``rows`` counts the rows of all tables. ``unmatched`` lists description files and columns
-    that the database does not have; they are never shown to a policy. ``doubts`` lists ambiguous
-    descriptions, ``unread`` the tables that only the program that made them can read.
+    ``rows`` counts the rows of all tables, ``table_rows`` has those of each. ``unmatched`` lists
+    description files and columns that the database does not have; they are never shown to a policy.
+    ``doubts`` lists ambiguous descriptions, ``unread`` the tables that only the program that made
+    them can read.
     """
 
     db_id: str
@@ -47,6 +50,7 @@ class DatabaseReport:
     unmatched: str = ""
     doubts: str = ""
     unread: str = ""
+    table_rows: str = ""  # JSON: a text, so that every row of the table has one type
 
 
 def inspect_database(
@@ -73,14 +77,15 @@ def inspect_database(
         tables = [table for table in schema.tables if not table.is_view]
         doubts = "; ".join(notes.doubts)
         report = replace(report, unmatched="; ".join(unmatched), doubts=doubts, tables=len(tables))
-        rows, unread = 0, []
+        rows, unread = {}, []
         for table in tables:
             count, problem = _read_table(file, table, sandbox, "" if complete else pragma)
-            rows += count
+            rows[table.name] = count
             unread += [f"{table.name}: {problem}"] if problem else []
         if unread and len(unread) == len(tables):
             return replace(report, state=f"no table can be read; the first is {unread[0]}")
-        return replace(report, rows=rows, unread="; ".join(unread))
+        report = replace(report, rows=sum(rows.values()), table_rows=json.dumps(rows))
+        return replace(report, unread="; ".join(unread))
     except InfrastructureError:
         raise
     except (Text2SqlError, OSError) as error:  # the path is shown beside the state
@@ -166,3 +171,31 @@ class DatabaseReports:
         unread = "\n".join(one.name for one in unread_files(file))
         own = {"version": self._version, "unread": unread, "database": self._digests.of(file)}
         return combine_digests(own | {one.name: self._digests.of(one) for one in beside})
+
+
+def changes_since(file: Path, source: str, reports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say for each report what differs from the source's last ingestion, and record this one.
+
+    Reports are rows with ``split``, ``db_id`` and ``table_rows``; ``file`` has the record of all
+    sources. The text is empty for a database that is as before, or new.
+    """
+    known = read_if_there(file)
+    before = known.get(source, {})
+    now = {
+        f"{one['split']}/{one['db_id']}": json.loads(one["table_rows"] or "{}") for one in reports
+    }
+    write_json(file, known | {source: now})
+    return [_difference(before.get(key, tables), tables) for key, tables in now.items()]
+
+
+def _difference(before: Mapping[str, int], now: Mapping[str, int]) -> str:
+    changes = []
+    for table in dict.fromkeys([*before, *now]):
+        old, new = before.get(table), now.get(table)
+        if new is None:
+            changes.append(f"{table}: gone, {old:,} rows before")
+        elif old is None:
+            changes.append(f"{table}: new, {new:,} rows")
+        elif old != new:
+            changes.append(f"{table}: {new:,} rows, {old:,} before")
+    return "; ".join(changes)

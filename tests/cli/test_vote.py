@@ -85,7 +85,7 @@ def test_what_cannot_vote_is_named(place):
 
 def test_a_group_that_matches_in_part_is_right_in_part():
     """Two results that differ by rounding are one group, of which scoring accepts one."""
-    counted = ballots([("x~a~b", True), ("y~a~c", False), ("z", False)])
+    counted = ballots([("x~na~db", True), ("y~na~dc", False), ("z", False)])
     assert (counted.right, counted.wrong, counted.shares) == ((2,), (1,), (0.5,))
     shares = vote_shares(counted.right, counted.wrong, counted.silent, counted.shares)
     assert shares == pytest.approx((1 / 3, 1 / 3, 1 / 2))

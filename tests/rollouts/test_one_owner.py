@@ -26,9 +26,10 @@ def test_only_trainers_run_the_loop_themselves():
     }
 
 
-def test_only_a_replay_votes_on_something_else_than_rollouts():
+def test_only_replays_and_prediction_files_vote_on_something_else_than_rollouts():
     assert importers("vote") == {
         "text2sql/rollouts/draw.py",
+        "text2sql/evaluation/predictions/vote.py",
         "text2sql/reporting/answering/replay.py",
     }
 

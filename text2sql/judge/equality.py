@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from text2sql.sandbox import QueryResult
+from text2sql.sandbox.results import GRIDS
 from text2sql.sandbox.sql.tokens import tokens_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def groups_of(kept: Sequence[str]) -> list[int]:
     place: dict[str, int] = {}
     groups: list[int] = []
     for number, text in enumerate(kept):
-        parts = set(text.split("~"))
+        parts = _parts(text)
         met = {place[part] for part in parts if part in place}
         first = min(met, default=number)
         for part, group in place.items():
@@ -73,7 +74,13 @@ def groups_of(kept: Sequence[str]) -> list[int]:
 def _kept(result: QueryResult | str | None, rule: Rule) -> set[str]:
     if result is not None and not isinstance(result, str):
         result = result.near if rule == "official" else result.near_multiset
-    return set(result.split("~")) if result else set()
+    return _parts(result) if result else set()
+
+
+def _parts(kept: str) -> set[str]:
+    """Return the digests in a kept text; a result without floats has the same on every grid."""
+    parts = set(kept.split("~"))
+    return parts | {f"{grid}{kept}" for grid in GRIDS} if len(parts) == 1 else parts
 
 
 def _digest(result: QueryResult | GoldResult | str | None, rule: Rule) -> str:

@@ -1,14 +1,15 @@
 """The result of a query: status, rows, and digests that are equal where the rows are.
 
 The digests are exact, as scoring needs them. Outside scoring two floats that differ by rounding are
-one value: for that the rows are digested on two grids as well (``rounded``).
+one value: for that rows with floats are digested on three grids as well (``GRIDS``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from hashlib import blake2b
 from math import floor, frexp, isfinite, ldexp
 from typing import Any
@@ -39,7 +40,7 @@ class QueryResult:
     as sets of rows, with ``multiset_digest`` as multisets, with ``ordered_digest`` as lists; all
     three are empty unless the status is ok and the result complete. ``near`` and ``near_multiset``
     are what to keep of a result that is compared outside scoring: the digest, and if it has floats
-    the digests of both grids behind it, separated by ``~``. ``seconds`` is wall-clock time.
+    the digests of all grids behind it, separated by ``~``. ``seconds`` is wall-clock time.
     ``error`` says what went wrong; where the infrastructure failed, it begins with the database's
     path.
     """
@@ -76,7 +77,7 @@ class ResultDigest:
 
     def __init__(self) -> None:
         self._counts: Counts = {}
-        self._grids: tuple[Counts, Counts] | None = None  # from the first row with a float on
+        self._grids: list[Counts] = []  # from the first row with a float on
         self._ordered = blake2b(digest_size=_SIZE)
 
     def add(self, row: Sequence[Any]) -> int:
@@ -92,21 +93,26 @@ class ResultDigest:
             whole = [int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row]
         text = ascii(list(whole))
         key = _key(text)
-        if float in types and self._grids is None:
-            self._grids = dict(self._counts), dict(self._counts)
+        if float in types and not self._grids:
+            self._grids = [dict(self._counts) for _ in GRIDS]
         self._counts[key] = self._counts.get(key, 0) + 1
-        for down, counts in enumerate(self._grids or ()):
-            cells = [rounded(v, down=bool(down)) if type(v) is float else v for v in row]
-            near = _key(ascii(cells)) if float in types else key
+        for grid, counts in zip(GRIDS.values(), self._grids, strict=False):  # none before a float
+            near = key
+            if float in types:
+                near = _key(ascii([grid(v) if type(v) is float else v for v in row]))
             counts[near] = counts.get(near, 0) + 1
         self._ordered.update(key)
         return len(text)
 
     def digests(self) -> tuple[str, str, str, str, str]:
         """Return the digests of the rows, in the order of ``QueryResult``'s fields."""
-        combined = [_combined(counts) for counts in (self._counts, *(self._grids or ()))]
+        combined = [_combined(counts) for counts in (self._counts, *self._grids)]
         sets, multisets = zip(*combined, strict=True)
-        near, near_multiset = "~".join(sets), "~".join(multisets)
+        names = ["", *GRIDS]
+        near, near_multiset = (
+            "~".join(name + digest for name, digest in zip(names, digests, strict=False))
+            for digests in (sets, multisets)
+        )
         return sets[0], multisets[0], self._ordered.hexdigest(), near, near_multiset
 
 
@@ -141,6 +147,26 @@ def rounded(value: float, *, down: bool = False) -> float | int:
     steps = floor(mantissa * _GRID) if down else round(mantissa * _GRID)
     found = ldexp(steps / _GRID, exponent)
     return int(found) if found.is_integer() and abs(found) < _GRID else found
+
+
+def whole(value: float) -> float | int:
+    """Return the integer within 1e-9 of a float, so that it equals SQLite's integers; else itself.
+
+    Without one it is the nearest number of the grid of ``rounded``.
+    """
+    if isfinite(value) and abs(value) < 2.0**63:
+        near = round(value)
+        if abs(value - near) <= 1e-9 * abs(value):
+            return near
+    return rounded(value)
+
+
+GRIDS: dict[str, Callable[[float], float | int]] = {
+    "n": rounded,
+    "d": partial(rounded, down=True),
+    "w": whole,
+}
+"""The grids by the letter before their digests, which say nothing of another grid's."""
 
 
 def _is_int64(value: float) -> bool:

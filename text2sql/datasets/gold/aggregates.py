@@ -11,6 +11,7 @@ from functools import partial
 
 from sqlglot import exp
 
+from text2sql.common.render import folded
 from text2sql.datasets.gold.flags import Finding, Flag, rows_of, show
 from text2sql.datasets.gold.limits import Unreadable, add_visible_ctes, column_at, spell_out_order
 from text2sql.datasets.gold.sql import (
@@ -220,7 +221,7 @@ def _own(
 def _grouped(select: exp.Select) -> list[exp.Expr]:
     """Return GROUP BY's terms as expressions; raise Unreadable for a column of a star."""
     group = select.args.get("group")
-    aliases = {column.alias.lower(): column.unalias() for column in select.expressions}
+    aliases = {folded(column.alias): column.unalias() for column in select.expressions}
     terms = []
     for term in group.expressions if group else []:
         if isinstance(term, exp.Literal) and not term.is_string:
@@ -229,7 +230,7 @@ def _grouped(select: exp.Select) -> list[exp.Expr]:
                 raise Unreadable(f"column {term.this} is one of a star")
             terms.append(column)
         elif isinstance(term, exp.Column) and not term.table:
-            terms += [term, *filter(None, [aliases.get(term.name.lower())])]
+            terms += [term, *filter(None, [aliases.get(folded(term.name))])]
         else:
             terms.append(term)
     return terms
@@ -248,8 +249,8 @@ def _is_covered(column: exp.Expr, projection: exp.Expr, grouped: Sequence[exp.Ex
 
 def _is_same(node: exp.Expr, term: exp.Expr) -> bool:
     if isinstance(node, exp.Column) and isinstance(term, exp.Column):
-        tables = {node.table.lower(), term.table.lower()} - {""}
-        return node.name.lower() == term.name.lower() and len(tables) < 2
+        tables = {folded(node.table), folded(term.table)} - {""}
+        return folded(node.name) == folded(term.name) and len(tables) < 2
     return node == term
 
 

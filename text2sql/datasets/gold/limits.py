@@ -183,7 +183,7 @@ def _by_alias(query: exp.Select, term: exp.Expr) -> exp.Expr:
     """Return what a lone name in ORDER BY means: SQLite looks for an alias first."""
     if isinstance(term, exp.Column) and not term.table:
         for column in query.expressions:
-            if isinstance(column, exp.Alias) and column.alias.lower() == term.name.lower():
+            if isinstance(column, exp.Alias) and folded(column.alias) == folded(term.name):
                 return column.this
     return term
 
@@ -260,10 +260,10 @@ class _View:
     """A probe's rows, divided into the query's own columns and the sort keys."""
 
     def __init__(self, cut: Cut, result: QueryResult) -> None:
-        names = [name.lower() for name in result.columns]
+        names = [folded(name) for name in result.columns]
         try:
             self.columns = [
-                names.index(key.column.lower())
+                names.index(folded(key.column))
                 if isinstance(key.column, str)
                 else range(len(names))[key.column]
                 for key in cut.keys

@@ -18,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from text2sql.common.render import folded
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.rollouts.store import Rollout
@@ -125,9 +126,9 @@ def _parts_of(sql: str) -> QueryParts | None:
         for column in condition.find_all(exp.Column)
     )
     values = (found.name for one in compared for found in one.find_all(exp.Literal))
-    views = {view.alias.lower() for view in tree.find_all(exp.CTE)}
+    views = {folded(view.alias) for view in tree.find_all(exp.CTE)}
     return QueryParts(
-        tables=frozenset(table.name.lower() for table in tree.find_all(exp.Table)) - views,
+        tables=frozenset(folded(table.name) for table in tree.find_all(exp.Table)) - views,
         columns=_all(column.unalias() for column in tree.selects),
         aggregates=_all(tree.find_all(exp.AggFunc)),
         conditions=tuple(sorted(conditions)),
@@ -189,5 +190,5 @@ def _canonical(node: exp.Expr) -> str:
         column.set("table", None)
     for name in copy.find_all(exp.Identifier):
         name.set("quoted", False)
-        name.set("this", name.name.lower())
+        name.set("this", folded(name.name))
     return copy.sql(dialect="sqlite")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
+from text2sql.common.render import folded
 from text2sql.judge.strength.keys import ColumnName, Keys
 
 Node = exp.Expr
@@ -26,12 +27,12 @@ _OF_FIRST = (
 def sources(select: exp.Select) -> dict[str, str]:
     """Return the sources of a SELECT: alias to table, empty for a subquery or a CTE."""
     origin = select.args.get("from_")
-    common = {cte.alias.lower() for cte in select.root().find_all(exp.CTE)}
+    common = {folded(cte.alias) for cte in select.root().find_all(exp.CTE)}
     found = {}
     for node in [*([origin] if origin else []), *select.args.get("joins", ())]:
         this = node.this
-        name = this.name.lower() if isinstance(this, exp.Table) else ""
-        found[this.alias_or_name.lower()] = "" if name in common else name
+        name = folded(this.name) if isinstance(this, exp.Table) else ""
+        found[folded(this.alias_or_name)] = "" if name in common else name
     return found
 
 
@@ -43,7 +44,7 @@ def source_of(column: Node, keys: Keys) -> tuple[exp.Select, str] | None:
     select = column.find_ancestor(exp.Select)
     while select is not None:
         found = sources(select)
-        table_name, name = column.text("table").lower(), column.name.lower()
+        table_name, name = folded(column.text("table")), folded(column.name)
         for alias, table in found.items():
             if alias == table_name or (not table_name and name in keys.columns.get(table, ())):
                 return select, alias
@@ -57,7 +58,7 @@ def column_of(node: Node, keys: Keys) -> tuple[str, ColumnName] | None:
     if found is None:
         return None
     select, alias = found
-    return alias, (sources(select)[alias], node.name.lower())
+    return alias, (sources(select)[alias], folded(node.name))
 
 
 def joins_sources(node: Node, keys: Keys) -> bool:
@@ -149,7 +150,7 @@ def repeats_no_row(select: exp.Select, keys: Keys) -> bool:
         return True
     if group:
         return bool(group.expressions) and all(key in columns for key in group.expressions)
-    outer = {j.this.alias_or_name.lower() for j in select.args.get("joins", ()) if j.side}
+    outer = {folded(j.this.alias_or_name) for j in select.args.get("joins", ()) if j.side}
     for column in columns:
         found = column_of(column, keys)
         if found and found[0] not in outer and found[1] in keys.unique & keys.filled:
@@ -230,7 +231,7 @@ def _negation_rejects(node: Node, mine: IsMine) -> bool:
 
 def outer_join_is_inner(select: exp.Select, join: exp.Join, keys: Keys) -> bool:
     """Whether LEFT JOIN and JOIN mean the same: a later condition rejects the unmatched rows."""
-    alias = join.this.alias_or_name.lower()
+    alias = folded(join.this.alias_or_name)
 
     def mine(column: exp.Column) -> bool:
         found = source_of(column, keys)

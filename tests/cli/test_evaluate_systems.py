@@ -59,6 +59,22 @@ def test_systems_are_ranked_and_every_two_compared(place):
     assert json.loads(folder.stdout)["pairs"] == found["pairs"]
 
 
+def test_what_cannot_be_paired_is_said_of_each_system(place):
+    write(place, "a.json", 12)
+    (place / "systems" / "b.json").write_text(json.dumps({"0": "SELECT 0", "99": "SELECT 1"}))
+    done = evaluate(place, "--predictions", place / "systems", "--json", place / "o.json")
+    assert "missing: 11 questions have no prediction (b)" in done.stderr
+    assert "unknown: 1 prediction matches no question (b)" in done.stderr
+    found = json.loads((place / "o.json").read_text())["systems"]["b"]
+    assert (found["without_prediction"], found["unknown_predictions"]) == (11, 1)
+
+
+def test_lists_of_predictions_are_for_a_vote(place):
+    file = place / "systems" / "a.json"
+    file.write_text(json.dumps({str(n): ["SELECT 1", "SELECT 2"] for n in range(COUNT)}))
+    assert "with text2sql vote" in str(evaluate(place, "--predictions", file).exception)
+
+
 def test_one_file_is_scored_as_ever(place):
     only = write(place, "a.json", 6)
     for words in ((only,), (place / "systems",)):

@@ -81,6 +81,18 @@ def test_what_cannot_vote_is_named(place):
     uneven = place / "uneven.json"
     uneven.write_text(json.dumps({"0": [RIGHT], "1": [RIGHT, WRONG], "2": [RIGHT]}))
     assert "1 to 2 predictions a question" in str(vote(place, uneven).exception)
+    uneven.write_text(json.dumps({"0": [RIGHT, WRONG], "1": RIGHT}))
+    assert "a single one for others" in str(vote(place, uneven).exception)
+    uneven.write_text(json.dumps({"x": [RIGHT, WRONG]}))
+    refused = str(vote(place, uneven).exception)
+    assert str(uneven) in refused and "/0.json" not in refused
+
+
+def test_what_cannot_be_paired_is_said(place):
+    (place / "samples" / "3.json").write_text(json.dumps({"0": RIGHT, "99": WRONG}))
+    done = vote(place, place / "samples")
+    assert "missing: 2 questions have no prediction (" in done.stderr
+    assert "unknown: 1 prediction matches no question (" in done.stderr
 
 
 def test_a_group_that_matches_in_part_is_right_in_part():

@@ -227,15 +227,15 @@ def _compare_systems(
         "rule": rule,
         **systems_object(scores, files),
     }
+    for name, sql in predicted.items():
+        found["systems"][name] |= output.pairing_object(sql)
     text = json.dumps(found, indent=1)
     if json_path not in (None, STDOUT):
         assert json_path is not None
         write_whole(json_path, f"{text}\n")
     output.report_unusable(records)
     for name, sql in predicted.items():
-        if sql.missing:
-            many = counted(len(sql.missing), "question has", "questions have")
-            output.note("missing", f"{many} no prediction in {name}", sql.missing[0])
+        output.report_pairing(sql, name)
     click.echo(text if json_path == STDOUT else output.systems_text(found))
     lost = sum(one.verdict is Verdict.INFRASTRUCTURE for s in scores.values() for one in s.scored)
     if lost:

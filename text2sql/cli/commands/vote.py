@@ -15,15 +15,19 @@ import click
 from text2sql.cli.options.asked import usable
 from text2sql.cli.options.types import FILE, STDOUT, IntegerRange, timeout_option
 from text2sql.cli.options.usage import require_apart
-from text2sql.cli.output.evaluate_output import report_unusable, require_forms
+from text2sql.cli.output.evaluate_output import report_pairing, report_unusable, require_forms
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
 from text2sql.datasets.reading.files import gold_beside
 from text2sql.datasets.reading.questions import file_key, read_records
-from text2sql.evaluation.predictions.reading import read_predictions
 from text2sql.evaluation.predictions.score import question_id
 from text2sql.evaluation.predictions.systems import prediction_files
-from text2sql.evaluation.predictions.vote import VotedQuestion, split_samples, vote_predictions
+from text2sql.evaluation.predictions.vote import (
+    VotedQuestion,
+    read_samples,
+    split_samples,
+    vote_predictions,
+)
 from text2sql.evaluation.predictions.writing import write_predictions
 from text2sql.evaluation.statistics import wilson
 from text2sql.evaluation.vote_curve import CurvePoint, curve
@@ -90,16 +94,16 @@ def command(
     require_apart([json_file, *out], [questions, *files, *(one.database for one in asked)])
     keys = [file_key(record.question.key, record.reason) for record in records]
     with TemporaryDirectory() as place, Sandbox(jobs) as sandbox:
-        samples = [
-            read_predictions(file, asked, keys) for file in split_samples(files, Path(place))
-        ]
-        found = vote_predictions(asked, samples, sandbox, Limits(seconds=timeout))
+        samples = read_samples(split_samples(files, Path(place)), asked, keys)
+        found = vote_predictions(asked, list(samples.values()), sandbox, Limits(seconds=timeout))
     write_predictions(out, {one.question.key: one.vote.sql for one in found}, records)
     result = _as_object(found, questions, len(samples))
     text = json.dumps(result, indent=1)
     if json_file is not None:
         write_whole(json_file, f"{text}\n")
     report_unusable(records)
+    for name, sql in samples.items():
+        report_pairing(sql, name)
     click.echo(text if json_path == STDOUT else _as_text(result))
 
 

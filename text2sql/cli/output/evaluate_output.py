@@ -103,9 +103,7 @@ def as_object(
         "databases_sha256": databases,
         "rows": len(records),
         "left_out": left_out,
-        "without_prediction": len(sql.missing),
-        "unknown_predictions": len(sql.unknown),
-        "db_mismatch": list(sql.elsewhere),
+        **pairing_object(sql),
         "timeout_seconds": limits.seconds,
         "sqlite_version": sqlite3.sqlite_version,
         "text2sql_version": __version__,
@@ -121,14 +119,7 @@ def report(
 ) -> None:
     """Print on standard error what limits the numbers; ``used`` counts the known issues."""
     report_unusable(records)
-    empty = [key for key, text in sql.items() if not text.strip()]
-    for name, keys, one, several in (
-        ("missing", sql.missing, "question has no prediction", "questions have no prediction"),
-        ("empty", empty, "prediction has no SQL", "predictions have no SQL"),
-        ("unknown", sql.unknown, "prediction matches no question", "predictions match no question"),
-    ):
-        if keys:
-            note(name, counted(len(keys), one, several), keys[0])
+    report_pairing(sql)
     _report_doubts(records, sql)
     _report_golds(scores)
     if used:
@@ -145,6 +136,28 @@ def report(
             f"note: {many} a Markdown fence (```), an error to official evaluators too; remove it",
             err=True,
         )
+
+
+def report_pairing(sql: Predictions, file: str = "") -> None:
+    """Print on standard error what of a file could not be paired; ``file`` names one of several."""
+    empty = [key for key, text in sql.items() if not text.strip()]
+    for name, keys, one, several in (
+        ("missing", sql.missing, "question has no prediction", "questions have no prediction"),
+        ("empty", empty, "prediction has no SQL", "predictions have no SQL"),
+        ("unknown", sql.unknown, "prediction matches no question", "predictions match no question"),
+    ):
+        if keys:
+            of = f" ({file})" if file else ""
+            note(name, counted(len(keys), one, several) + of, keys[0])
+
+
+def pairing_object(sql: Predictions) -> dict[str, Any]:
+    """Return what of a file could not be paired, or names another database, as JSON values."""
+    return {
+        "without_prediction": len(sql.missing),
+        "unknown_predictions": len(sql.unknown),
+        "db_mismatch": list(sql.elsewhere),
+    }
 
 
 def note(kind: str, sentence: str, first: str) -> None:

@@ -73,6 +73,10 @@ def read_predictions(
     pairs = _read(path, rows, {question.db_id for question in questions})
     if not pairs:
         raise Text2SqlError(f"{path} holds no predictions.")
+    if all(isinstance(value, list) for _, value in pairs):
+        raise Text2SqlError(
+            f"{path} has a list of predictions for each question: let them vote with text2sql vote."
+        )
     names = _names_of(path, pairs, rows, questions)
     found: dict[str, Any] = {}
     for identity, prediction in pairs:

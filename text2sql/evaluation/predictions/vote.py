@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from text2sql.common.counting import counted
 from text2sql.errors import Text2SqlError
+from text2sql.evaluation.predictions.reading import Predictions, read_predictions
 from text2sql.evaluation.vote_curve import Ballots, ballots
 from text2sql.judge.verdicts import NOTHING_SUBMITTED, Verdict, gold_result, verdict_of
 from text2sql.judge.voting import Submission, Vote, vote
@@ -30,23 +30,32 @@ class VotedQuestion:
     is_right: bool | None = None
 
 
-def split_samples(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Return files with one prediction a question each.
+def split_samples(files: Sequence[Path], folder: Path) -> dict[str, Path]:
+    """Return files with one prediction a question each, by their names.
 
     A JSON object that maps ids to lists of SQL, the samples of one system, becomes one file in
     ``folder`` for each place in the lists. Raises Text2SqlError for lists of different lengths.
     """
-    found: list[Path] = []
+    found: dict[str, Path] = {}
     for file in files:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             content = None  # whoever reads the predictions says what is wrong
-        lists = isinstance(content, dict) and all(isinstance(v, list) for v in content.values())
-        if not lists or not content:
-            found.append(file)
+        lists = (
+            [v for v in content.values() if isinstance(v, list)]
+            if isinstance(content, dict)
+            else []
+        )
+        if not lists:
+            found[str(file)] = file
             continue
-        sizes = {len(samples) for samples in content.values()}
+        if len(lists) < len(content):
+            raise Text2SqlError(
+                f"{file} has a list of predictions for some questions and a single one for others; "
+                "give each question a list of the same length."
+            )
+        sizes = {len(samples) for samples in lists}
         if len(sizes) > 1:
             raise Text2SqlError(
                 f"{file} has {min(sizes)} to {max(sizes)} predictions a question; give each "
@@ -55,7 +64,20 @@ def split_samples(files: Sequence[Path], folder: Path) -> list[Path]:
         for place in range(sizes.pop()):
             part = folder / f"{len(found)}.json"
             part.write_text(json.dumps({key: texts[place] for key, texts in content.items()}))
-            found.append(part)
+            found[f"{file}, place {place}"] = part
+    return found
+
+
+def read_samples(
+    files: Mapping[str, Path], questions: Sequence[Question], keys: Sequence[str]
+) -> dict[str, Predictions]:
+    """Read the files of ``split_samples``; an error names the file that was given."""
+    found = {}
+    for name, file in files.items():
+        try:
+            found[name] = read_predictions(file, questions, keys)
+        except Text2SqlError as error:
+            raise Text2SqlError(str(error).replace(str(file), name)) from error
     return found
 
 
@@ -72,7 +94,7 @@ def vote_predictions(
     """
     if len(samples) < 2:
         raise Text2SqlError(
-            f"A vote needs at least two predictions a question, not {counted(len(samples), 'one')}."
+            f"A vote needs at least two predictions a question, not {len(samples)}."
         )
     found = []
     for question in questions:

@@ -42,20 +42,17 @@ def split_samples(files: Sequence[Path], folder: Path) -> dict[str, Path]:
             content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             content = None  # whoever reads the predictions says what is wrong
-        lists = (
-            [v for v in content.values() if isinstance(v, list)]
-            if isinstance(content, dict)
-            else []
-        )
+        samples = content if isinstance(content, dict) else {}
+        lists = [value for value in samples.values() if isinstance(value, list)]
         if not lists:
             found[str(file)] = file
             continue
-        if len(lists) < len(content):
+        if len(lists) < len(samples):
             raise Text2SqlError(
                 f"{file} has a list of predictions for some questions and a single one for others; "
                 "give each question a list of the same length."
             )
-        sizes = {len(samples) for samples in lists}
+        sizes = {len(texts) for texts in lists}
         if len(sizes) > 1:
             raise Text2SqlError(
                 f"{file} has {min(sizes)} to {max(sizes)} predictions a question; give each "
@@ -63,7 +60,7 @@ def split_samples(files: Sequence[Path], folder: Path) -> dict[str, Path]:
             )
         for place in range(sizes.pop()):
             part = folder / f"{len(found)}.json"
-            part.write_text(json.dumps({key: texts[place] for key, texts in content.items()}))
+            part.write_text(json.dumps({key: texts[place] for key, texts in samples.items()}))
             found[f"{file}, place {place}"] = part
     return found
 

@@ -19,8 +19,12 @@ def read_run_config(file: Path) -> dict[str, Any]:
         config = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     except UnicodeDecodeError as error:
         raise Text2SqlError(f"The run config {file} is not UTF-8; save it so.") from error
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
+    except OSError as error:
+        raise Text2SqlError(f"The run config {file} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        mark, fault = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        reason = f"line {mark.line + 1} is not YAML, " if mark else ""
+        reason += fault or " ".join(str(error).split())
         raise Text2SqlError(f"The run config {file} cannot be read: {reason}.") from error
     if not isinstance(config, dict) or not isinstance(config.get("ops") or {}, dict):
         raise Text2SqlError(f"The run config {file} must be a mapping, and its ops as well.")

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from text2sql.cli.main import cli
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -162,9 +165,20 @@ def test_training_runs(tmp_path):
     assert "d1 (july), d2 (august)" in refused
     missing = run(tmp_path, "compare", "july", "may")
     assert "No evaluation of a training run 'may'" in missing.stderr
-    assert "or choose one of august, july, june" in missing.stderr
+    assert "Evaluated: august, july, june." in missing.stderr
+    assert "Did you mean 'july'?" in run(tmp_path, "compare", "jully", "june").stderr
     a = scored(tmp_path / "a.json", "mm")
     assert "compare two of one kind" in run(tmp_path, "compare", a, "july").stderr
+
+
+def test_files_that_are_no_evaluations_say_how_to_make_one(tmp_path):
+    good, bad = scored(tmp_path / "good.json", "mm"), tmp_path / "bad.json"
+    for content in (None, "", "{bad", "[]", "{}"):
+        if content is not None:
+            bad.write_text(content)
+        refused = CliRunner().invoke(cli, ["compare", str(bad), str(good)])
+        assert refused.exit_code == 1 and "bad.json" in str(refused.exception)
+        assert "with --json, and compare the files that it writes." in str(refused.exception)
 
 
 def test_report_of_a_run_without_one(tmp_path):

@@ -95,6 +95,7 @@ def test_an_unreachable_server_has_a_status_of_its_own(shop):
         ),
         (["bogus"], 2, "No such command 'bogus'"),
         (["anwsers", "list"], 2, "No such command 'anwsers'. Did you mean 'answers'?"),
+        (["qwxyz"], 2, "No such command 'qwxyz'."),
         (["sql"], 2, "Missing argument"),
         (["ask", "shop.sqlite", " "], 2, "Error: The question is empty"),
         (["answers", "list"], 1, "error: There are no scheduled questions yet"),

@@ -28,7 +28,7 @@ def database(tmp_path_factory):
         ("SELECT id FROM t", 0, "4 rows"),
         ("DROP TABLE t", 3, "refused: DROP would change the database"),
         ("SELECT nope FROM t", 4, "error: no such column: nope"),
-        ("", 4, "error: there is no SQL statement to run"),
+        ("", 4, "error: The SQL is empty: give a statement, like SELECT 1."),
         ("SELECT :id", 4, "error: the statement has a parameter"),
         ("SELECT 1; SELECT 2", 4, "one statement"),
         ("SELECT zeroblob(2000000000)", 5, "error"),

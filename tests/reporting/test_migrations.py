@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
+from alembic import command as alembic
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from click.testing import CliRunner
@@ -128,6 +130,25 @@ def test_tables_from_before_versions_were_counted_are_adopted(empty_reporting_ur
         [change] = store.read(sa.select(tables.questions.c.view_columns))
         assert change.view_columns is None
     assert upgrade_tables(empty_reporting_url) == NEWEST
+
+
+def test_tables_of_the_version_before_are_upgraded(empty_reporting_url):
+    """With the new version a question's view, which showed NULL for other types, is made again."""
+    config = Config()
+    config.set_main_option("script_location", "text2sql.reporting.tables:migrations")
+    with Database(empty_reporting_url) as database, database.writing() as connection:
+        config.attributes["connection"] = connection
+        alembic.upgrade(config, "0003")
+        connection.execute(sa.insert(tables.questions).values(QUESTION | {"owner": "Ann"}))
+        connection.execute(sa.insert(tables.answers).values(ANSWER))
+        before = latest_columns(connection)
+    assert upgrade_tables(empty_reporting_url) == "0003"
+    with ReportingStore(empty_reporting_url) as store, store.writing() as connection:
+        assert latest_columns(connection) == [*before, "enabled"]
+        enabled = connection.exec_driver_sql("SELECT enabled FROM latest_answers").scalar_one()
+        assert not enabled
+        assert connection.scalar(sa.select(tables.questions.c.view_columns)) is None
+        assert [answer.id for answer in store.history("q1")] == [7]
 
 
 def test_the_view_of_latest_answers_only_gains_columns_at_its_end(empty_reporting_url):

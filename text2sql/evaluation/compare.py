@@ -19,6 +19,7 @@ from text2sql.rollouts.origin import require_dataset
 
 CONDITIONS = ("timeout_seconds", "sqlite_version", "text2sql_version")
 """What else a verdict may depend on, besides the questions, the databases and the rule."""
+_AS_WRITTEN = "Evaluate the predictions with --json, and compare the files that it writes."
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def read_side(name: str, root: Path) -> Side:
     if path.is_file():
         return _from_file(path)
     if path.suffix == ".json":
-        raise Text2SqlError(f"There is no file {path}.")
+        raise Text2SqlError(f"There is no file {path}. {_AS_WRITTEN}")
     folder = run_folder(root, name)
     advice = "Materialize dev_scores for it again."
     scores, outcomes = (read_object(folder / file, advice) for file in (SCORES, OUTCOMES))
@@ -90,12 +91,12 @@ def read_side(name: str, root: Path) -> Side:
 
 
 def _from_file(path: Path) -> Side:
-    found = read_object(path)
+    found = read_object(path, _AS_WRITTEN)
     rows, digest = found.get("verdicts"), found.get("questions_sha256")
     if not isinstance(rows, list) or not isinstance(digest, str) or not digest:
         raise Text2SqlError(
-            f"{path} is not a result of text2sql evaluate --json with its questions' sha256; "
-            "evaluate the predictions with --json and compare the files that it writes."
+            f"{path} is not a result of text2sql evaluate --json with its questions' sha256. "
+            f"{_AS_WRITTEN}"
         )
     try:
         verdicts = [(str(row["question_id"]), Verdict(row["verdict"])) for row in rows]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from text2sql.common.artifacts import evaluation_folder, held_out_folder
+from text2sql.common.artifacts import evaluation_folder, held_out_folder, training_folder
 from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import file_version
-from text2sql.errors import Text2SqlError
+from text2sql.errors import Text2SqlError, did_you_mean
 from text2sql.evaluation.scores import Scores
 
 ROLLOUTS = "rollouts.json"
@@ -25,12 +25,19 @@ def run_folder(root: Path, run: str) -> Path:
     """Return the folder of a training run's evaluation; raise Text2SqlError without one."""
     known = _evaluated(evaluation_folder(root))
     if run not in known:
-        others = f", or choose one of {', '.join(known)}" if known else ""
         raise Text2SqlError(
-            f"No evaluation of a training run '{run}' below {root}: run the job evaluation for "
-            f"it{others}."
+            f"No evaluation of a training run '{run}' below {root}."
+            + (did_you_mean(run, known) or _next_step(root, run))
+            + (f" Evaluated: {', '.join(known)}." if known else "")
         )
     return evaluation_folder(root, run)
+
+
+def _next_step(root: Path, run: str) -> str:
+    trained = {path.name for path in training_folder(root).glob("*") if path.is_dir()}
+    if run in trained:
+        return " It was trained: run the job evaluation for it."
+    return did_you_mean(run, trained) or f" Train it with text2sql train {run}, or name another."
 
 
 def find_evaluation(root: Path, name: str) -> Path:

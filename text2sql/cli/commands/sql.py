@@ -84,7 +84,7 @@ def command(database: Path, statement: str, as_json: bool, as_rows: bool) -> Non
 
 def _as_text(database: Path, statement: str, sandbox: Sandbox) -> tuple[Status, str]:
     if not statement.strip():
-        return Status.NO_STATEMENT, "error: there is no SQL statement to run"
+        return Status.NO_STATEMENT, "error: The SQL is empty: give a statement, like SELECT 1."
     question = Question(key="", db_id=database.stem, database=database, question="")
     tools = Tools(question, sandbox, AgentSettings())
     text = asyncio.run(tools.call("run_sql", {"sql": statement}))

@@ -17,7 +17,7 @@ from text2sql.common.artifacts import (
 )
 from text2sql.common.json_files import read_if_there
 from text2sql.common.provenance import file_version, read_record
-from text2sql.errors import Text2SqlError
+from text2sql.errors import Text2SqlError, did_you_mean
 from text2sql.evaluation.promotion.champion import run_of
 from text2sql.evaluation.promotion.changes import history
 from text2sql.evaluation.scores import BASE, TRAINED, Score, Scores
@@ -69,7 +69,10 @@ def _meaning(root: Path, asked: str) -> tuple[str, str]:
         choices = " or ".join(f"{kind}:{value}" for kind in possible)
         raise Text2SqlError(f"'{asked}' is ambiguous: say {choices}.")
     if not possible:
-        raise Text2SqlError(f"'{asked}' is not an answer, training run or accuracy. {_known(root)}")
+        kinds = {"answer": "an answer's number", "run": "a training run", "accuracy": "an accuracy"}
+        what = kinds[prefix[1]] if prefix else "an answer, training run or accuracy"
+        near = did_you_mean(value, _known_runs(root))
+        raise Text2SqlError(f"'{asked}' is not {what}.{near} {_known(root)}")
     return possible[0], value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Callable, Iterable
@@ -11,7 +10,7 @@ from typing import Any
 
 import click
 
-from text2sql.errors import Text2SqlError
+from text2sql.errors import Text2SqlError, did_you_mean
 
 
 class NamingGroup(click.Group):
@@ -24,10 +23,8 @@ class NamingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            raise click.UsageError(error.message + near, ctx) from error
 
 
 def quoted(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -531,6 +531,45 @@ def test_grants_and_comments_outlive_another_type(served):
     ]
 
 
+def test_a_new_view_gives_nobody_more_rights(served):
+    """Neither default privileges that were revoked nor a lost option widen who reads what."""
+    defaults = "ALTER DEFAULT PRIVILEGES {} SELECT ON TABLES {} reader"
+    run_sql(served, defaults.format("GRANT", "TO"))
+    served.write_answer(answered(ask(), MONDAY, ["n"], [(1,)]))
+    for sql in (
+        "CREATE VIEW board AS SELECT n FROM answer_q1",
+        "REVOKE ALL ON answer_q1, board FROM reader",
+        "GRANT SELECT (n) ON board TO reader",
+        "GRANT SELECT ON answer_q1 TO PUBLIC",
+        "ALTER VIEW answer_q1 SET (security_invoker = true, security_barrier = true)",
+    ):
+        run_sql(served, sql)
+    served.write_answer(answered(ask(), TUESDAY, ["n"], [(2.5,)]))
+    run_sql(served, defaults.format("REVOKE", "FROM"))
+    assert view_rows(served, what="n") == query(served, "SELECT n FROM board") == [(2.5,)]
+    acl = "SELECT relacl::text FROM pg_class WHERE oid = '{}'::regclass"
+    assert "reader" not in query(served, acl.format("answer_q1"))[0][0]
+    assert "reader" not in query(served, acl.format("board"))[0][0]
+    rights = "SELECT has_table_privilege('reader', 'answer_q1', 'SELECT'), has_column_privilege"
+    assert query(served, f"{rights}('reader', 'board', 'n', 'SELECT')") == [(True, True)]
+    options = "SELECT reloptions FROM pg_class WHERE oid = 'answer_q1'::regclass"
+    assert query(served, options) == [(["security_invoker=true", "security_barrier=true"],)]
+
+
+def test_a_rule_that_reads_a_view_keeps_it_and_costs_no_answer(served, caplog):
+    served.write_answer(answered(ask(), MONDAY, ["n"], [(1,)]))
+    run_sql(served, "CREATE TABLE source (n int)")
+    run_sql(served, "CREATE TABLE copy (n int)")
+    run_sql(
+        served,
+        "CREATE RULE r AS ON INSERT TO source DO ALSO INSERT INTO copy SELECT n FROM answer_q1",
+    )
+    stored = served.write_answer(answered(ask(), TUESDAY, ["n"], [(2.5,)]))
+    assert served.rows(stored) == [{"n": 2.5}]
+    assert "view answer_q1 keeps its columns: cannot drop view" in caplog.text
+    run_sql(served, "DROP TABLE source, copy")
+
+
 def test_a_view_that_cannot_be_replaced_never_shows_a_wrong_null(served, caplog):
     served.write_answer(answered(ask(), MONDAY, ["n"], [(42,)]))
     run_sql(served, "CREATE VIEW board AS SELECT abs(n) AS n FROM answer_q1")

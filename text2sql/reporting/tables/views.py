@@ -51,7 +51,8 @@ _POSTGRESQL_TYPES = {
     "blob": f"{_CELL} || CASE r.marks ->> '{{name}}' WHEN 'cut_blob' THEN '... [cut]' ELSE '' END",
     "null": _CELL,
 }
-# The views that read a view, directly or not, the nearest first; a path may reach one twice.
+# The views that read a view, directly or not, the nearest first; a path may reach one twice. A
+# table whose rule reads one is left out: PostgreSQL then refuses to drop the view, which stays.
 _READERS = """
 WITH RECURSIVE readers AS (
     SELECT CAST(:view AS regclass)::oid AS oid, 0 AS depth
@@ -60,6 +61,7 @@ WITH RECURSIVE readers AS (
     FROM readers JOIN pg_depend AS link ON link.refobjid = readers.oid
          AND link.classid = 'pg_rewrite'::regclass
     JOIN pg_rewrite AS rule ON rule.oid = link.objid AND rule.ev_class <> readers.oid
+    JOIN pg_class AS reader ON reader.oid = rule.ev_class AND reader.relkind IN ('v', 'm')
 )
 SELECT c.oid, c.relkind::text AS kind,
        quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name,
@@ -86,6 +88,13 @@ WHERE acl.grantee <> given.relowner
 _COMMENTS = """
 SELECT attname AS attribute, col_description(attrelid, attnum) AS comment FROM pg_attribute
 WHERE attrelid = :oid AND attnum > 0 AND col_description(attrelid, attnum) IS NOT NULL
+"""
+# Who has rights on a view that was just made: those of the schema's default privileges.
+_GIVEN = """
+SELECT DISTINCT
+       CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(acl.grantee)) END
+FROM pg_class AS c, aclexplode(c.relacl) AS acl
+WHERE c.oid = CAST(:view AS regclass) AND acl.grantee <> c.relowner
 """
 _INDEXES = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = :oid"
 
@@ -154,7 +163,7 @@ def replace_view(
 
     Cells are read by name: a column that a later answer lacks is NULL. The view has at most the
     first ``MOST_COLUMNS`` columns. On PostgreSQL the views that read it are made again, and all
-    keep their owners, grants and comments.
+    keep their owners, options, comments and exactly their grants.
     """
     # Nothing here can end a name or a string: columns are letters, digits and ``_``
     # (``values.safe_name``), ``ReportQuestion`` checks the id, and the view's name, which a person
@@ -180,19 +189,29 @@ def replace_view(
         _run(connection, f"DROP VIEW IF EXISTS {quoted(view)}", create)
         return
     mine, *readers = connection.execute(sa.text(_READERS), {"view": quoted(view)}).all()
-    again = [create, *_as_before(connection, mine, names)]
+    # All is read before anything is dropped.
+    again = [(mine, [create], [*_options(mine), *_as_before(connection, mine, names)])]
     for reader in readers:
-        kind, definition = _KINDS[reader.kind], reader.definition.rstrip("; \n")
         options = f" WITH ({', '.join(reader.options)})" if reader.options else ""
-        again.append(f"CREATE {kind} {reader.name}{options} AS {definition}")
-        again += connection.scalars(sa.text(_INDEXES), {"oid": reader.oid})
-        again += _as_before(connection, reader, None)
+        definition = reader.definition.rstrip("; \n")
+        made = [f"CREATE {_KINDS[reader.kind]} {reader.name}{options} AS {definition}"]
+        made += connection.scalars(sa.text(_INDEXES), {"oid": reader.oid})
+        again.append((reader, made, list(_as_before(connection, reader, None))))
     for gone in (*readers[::-1], mine):
         _run(connection, f"DROP {_KINDS[gone.kind]} {gone.name}")
-    _run(connection, *again)
+    for one, made, before in again:
+        _run(connection, *made)
+        given = connection.scalars(sa.text(_GIVEN), {"view": one.name})
+        _run(connection, *[f"REVOKE ALL ON {one.name} FROM {role}" for role in given], *before)
 
 
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW"}
+
+
+def _options(view: sa.Row[Any]) -> Iterator[str]:
+    """Yield the statement that gives a view its options again, such as ``security_invoker``."""
+    if view.options:
+        yield f"ALTER VIEW {view.name} SET ({', '.join(view.options)})"
 
 
 def _as_before(

@@ -199,7 +199,7 @@ def test_the_candidates_of_a_refused_answer_are_replayed(place):
 def test_a_replay_without_answer_or_database_is_refused(place):
     [answer] = place.answer(place.question("q", COUNT))
     for number in (99, 0, 2**80):
-        with pytest.raises(Text2SqlError, match=f"no answer {number} "):
+        with pytest.raises(Text2SqlError, match=f"No answer {number} "):
             run(place, "replay", number)
     place.database.unlink()
     with pytest.raises(Text2SqlError, match="There is no database"):
@@ -310,13 +310,13 @@ def test_parquet_keeps_types_and_text_as_they_are(place, tmp_path):
 def test_parquet_without_pyarrow_is_one_sentence(place, tmp_path, monkeypatch):
     place.answer(place.question("q", COUNT))
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(Text2SqlError, match=r"Parquet needs pyarrow.*\[pipelines\], or export CSV"):
+    with pytest.raises(Text2SqlError, match=r"Parquet needs pyarrow.*\[pipelines\], or use CSV"):
         run(place, "export", "--day", DAY, "--to", tmp_path / "out", "--format", "parquet")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_day_without_answers_and_a_place_that_cannot_be_written_are_named(place, tmp_path):
-    with pytest.raises(Text2SqlError, match="no answers for 2026-03-02"):
+    with pytest.raises(Text2SqlError, match="No answers for 2026-03-02"):
         run(place, "export", "--day", DAY, "--to", tmp_path)
     place.answer(place.question("q", COUNT))
     (tmp_path / "file").write_text("")

@@ -363,7 +363,7 @@ def test_an_unknown_or_ambiguous_name_is_one_sentence_that_lists_the_choices(roo
     there = "july (63.3), june (50.0)"
     assert there in refused("august") and "'august' is not an answer" in refused("august")
     assert there in refused("99.9")
-    assert "no answer 12" in refused("12")
+    assert "No answer 12" in refused("12")
     assert refused("40.0").startswith("2 training runs reported 40.0 percent: say run:july (base")
     assert "run:august" in refused("run:august")
     shutil.copytree(root / "training/june", root / "training/63.3")

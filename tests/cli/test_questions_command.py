@@ -128,7 +128,7 @@ def test_questions_are_listed_disabled_and_enabled(desk):
 def test_invalid_values_are_refused_in_a_sentence(desk):
     desk.add()
     add = ("questions", "add", "x", "--question", "?", "--database")
-    assert "no such file below" in desk.fails(*add, "nowhere")
+    assert "give the path of its file" in desk.fails(*add, "nowhere")
     (desk.folder / "text.sqlite").write_text("no database at all, " * 100)
     assert "text.sqlite is not a SQLite database" in desk.fails(*add, "text")
     assert "exists: change it with" in desk.fails("questions", "add", "shops", *add[3:], "shop")
@@ -138,8 +138,8 @@ def test_invalid_values_are_refused_in_a_sentence(desk):
     assert "least_rows (2) is above" in desk.fails(
         "questions", "edit", "shops", "--least-rows", "2", "--most-rows", "1"
     )
-    assert "no question 'x'" in desk.fails("questions", "edit", "x", "--votes", "3")
-    assert "no question 'x', 'y'" in desk.fails("questions", "disable", "x", "shops", "y")
+    assert "No question 'x'" in desk.fails("questions", "edit", "x", "--votes", "3")
+    assert "No question 'x', 'y'" in desk.fails("questions", "disable", "x", "shops", "y")
     assert desk.show()["enabled"]
 
 
@@ -357,7 +357,7 @@ def test_a_command_that_fails_leaves_no_reporting_tables_behind(tmp_path, monkey
     monkeypatch.delenv("TEXT2SQL_REPORTING_URL", raising=False)
     for words in (["add", "x", "--question", "?", "--database", "nosuch"], ["import", "nosuch"]):
         assert CliRunner().invoke(cli, ["questions", *words]).exit_code == 1
-    assert not list((tmp_path / "root").glob("*"))
+    assert not (tmp_path / "root").exists()
 
 
 def test_a_root_that_is_a_file_is_named(tmp_path, monkeypatch):

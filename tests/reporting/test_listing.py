@@ -60,7 +60,7 @@ def test_answers_are_filtered_by_status_and_limited_in_number(store):
 def test_an_answer_is_found_by_its_number(store):
     [one, *_] = store.list_answers()
     assert store.answer_by_id(one.id) == one
-    with pytest.raises(Text2SqlError, match="no answer 9999"):
+    with pytest.raises(Text2SqlError, match="No answer 9999"):
         store.answer_by_id(9999)
 
 

@@ -174,7 +174,9 @@ def test_an_older_file_is_upgraded_when_it_is_opened(tmp_path):
 @pytest.mark.parametrize("empty_reporting_url", ["postgresql"], indirect=True)
 def test_an_older_server_names_the_command_and_stays_as_it_is(empty_reporting_url):
     make_uncounted(empty_reporting_url)
-    with pytest.raises(Text2SqlError, match=r"\*\*\*.*run text2sql reporting upgrade"):
+    with pytest.raises(
+        Text2SqlError, match=r"The reporting database postgres on .*run text2sql reporting upgrade"
+    ):
         ReportingStore(empty_reporting_url)
     assert version(empty_reporting_url) is None
 
@@ -239,7 +241,7 @@ def test_an_unknown_version_is_named(reporting_url):
         upgrade(database.writer)
         with database.writing() as connection:
             connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0000'")
-    with pytest.raises(Text2SqlError, match=r"no release of text2sql made the version.*0000"):
+    with pytest.raises(Text2SqlError, match=r"No release of text2sql made the version.*0000"):
         upgrade_tables(reporting_url)
 
 
@@ -271,6 +273,6 @@ def test_another_programs_table_with_our_name_is_reported(empty_reporting_url, c
     for command in ("status", "upgrade"):
         words = ["reporting", command, "--reporting", empty_reporting_url]
         refused = CliRunner().invoke(cli, words).exception
-        assert "the table reporting_version in" in str(refused)
-        assert "give the reports their own database or schema" in str(refused)
+        assert "The table reporting_version in" in str(refused)
+        assert "give the reports a database or a schema of their own" in str(refused)
         assert refused.exit_code == 1

@@ -235,7 +235,7 @@ def test_reports_are_not_written_into_a_database_that_is_asked(tmp_path, place):
     for name in (own, str(linked), str(hard)):
         [answer] = place.answer(place.question("notes", question="read", database=name))
         assert answer.status == AnswerStatus.ERROR
-        assert "may not read the database that its answers are written to" in answer.error
+        assert "has the reporting tables, which the agent may not read" in answer.error
     assert not place.server.requests
 
 

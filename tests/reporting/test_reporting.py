@@ -29,7 +29,7 @@ from text2sql.reporting.delivery.page import render_page
 from text2sql.reporting.model.answer import AnswerStatus, Change, NewAnswer, SampledQuery
 from text2sql.reporting.model.question import Expectations, ReportQuestion
 from text2sql.reporting.model.values import result_table, safe_name, safe_names
-from text2sql.reporting.tables import database, views, writing
+from text2sql.reporting.tables import database, location, views, writing
 from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.location import URL_VARIABLE, reporting_place
 from text2sql.reporting.tables.questions import QuestionTable
@@ -706,15 +706,17 @@ def test_reports_are_not_written_into_a_questions_database(tmp_path):
 
 def test_a_file_that_is_not_a_database_is_named(tmp_path):
     (tmp_path / "r.sqlite").write_text("no database at all, " * 100)
-    with pytest.raises(InfrastructureError, match=r"r\.sqlite: file is not a database"):
+    with pytest.raises(InfrastructureError, match=r"r\.sqlite failed: file is not a database"):
         ReportingStore(f"sqlite:///{tmp_path / 'r.sqlite'}")
 
 
 def test_a_server_that_is_down_is_named_without_its_password():
     pytest.importorskip("psycopg")
-    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9/") as caught:
+    with pytest.raises(InfrastructureError) as caught:
         ReportingStore("postgresql://me:secret@127.0.0.1:9/reports?connect_timeout=2")
-    assert "secret" not in str(caught.value)
+    assert str(caught.value) == (
+        "The reporting database reports on 127.0.0.1:9 cannot be reached: Connection refused."
+    )
 
 
 def test_a_full_database_is_named_and_loses_nothing(tmp_path):
@@ -725,7 +727,9 @@ def test_a_full_database_is_named_and_loses_nothing(tmp_path):
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar() + 5
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         rows = [("x" * 1000,)] * 1000
-        with pytest.raises(InfrastructureError, match=r"r\.sqlite: database or disk is full"):
+        with pytest.raises(
+            InfrastructureError, match=r"r\.sqlite failed: database or disk is full"
+        ):
             store.write_answer(answered(ask(), TUESDAY, ["t"], rows))
         assert view_rows(store, what="n") == [(1,)]
         assert len(store.history("q1")) == 1
@@ -739,7 +743,7 @@ def test_a_locked_database_is_named(tmp_path, monkeypatch):
     with ReportingStore(f"sqlite:///{file}") as store, closing(sqlite3.connect(file)) as other:
         save(store, ask())
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(InfrastructureError, match=r"r\.sqlite: database is locked"):
+        with pytest.raises(InfrastructureError, match=r"r\.sqlite failed: database is locked"):
             store.write_answer(answered(ask()))
         assert store.history("q1") == []
 
@@ -750,7 +754,7 @@ def test_a_server_that_goes_down_and_comes_back_loses_nothing(own_postgresql):
         save(store, ask())
         store.write_answer(answered(ask(), MONDAY))
         own_postgresql.stop()
-        with pytest.raises(InfrastructureError, match=r"reporting database postgresql.*\*\*\*"):
+        with pytest.raises(InfrastructureError, match=r"reporting database postgres on .*: "):
             store.write_answer(answered(ask(), TUESDAY))
         own_postgresql.start()
         store.write_answer(answered(ask(), TUESDAY))
@@ -835,8 +839,8 @@ def test_a_database_without_an_encoding_holds_every_text(postgresql_server):
 def test_a_shown_url_has_no_password():
     pytest.importorskip("psycopg")
     with database.Database("postgresql://me:secret@h/d?password=secret&sslpassword=secret") as one:
-        assert "secret" not in one.name
-        assert "h/d?password=hidden&sslpassword=hidden" in one.name
+        assert one.name == "d on h"
+        assert "secret" not in location.shown(one.engine.url)
     with pytest.raises(Text2SqlError, match="more than one @: write one in a password as %40"):
         database.Database("postgresql://me:se@cret@h/d")
 
@@ -853,7 +857,7 @@ BAD_URLS += ("sqlite+pysqlcipher://:secret@/r.sqlite", "sqlite+aiosqlite:///r.sq
 
 @pytest.mark.parametrize("url", BAD_URLS)
 def test_a_url_of_another_kind_is_refused(url):
-    with pytest.raises(Text2SqlError, match="reporting") as caught:
+    with pytest.raises(Text2SqlError, match=r"[Rr]eporting") as caught:
         ReportingStore(url)
     assert "secret" not in str(caught.value)
 

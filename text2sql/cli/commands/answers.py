@@ -82,12 +82,12 @@ def run(url: str, day: datetime | None, group: str | None, force: bool, as_json:
     """
     from text2sql.reporting.tables.location import sqlite_file, sqlite_url
 
+    require_questions(url)
     if not champion_record(artifact_root()):
         raise Text2SqlError(
             f"No champion below {artifact_root()}: train one (make demo), or adopt a served model "
             "with text2sql champion adopt."
         )
-    require_questions(url)
     file = sqlite_file(url)
     os.environ[URL_VARIABLE] = url if file is None else sqlite_url(file.resolve())
     request = {
@@ -162,7 +162,9 @@ def export(
 
     found = store.list_answers(day.date())
     if not found:
-        raise Text2SqlError(f"no answers for {day:%Y-%m-%d} in {store.name}")
+        raise Text2SqlError(
+            f"No answers for {day:%Y-%m-%d} in {store.name}; text2sql answers list shows all."
+        )
     files = [str(file) for file in export_answers(store, found, folder, format_)]
     for note in cut_notes(found):
         click.echo(f"note: {note}", err=True)

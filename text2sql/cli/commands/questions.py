@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from text2sql.cli.options.usage import NamingGroup
 from text2sql.common.counting import counted
 from text2sql.common.files import SQLITE, write_whole
 from text2sql.errors import Text2SqlError
+from text2sql.reporting.tables.location import refuse_own, sqlite_file
 
 if TYPE_CHECKING:
     from text2sql.reporting.tables.store import ReportingStore
@@ -37,8 +40,8 @@ def command() -> None:
 @click.option("--question", required=True, help="The question, in plain language.")
 @click.option("--database", required=True, help="Its database: a file, or a name (see import).")
 @reporting.question_fields
-@reporting.with_new_store
-def add(store: ReportingStore, id: str, question: str, database: str, **fields: Any) -> None:
+@reporting.with_url
+def add(url: str, id: str, question: str, database: str, **fields: Any) -> None:
     """Add a question. Its ID may have letters, digits, '_', '.' and '-'.
 
     \b
@@ -47,11 +50,14 @@ def add(store: ReportingStore, id: str, question: str, database: str, **fields: 
     """
     from text2sql.reporting.model.question import ReportQuestion
     from text2sql.reporting.tables.questions import QuestionTable
+    from text2sql.reporting.tables.store import ReportingStore
 
-    path = _database(store, database)
+    path = _database(database, partial(refuse_own, sqlite_file(url)))
     given = reporting.given_fields(fields, {})
     reporting.require_running(given.get("verified_sql"), path)
-    QuestionTable(store).add(ReportQuestion(id, question.strip(), path, **given))
+    new = ReportQuestion(id, question.strip(), path, **given)
+    with ReportingStore(url) as store:  # after all checks: a failed command makes no tables
+        QuestionTable(store).add(new)
     click.echo(f"added {id}; see it with: text2sql questions show {id}")
 
 
@@ -68,9 +74,9 @@ def edit(store: ReportingStore, id: str, database: str | None, **fields: Any) ->
     table = QuestionTable(store)
     changes = reporting.given_fields(fields, table.get(id).question.expectations.to_dict())
     if database is not None:
-        changes["database"] = _database(store, database)
+        changes["database"] = _database(database, store.refuse_database)
     if not changes:
-        raise click.UsageError("say what to change, for example --votes 16")
+        raise click.UsageError("Say what to change, for example --votes 16.")
     asked = table.get(id).question.database
     reporting.require_running(changes.get("verified_sql"), changes.get("database", asked))
     table.edit(id, **changes)
@@ -140,9 +146,9 @@ def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
 )
 @click.option("--overwrite", is_flag=True, help="Also replace what was edited by hand.")
 @json_flag
-@reporting.with_new_store
+@reporting.with_url
 def import_(
-    store: ReportingStore, file: Path, folders: tuple[Path, ...], overwrite: bool, as_json: bool
+    url: str, file: Path, folders: tuple[Path, ...], overwrite: bool, as_json: bool
 ) -> None:
     """Merge the questions of a YAML FILE into the tables, all or none.
 
@@ -156,13 +162,16 @@ def import_(
 
     from text2sql.reporting.tables.question_file import read_questions
     from text2sql.reporting.tables.questions import QuestionTable
+    from text2sql.reporting.tables.store import ReportingStore
 
+    refuse = partial(refuse_own, sqlite_file(url))
     searched = list(folders) or [file.resolve().parent]
     questions = [
-        replace(one, database=_database(store, one.database, *searched))
+        replace(one, database=_database(one.database, refuse, *searched))
         for one in read_questions(file)
     ]
-    report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
+    with ReportingStore(url) as store:  # after all checks, as in add
+        report = QuestionTable(store).import_file(file.resolve(), questions, overwrite=overwrite)
     for note in report.notes():
         click.echo(f"note: {note}", err=True)
     counts = f"{len(report.added)} added, {len(report.updated)} updated"
@@ -190,7 +199,7 @@ def export(store: ReportingStore, group: str | None, file: Path | None) -> None:
     click.echo(f"wrote {counted(len(found.readable), 'question')} to {file}")
 
 
-def _database(store: ReportingStore, name: str, *searched: Path) -> str:
+def _database(name: str, refuse: Callable[[Path], None], *searched: Path) -> str:
     """Return the path of a question's database; refuse other files and the reports' own."""
     from text2sql.common.artifacts import artifact_root, report_databases
     from text2sql.reporting.model.question import find_database
@@ -198,8 +207,8 @@ def _database(store: ReportingStore, name: str, *searched: Path) -> str:
 
     folders = [*searched, Path.cwd(), report_databases(artifact_root())]
     database = check_database(find_database(name, folders)).resolve()
-    store.refuse_database(database)
+    refuse(database)
     with database.open("rb") as file:
         if file.read(len(SQLITE)) != SQLITE:
-            raise Text2SqlError(f"{database} is not a SQLite database, or is encrypted")
+            raise Text2SqlError(f"{database} is not a SQLite database, or is encrypted.")
     return str(database)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
             import text2sql.reporting.tables.store  # noqa: F401 - its packages may be missing
         except ModuleNotFoundError as error:
             raise Text2SqlError(
-                f"{error}: the reporting tables need text2sql-lifecycle[reporting]; install it"
+                f"The reporting tables need text2sql-lifecycle[reporting] ({error}): install it."
             ) from error
         from text2sql.reporting.tables.location import reporting_url
 
@@ -32,33 +32,18 @@ def with_url(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def with_store(work: Callable[..., Any], make: bool = False) -> Callable[..., Any]:
-    """Open the reporting tables for a command, which may create them with ``make``."""
+def with_store(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Open the reporting tables for a command that needs something in them."""
 
     @wraps(work)
     def run(url: str, *arguments: Any, **options: Any) -> Any:
-        from text2sql.reporting.tables.location import sqlite_file
-        from text2sql.reporting.tables.questions import QuestionTable
         from text2sql.reporting.tables.store import ReportingStore
 
-        if not make:
-            require_file(url)
-        file = sqlite_file(url)
-        is_new = file is not None and not file.exists()
+        require_file(url)
         with ReportingStore(url) as store:
-            try:
-                return work(store, *arguments, **options)
-            except Exception:
-                is_new = is_new and not QuestionTable(store).files()
-                if is_new and file is not None:  # a failed command leaves nothing behind
-                    store.close()
-                    file.unlink(missing_ok=True)
-                raise
+            return work(store, *arguments, **options)
 
     return with_url(run)
-
-
-with_new_store = partial(with_store, make=True)
 
 
 def require_file(url: str) -> None:
@@ -124,7 +109,7 @@ def require_running(sql: str | None, database: str) -> None:
         if result.status is not Status.OK:
             reason = (result.error or result.status).rstrip(".")
             raise Text2SqlError(
-                f"the verified SQL does not run on {database}: {reason}; nothing was changed"
+                f"The verified SQL does not run on {database}: {reason}; nothing was changed."
             )
 
 

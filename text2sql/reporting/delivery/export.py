@@ -89,7 +89,7 @@ def _as_parquet(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> by
         import pyarrow.parquet as pq
     except ImportError as error:
         raise Text2SqlError(
-            f"Parquet needs pyarrow ({error}); install text2sql-lifecycle[pipelines], or export CSV"
+            f"Parquet needs pyarrow ({error}): install text2sql-lifecycle[pipelines], or use CSV."
         ) from error
     types = {"integer": pa.int64(), "real": pa.float64(), "blob": pa.binary(), "text": pa.string()}
     types["null"] = pa.string()

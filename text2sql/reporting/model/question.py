@@ -197,7 +197,7 @@ def find_database(name: str, folders: Sequence[Path]) -> Path:
             if (folder / relative).is_file():
                 return folder / relative
     searched = ", ".join(map(str, folders))
-    raise Text2SqlError(f"database {name!r}: no such file below {searched}")
+    raise Text2SqlError(f"No database {name!r} below {searched}: give the path of its file.")
 
 
 def database_fingerprint(database: Path) -> str:

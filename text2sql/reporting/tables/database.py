@@ -19,12 +19,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.reporting.model.values import clean_text
-from text2sql.reporting.tables.location import parse_url, shown
+from text2sql.reporting.tables.location import parse_url, plain_name, shown
 
 _log = logging.getLogger(__name__)
 _BUSY_SECONDS = 60
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _NO_RIGHT = "42501"
+_UNREACHED = re.compile(r"connection to server .*? failed: (?:FATAL: +)?")
 _REFUSED_ROWS = ("P0001", "44000")
 """SQLSTATEs of a trigger's RAISE EXCEPTION and of a view's WITH CHECK OPTION."""
 _OWN_TABLES = {"questions", "answers", "answer_rows"}
@@ -52,7 +53,7 @@ class Database:
             self.engine = open_engine(url)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise Text2SqlError(
-                f"{error}: PostgreSQL needs its driver; install text2sql-lifecycle[postgres]"
+                f"PostgreSQL needs its driver ({error}): install text2sql-lifecycle[postgres]."
             ) from error
         self.writer = self.engine.execution_options(writes=True)
 
@@ -70,8 +71,8 @@ class Database:
 
     @property
     def name(self) -> str:
-        """The URL of the database, without a password."""
-        return shown(self.engine.url)
+        """What people call the database: its file, or its name and server."""
+        return plain_name(self.engine.url)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -95,13 +96,26 @@ class Database:
             yield
         except (DBAPIError, OverflowError, PoolTimeout) as error:
             cause = getattr(error, "orig", error.args[0])
-            words, state = " ".join(str(cause).split()), getattr(cause, "sqlstate", None)
+            state = getattr(cause, "sqlstate", None)
+            words, does = _cause(cause)
             if state == _NO_RIGHT:
                 words += f"; {_missing_right(self.engine)}"
             about_rows = isinstance(error, DataError | IntegrityError | OverflowError)
             about_rows = about_rows or state in _REFUSED_ROWS
             kind = Text2SqlError if about_rows else InfrastructureError
-            raise kind(f"reporting database {self.name}: {words}") from error
+            raise kind(f"The reporting database {self.name} {does}: {words}.") from error
+
+
+def _cause(error: Any) -> tuple[str, str]:
+    """Return the cause in a database's error, and what the database does: two parts of a sentence.
+
+    PostgreSQL's client adds a question and a hint on lines of their own.
+    """
+    text = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
+    first = next(iter(text.strip().splitlines()), type(error).__name__)
+    reason = _UNREACHED.split(first)[-1]
+    does = "failed" if reason == first else "cannot be reached"
+    return reason.rstrip("."), does
 
 
 def _to_json(value: Any) -> str:
@@ -146,7 +160,9 @@ def _open_sqlite(url: URL, file: Path) -> Engine:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Text2SqlError(f"{file}: cannot create its folder: {error}") from error
+        raise Text2SqlError(
+            f"The folder of {file} cannot be created: {error.strerror or error}."
+        ) from error
     engine = sa.create_engine(
         url, json_serializer=_to_json, connect_args={"timeout": _BUSY_SECONDS}
     )
@@ -181,7 +197,7 @@ def _refuse_occupied(file: Path) -> None:
         some = ", ".join(sorted(names)[:3])
         raise Text2SqlError(
             f"{file} has other tables ({some}): it may be a database that questions are about;"
-            " give the reports their own file"
+            " give the reports their own file."
         )
 
 

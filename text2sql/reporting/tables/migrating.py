@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from text2sql.errors import Text2SqlError
 from text2sql.reporting.tables.database import wait_for_others
-from text2sql.reporting.tables.location import shown
+from text2sql.reporting.tables.location import plain_name
 from text2sql.reporting.tables.schema import LATEST_ANSWERS
 
 NEWEST = "0004"
@@ -57,7 +57,7 @@ def upgrade(engine: Engine) -> SchemaStatus:
     with engine.begin() as connection:
         wait_for_others(connection, _LOCK)
         before = _status(connection)
-        refuse_newer(before, shown(engine.url))
+        refuse_newer(before, plain_name(engine.url))
         if before.lacks_view:
             from text2sql.reporting.tables.migrations.versions import v0004_enabled
 
@@ -72,7 +72,7 @@ def require_current(engine: Engine) -> None:
 
     The owner of a server's tables decides when they change: Text2SqlError names the command.
     """
-    status, name = schema_status(engine), shown(engine.url)
+    status, name = schema_status(engine), plain_name(engine.url)
     refuse_newer(status, name)
     if engine.dialect.name == "sqlite" and not status.complete:
         upgrade(engine)
@@ -81,8 +81,8 @@ def require_current(engine: Engine) -> None:
         return
     what = f"has version {status.found}" if status.found else "has no numbered version yet"
     raise Text2SqlError(
-        f"the reporting database {name} {what}, but version {NEWEST} is needed: run"
-        " text2sql reporting upgrade with the role that owns, or should own, the tables"
+        f"The reporting database {name} {what}, but version {NEWEST} is needed: run"
+        " text2sql reporting upgrade with the role that owns, or should own, the tables."
     )
 
 
@@ -90,8 +90,8 @@ def refuse_newer(status: SchemaStatus, name: str) -> None:
     """Raise Text2SqlError for tables that a newer release made."""
     if status.found is not None and status.found > status.needed:
         raise Text2SqlError(
-            f"the reporting database {name} has version {status.found}, but this release of"
-            f" text2sql knows no version above {NEWEST}: install a newer release"
+            f"The reporting database {name} has version {status.found}, but this release of"
+            f" text2sql knows no version above {NEWEST}: install a newer release."
         )
 
 
@@ -107,8 +107,9 @@ def _status(connection: Connection) -> SchemaStatus:
             lacks_view = found == NEWEST and not inspector.has_table(LATEST_ANSWERS)
             return SchemaStatus(found, lacks_view=lacks_view)
     raise Text2SqlError(
-        f"the table {VERSION_TABLE} in {shown(connection.engine.url)} belongs to another program,"
-        " but text2sql records its version there: give the reports their own database or schema"
+        f"The table {VERSION_TABLE} in {plain_name(connection.engine.url)} belongs to another"
+        " program, but text2sql records its version there: give the reports a database or a schema"
+        " of their own."
     )
 
 
@@ -124,5 +125,5 @@ def _run_steps(connection: Connection) -> None:
         command.upgrade(config, "head")
     except CommandError as error:
         raise Text2SqlError(
-            f"no release of text2sql made the version in {VERSION_TABLE}: {error}"
+            f"No release of text2sql made the version in {VERSION_TABLE}: {error}."
         ) from error

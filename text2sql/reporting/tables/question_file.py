@@ -54,7 +54,7 @@ class _Reader:
         except (UnicodeDecodeError, OSError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             fix = "save it as UTF-8: " if isinstance(error, UnicodeDecodeError) else ""
-            raise Text2SqlError(f"{path}: cannot be read: {fix}{reason}") from error
+            raise Text2SqlError(f"{path} cannot be read: {fix}{reason}") from error
         except yaml.YAMLError as error:
             raise self.not_yaml(error) from error
 

@@ -94,8 +94,8 @@ class QuestionTable:
         with self._changing() as connection:
             if question.id in _ids(connection):
                 raise Text2SqlError(
-                    f"question {question.id!r} already exists:"
-                    " change it with text2sql questions edit"
+                    f"Question {question.id!r} already exists:"
+                    " change it with text2sql questions edit."
                 )
             _insert(connection, question)
 
@@ -149,7 +149,7 @@ class QuestionTable:
     def _unknown(self, ids: Sequence[str]) -> Text2SqlError:
         named = ", ".join(map(repr, ids))
         return Text2SqlError(
-            f"no question {named} in {self._store.name}; text2sql questions list shows all"
+            f"No question {named} in {self._store.name}; text2sql questions list shows all."
         )
 
 

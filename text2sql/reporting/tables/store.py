@@ -26,6 +26,7 @@ from text2sql.reporting.model.question import is_question_id, is_time_zone
 from text2sql.reporting.model.values import Column, decode_row
 from text2sql.reporting.tables import schema as tables
 from text2sql.reporting.tables.database import Database, naming_row
+from text2sql.reporting.tables.location import refuse_own
 from text2sql.reporting.tables.migrating import require_current
 from text2sql.reporting.tables.writing import upsert, write_answer
 
@@ -49,14 +50,9 @@ class ReportingStore(Database):
 
     def refuse_database(self, database: Path) -> None:
         """Raise Text2SqlError if ``database``, which the agent would read, is this very file."""
-        own = self.engine.url.database
-        if self.engine.dialect.name != "sqlite" or not own:
-            return
-        asked = Path(database).resolve()
-        if asked.exists() and asked.samefile(own):
-            raise Text2SqlError(
-                f"{database}: the agent may not read the database that its answers are written to"
-            )
+        url = self.engine.url
+        own = Path(str(url.database)) if self.engine.dialect.name == "sqlite" else None
+        refuse_own(own, database)
 
     def write_answer(self, answer: NewAnswer) -> StoredAnswer:
         """Store an answer with its rows and sampled queries in one transaction; return it.
@@ -80,7 +76,7 @@ class ReportingStore(Database):
         # PostgreSQL refuses a number that its integer does not hold.
         found = self.find(_c.id == id) if 0 < id < 2**31 else []
         if not found:
-            raise Text2SqlError(f"no answer {id} in {self.name}; text2sql answers list shows all")
+            raise Text2SqlError(f"No answer {id} in {self.name}; text2sql answers list shows all.")
         return found[0]
 
     def find(self, *where: sa.ColumnElement[bool], most: int | None = None) -> list[StoredAnswer]:

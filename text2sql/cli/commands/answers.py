@@ -71,8 +71,8 @@ def run(url: str, day: datetime | None, group: str | None, force: bool, as_json:
     """Answer the questions of a day now, as the schedule does.
 
     Runs the job "daily_answers" with the day as its partition; the UI shows the run. The champion
-    answers. Questions that are already answered, or whose vote failed three times, are not asked
-    again unless they were edited since.
+    answers. Questions that are already answered, or whose vote failed after three attempts (errors
+    count), are not asked again unless they were edited since.
 
     \b
     Exit status:

@@ -3,6 +3,7 @@
 import itertools
 import math
 import sqlite3
+import sys
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,8 @@ def test_numbers_at_the_edges():
     assert rounded(0.0) == rounded(-0.0) == 0
     assert rounded(1e-17) != 0
     assert math.isinf(rounded(math.inf))
+    largest = sys.float_info.max
+    assert rounded(largest) == largest and rounded(-largest, down=True) == -largest
     assert rounded(math.nextafter(1.0, 0.0)) == 1
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
-from math import floor, frexp, isfinite, ldexp
+from math import copysign, floor, frexp, isfinite, ldexp
+from sys import float_info
 from typing import Any
 
 _SIZE = 16  # bytes of a row's hash: two different rows collide with odds of 2**-128
@@ -145,7 +146,10 @@ def rounded(value: float, *, down: bool = False) -> float | int:
         return value
     mantissa, exponent = frexp(value)
     steps = floor(mantissa * _GRID) if down else round(mantissa * _GRID)
-    found = ldexp(steps / _GRID, exponent)
+    try:
+        found = ldexp(steps / _GRID, exponent)
+    except OverflowError:  # the next number of the grid lies above the largest float
+        return copysign(float_info.max, value)
     return int(found) if found.is_integer() and abs(found) < _GRID else found
 
 

@@ -15,20 +15,19 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import cpu_seconds, seconds
+from benchmarks.official_style import TIMEOUT, matches
 from text2sql.evaluation.predictions.score import score_predictions
 from text2sql.judge.known_results import KnownResults
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox, cut_suffix
 
-TIMEOUT = 30.0
 DATABASE = "superhero"
 
 Predictions = dict[str, dict[str, str]]
@@ -50,27 +49,6 @@ def read_material(bird: Path, work: Path) -> tuple[list[Question], Predictions]:
         sql = json.loads(path.read_text(encoding="utf-8"))
         predictions[path.name] = {q.key: cut_suffix(sql[q.key]) for q in questions}
     return questions, predictions
-
-
-def official_pair(database: str, pair: tuple[str, str]) -> bool:
-    """Say whether a prediction matches gold, in the official evaluator's way."""
-    found = [False]
-
-    def compare() -> None:
-        connection = sqlite3.connect(database)
-        try:
-            cursor = connection.cursor()
-            results = [set(cursor.execute(sql).fetchall()) for sql in pair]
-            found[0] = results[0] == results[1]
-        except Exception:  # noqa: BLE001 - the official evaluator counts any failure as wrong
-            found[0] = False
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=compare, daemon=True)
-    thread.start()
-    thread.join(TIMEOUT)
-    return found[0] and not thread.is_alive()
 
 
 _open: dict[str, sqlite3.Connection] = {}
@@ -107,7 +85,7 @@ class Comparison:
 
     def official(self) -> list[bool]:
         """Evaluate every pair in the official style."""
-        return list(self.pool.imap(partial(official_pair, self.database), self.pairs))
+        return self.pool.starmap(partial(matches, self.database), self.pairs, chunksize=1)
 
     def floor(self) -> None:
         """Run every distinct query once."""

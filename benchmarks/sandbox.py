@@ -1,8 +1,9 @@
 """What the sandbox, the judge and the vote cost: all ratios from one run.
 
 ``python -m benchmarks.sandbox`` measures (a) evaluation of BIRD's 13 published prediction files
-against the official style and against the floor, (b) a small query against open, query, close,
-(c) how late a late query ends, (d) scoring and voting of up to 50,000 stored rollouts.
+against the official style and against the floor, by the library, (b) the same by the command that
+people type, (c) a small query against open, query, close, (d) how late a late query ends, (e)
+scoring and voting of up to 50,000 stored rollouts.
 ``--only`` measures one of them again and leaves the others in ``--out`` as they are.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import evaluation_speed, query_speed, voting_scale
+from benchmarks import evaluation_command, evaluation_speed, query_speed, voting_scale
 from benchmarks.measuring import surroundings, write
 
 _BIRD = Path(__file__).resolve().parents[2] / "shared" / "data" / "bird"
@@ -32,6 +33,12 @@ def _evaluation(work: Path, given: argparse.Namespace) -> Any:
     ]
 
 
+def _evaluation_command(work: Path, given: argparse.Namespace) -> Any:
+    if not (given.bird / "predictions_minidev").is_dir():
+        return f"left out: {given.bird} has no BIRD mini-dev predictions"
+    return evaluation_command.measure(given.bird, work, given.rounds)
+
+
 def _query(work: Path, _: argparse.Namespace) -> Any:
     return query_speed.query_cost(query_speed.build(work / "many_tables.sqlite"))
 
@@ -46,6 +53,7 @@ def _stored_rollouts(work: Path, _: argparse.Namespace) -> Any:
 
 PARTS: dict[str, Part] = {
     "evaluation": _evaluation,
+    "evaluation_command": _evaluation_command,
     "query": _query,
     "late_query": _late_query,
     "stored_rollouts": _stored_rollouts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plain JSON values."""
-        return asdict(self) | {"database": str(self.database)}
+        return vars(self) | {"database": str(self.database)}
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Question:

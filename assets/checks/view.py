@@ -7,19 +7,22 @@ without a network, anew from all of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from assets.checks.expectations import EXAMPLES, SuiteResult, great_expectations
+from assets.checks.expectations import EXAMPLES, Failure, SuiteResult, great_expectations
+from assets.common.sources import version_for
 from resources.artifact_root import ArtifactRoot
 from text2sql.common.counting import counted
 from text2sql.common.files import write_whole
-from text2sql.datasets.checks_page import update_page
+from text2sql.common.provenance import fingerprint
+from text2sql.datasets.checks_page import stored_checks, update_page
 
 _CELL = 200
 _METADATA_BYTES = 16_000
@@ -27,10 +30,23 @@ _PAGE_CELL = 1_000
 
 
 def report_checks(
-    root: ArtifactRoot, folder: Path, asset: str, results: Mapping[str, SuiteResult]
+    root: ArtifactRoot,
+    folder: Path,
+    asset: str,
+    checks: Mapping[str, Callable[[], SuiteResult]],
+    seen: Any = None,
 ) -> list[dg.AssetCheckResult]:
-    """Add an asset's results to the page, log what stops the run, return Dagster's results."""
-    page = publish_checks(folder, asset, results)
+    """Run an asset's checks, add them to the page, log what stops the run, return the results.
+
+    ``seen`` is everything that the checks look at: where the same code has checked the same before,
+    the stored results are taken. None: the checks run in any case.
+    """
+    about = {"code": version_for(asset), "expectations": installed("great_expectations")}
+    version = fingerprint(seen=seen, **about) if seen is not None else ""
+    known = {} if root.data_docs else known_checks(folder, version)
+    new = {name: run() for name, run in checks.items() if name not in known}
+    page = publish_checks(folder, asset, new, version)
+    results = {name: known[name] if name in known else new[name] for name in checks}
     if root.data_docs:
         _write_data_docs(folder / "data_docs", results)
     for name, result in results.items():
@@ -39,7 +55,29 @@ def report_checks(
     return [check_result(name, result, page=page) for name, result in results.items()]
 
 
-def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult]) -> Path:
+def blocked(results: Iterable[dg.AssetCheckResult]) -> bool:
+    """Whether something critical fails in one of these results."""
+    return any(not one.passed and one.severity is dg.AssetCheckSeverity.ERROR for one in results)
+
+
+def known_checks(folder: Path, version: str) -> dict[str, SuiteResult]:
+    """Return the stored results of this version by check; none for the version ""."""
+    known = {}
+    for note in stored_checks(folder) if version else ():
+        if note.get("version") == version:
+            known[note["check"]] = SuiteResult(
+                note["checked"],
+                tuple(Failure(**failure) for failure in note["failures"]),
+                pd.DataFrame(note["examples"], columns=note["columns"]),
+                tuple(note["holding"]),
+                what=note["what"],
+            )
+    return known
+
+
+def publish_checks(
+    folder: Path, asset: str, results: Mapping[str, SuiteResult], version: str = ""
+) -> Path:
     """Store an asset's results in the dataset's ``folder`` and render its page; return the page."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
     notes = {}
@@ -48,6 +86,7 @@ def publish_checks(folder: Path, asset: str, results: Mapping[str, SuiteResult])
         notes[name] = {
             "check": name,
             "asset": asset,
+            "version": version,
             "checked": result.checked,
             "what": result.what,
             "holding": list(result.holding),

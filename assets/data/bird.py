@@ -10,7 +10,7 @@ import pandas as pd
 
 from assets.checks import suites
 from assets.checks.expectations import EXAMPLES, merge
-from assets.checks.view import report_checks, table
+from assets.checks.view import blocked, report_checks, table
 from assets.common.check_specs import check_specs
 from assets.common.columns import DATA_TEAM, columns_of, named_columns
 from assets.common.failures import fails_in_a_sentence
@@ -100,17 +100,21 @@ def bird_questions(
         by_split[split] = frames.question_frame(records)
     everything = pd.concat(by_split.values(), ignore_index=True)
     folder = stored.dataset_folder(root.path, dataset)
-    results = {
-        "questions_valid": merge(
+    rows = everything.to_dict("records")
+    checks = {
+        "questions_valid": lambda: merge(
             suites.check_questions(frame, config.least, config.most) for frame in by_split.values()
         ),
-        "db_ids_resolve": suites.check_databases_resolve(everything, config.missing_databases),
-        "questions_tidy": merge(suites.check_tidiness(frame) for frame in by_split.values()),
-        "questions_apart": suites.check_questions_apart(questions),
+        "db_ids_resolve": lambda: suites.check_databases_resolve(
+            everything, config.missing_databases
+        ),
+        "questions_tidy": lambda: merge(map(suites.check_tidiness, by_split.values())),
+        "questions_apart": lambda: suites.check_questions_apart(questions),
     }
-    if not any(result.blocks for result in results.values()):
+    seen = [config.model_dump(), list(by_split), rows]
+    results = report_checks(root, folder, "bird_questions", checks, seen)
+    if not blocked(results):
         stored.store_current(root.path, dataset)
-    rows = everything.to_dict("records")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(dataset=dataset.fingerprint, rows=rows)),
         metadata={
@@ -118,7 +122,7 @@ def bird_questions(
             "questions by split": {split: len(frame) for split, frame in by_split.items()},
             "rows by status": frames.count_values(everything["status"]),
         },
-        check_results=report_checks(root, folder, "bird_questions", results),
+        check_results=results,
     )
 
 
@@ -161,12 +165,13 @@ def bird_databases(
     folder = stored.dataset_folder(root.path, dataset)
     write_whole(folder / stored.DATABASES, frame.to_parquet(index=False))
     frame["changed"] = changes_since(table_rows_file(root.path), dataset.source, rows)
-    results = {
-        "databases_sound": suites.check_databases(frame),
-        "databases_same": suites.check_databases_same(frame),
-        "descriptions_match": suites.check_descriptions(frame),
-        "databases_apart": suites.check_databases_apart(frame, dataset.splits),
+    checks = {
+        "databases_sound": lambda: suites.check_databases(frame),
+        "databases_same": lambda: suites.check_databases_same(frame),
+        "descriptions_match": lambda: suites.check_descriptions(frame),
+        "databases_apart": lambda: suites.check_databases_apart(frame, dataset.splits),
     }
+    seen = [dataset.fingerprint, frame.to_dict("records")]
     content = frame.drop(columns=["path", "changed"]).to_dict("records")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(rows=content)),
@@ -177,7 +182,7 @@ def bird_databases(
             "bytes": int(frame["bytes"].sum()),
             "largest": table(frame.nlargest(EXAMPLES, "bytes").drop(columns=["path", "sha256"])),
         },
-        check_results=report_checks(root, folder, "bird_databases", results),
+        check_results=report_checks(root, folder, "bird_databases", checks, seen),
     )
 
 
@@ -208,15 +213,16 @@ def gold_results(
         inputs = root.path, dataset, questions, box, limits, code, context.log.info
         golds, flags, version = current_golds(*inputs)
     frame = frames.with_flags(frames.gold_frame(questions, golds), flags)
-    results = {
-        "gold_runs": suites.check_gold_runs(frame, config.failing),
-        "gold_answers": suites.check_gold_answers(frame),
-        "gold_determined": suites.check_gold_determined(frame),
+    checks = {
+        "gold_runs": lambda: suites.check_gold_runs(frame, config.failing),
+        "gold_answers": lambda: suites.check_gold_answers(frame),
+        "gold_determined": lambda: suites.check_gold_determined(frame),
     }
-    accepted = not results["gold_runs"].blocks
-    stored.store_golds(root.path, dataset, golds, version, accepted)
-    content = frame[["key", "status", "digest"]].to_dict("records")
     folder = stored.dataset_folder(root.path, dataset)
+    seen = [config.model_dump(), frame.to_dict("records")]
+    results = report_checks(root, folder, "gold_results", checks, seen)
+    stored.store_golds(root.path, dataset, golds, version, accepted=not blocked(results))
+    content = frame[["key", "status", "digest"]].to_dict("records")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(results=content)),
         metadata={
@@ -226,5 +232,5 @@ def gold_results(
             "time by database": frames.time_by_database(frame),
             "slowest": table(frame.nlargest(5, "seconds")[["key", "seconds", "row_count", "sql"]]),
         },
-        check_results=report_checks(root, folder, "gold_results", results),
+        check_results=results,
     )

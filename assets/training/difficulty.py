@@ -200,7 +200,9 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     checked = check_prompts(frame, about["minimum_prompts"], about["least_solved"], most)
     outcome = merge([checked, check_ratings(ratings)])
     dataset = dataset_folder(root.path, about["dataset"])
-    (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": outcome})
+    (result,) = report_checks(
+        root, dataset, "training_prompts", {"prompts_can_teach": lambda: outcome}
+    )
     return result
 
 

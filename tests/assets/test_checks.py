@@ -25,6 +25,7 @@ SHOP = """
 CREATE TABLE item(id INTEGER, name TEXT, price TEXT, rank INTEGER);
 INSERT INTO item VALUES (1, 'pen', '9', NULL), (2, 'ink', '10', 1), (3, 'cup', '100', 1);
 """
+ERROR = dg.AssetCheckSeverity.ERROR
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT SUM(i) FROM n"
 EVIL = "<script>alert('x')</script> & <b>"
 
@@ -249,6 +250,32 @@ def test_an_expectation_that_fails_in_one_split_does_not_count_as_holding() -> N
     both = merge([check_tidiness(good), check_tidiness(good.assign(evidence="nan"))])
     assert "no evidence is nan, none, null, <na> or n/a" not in both.holding
     assert "no row repeats an earlier one" in both.holding
+
+
+def test_the_same_rows_are_checked_once_and_shown_the_same(tmp_path: Path) -> None:
+    make(tmp_path, "shop")
+    rows = [ask(1, difficulty="hard"), ask(2, "SELECT COUNT(*) FROM nothing")]
+    config = LENIENT | {"gold_results": {"failing": 0.5}}
+    root = tmp_path / "root"
+
+    def written() -> dict[str, int]:
+        return {file.stem: file.stat().st_mtime_ns for file in root.rglob("checks/*.json")}
+
+    first = ingest(tmp_path, root, rows, **config)
+    before = written()
+    again = ingest(tmp_path, root, rows, **config)
+    assert written() == before and len(before) == len(first) == 11
+    for name, check in first.items():
+        assert again[name].passed == check.passed and again[name].metadata == check.metadata
+        assert again[name].description == check.description
+    assert not first["questions_tidy"].passed and not first["gold_runs"].passed
+
+    stricter = config | {"gold_results": {"failing": 0.4}}
+    assert ingest(tmp_path, root, rows, **stricter)["gold_runs"].severity is ERROR
+    changed = {name for name, at in written().items() if before[name] != at}
+    assert changed == {"gold_runs", "gold_answers", "gold_determined"}
+    ingest(tmp_path, root, rows, **stricter, data_docs=True)
+    assert {file.stem for file in root.rglob("data_docs/*.html")} >= set(first)
 
 
 def _publish(folder: Path, name: str) -> None:

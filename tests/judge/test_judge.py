@@ -72,8 +72,7 @@ SIMILAR = st.lists(
 
 def digests(rows):
     digest = ResultDigest()
-    for row in rows:
-        digest.add(row)
+    digest.add(rows)
     return digest.digests()
 
 

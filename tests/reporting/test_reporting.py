@@ -52,8 +52,7 @@ def answered(
 ) -> NewAnswer:
     table = result_table(labels, rows, fields.pop("total", len(rows)))
     content = ResultDigest()
-    for row in rows:
-        content.add(row)
+    content.add(rows)
     defaults = {"digest": content.digests()[-1], "share": 1.0, "votes": 8}
     return NewAnswer(question, at, AnswerStatus.ANSWERED, sql, table, **(defaults | fields))
 

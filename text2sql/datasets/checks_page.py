@@ -27,8 +27,12 @@ def update_page(folder: Path, results: Mapping[str, Mapping[str, Any]]) -> Path:
     lock = stored / ".lock"
     with lock.open("w") as handle:
         take_lock(handle, lock)
-        checks = [read_object(file) for file in stored.glob("*.json")]
-        return write_whole(folder / "checks.html", _page(folder.name, checks))
+        return write_whole(folder / "checks.html", _page(folder.name, stored_checks(folder)))
+
+
+def stored_checks(folder: Path) -> list[dict[str, Any]]:
+    """Return the results in a dataset's folder, one for each check."""
+    return [read_object(file) for file in (folder / "checks").glob("*.json")]
 
 
 def _page(dataset: str, notes: list[dict[str, Any]]) -> str:

@@ -14,7 +14,6 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import time_ns
@@ -71,9 +70,15 @@ class KnownResults:
                     "SELECT result FROM results WHERE key = ?", (key,)
                 ).fetchone()
                 if row is not None:
-                    status, count, *digests, error = json.loads(row[0])
-                    result = QueryResult(Status(status), (), (), count, True, *digests)
-                    found[key] = replace(result, error=error)
+                    status, count, one, multiset, ordered, error = json.loads(row[0])
+                    found[key] = QueryResult(
+                        Status(status),
+                        row_count=count,
+                        digest=one,
+                        multiset_digest=multiset,
+                        ordered_digest=ordered,
+                        error=error,
+                    )
         except (ValueError, TypeError, sqlite3.Error) as error:
             raise self._failed(error) from error
         return found

@@ -7,7 +7,7 @@ its tables; a missing prediction never matches, even an empty gold; and a write 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class GoldResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON values."""
-        return asdict(self) | {"status": self.status.value}
+        return vars(self) | {"status": self.status.value}
 
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> GoldResult:

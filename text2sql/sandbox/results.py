@@ -6,11 +6,13 @@ one value: for that rows with floats are digested on three grids as well (``GRID
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from math import copysign, floor, frexp, isfinite, ldexp
 from sys import float_info
 from typing import Any
@@ -74,36 +76,34 @@ def timeout_message(seconds: float) -> str:
 
 
 class ResultDigest:
-    """Digests a result row by row, holding one short hash for each distinct row."""
+    """Digests a result, holding one short hash for each distinct row."""
 
     def __init__(self) -> None:
-        self._counts: Counts = {}
-        self._grids: list[Counts] = []  # from the first row with a float on
+        self._counts: Counter[bytes] = Counter()
+        self._grids: list[Counter[bytes]] = []  # from the first row with a float on
         self._ordered = blake2b(digest_size=_SIZE)
 
-    def add(self, row: Sequence[Any]) -> int:
-        """Add one row; return the length of its text form, a measure of its size.
+    def add(self, rows: Sequence[Sequence[Any]]) -> list[int]:
+        """Add the next rows; return the lengths of their text forms, a measure of their size.
 
         Two rows have the same text exactly when Python calls the tuples equal.
         """
         # ascii() tells None, numbers, text and blobs apart and does not depend on Python's Unicode
         # tables; the one merge it lacks, 1 == 1.0 == True, is made first.
-        types = set(map(type, row))
-        whole = row
-        if not _MERGED.isdisjoint(types):
-            whole = [int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row]
-        text = ascii(list(whole))
-        key = _key(text)
-        if float in types and not self._grids:
-            self._grids = [dict(self._counts) for _ in GRIDS]
-        self._counts[key] = self._counts.get(key, 0) + 1
+        merged = not _MERGED.isdisjoint(map(type, chain.from_iterable(rows)))
+        texts = [ascii(_merged(row) if merged else list(row)) for row in rows]
+        keys = [_key(text) for text in texts]
+        floats = [merged and float in map(type, row) for row in rows]
+        if merged and any(floats) and not self._grids:
+            self._grids = [Counter(self._counts) for _ in GRIDS]
+        self._counts.update(keys)
         for grid, counts in zip(GRIDS.values(), self._grids, strict=False):  # none before a float
-            near = key
-            if float in types:
-                near = _key(ascii([grid(v) if type(v) is float else v for v in row]))
-            counts[near] = counts.get(near, 0) + 1
-        self._ordered.update(key)
-        return len(text)
+            counts.update(
+                _key(ascii([grid(v) if type(v) is float else v for v in row])) if has else key
+                for key, row, has in zip(keys, rows, floats, strict=True)
+            )
+        self._ordered.update(b"".join(keys))
+        return list(map(len, texts))
 
     def digests(self) -> tuple[str, str, str, str, str]:
         """Return the digests of the rows, in the order of ``QueryResult``'s fields."""
@@ -117,22 +117,22 @@ class ResultDigest:
         return sets[0], multisets[0], self._ordered.hexdigest(), near, near_multiset
 
 
-Counts = dict[bytes, int]
-"""How often each distinct row occurs, by its hash."""
+def _merged(row: Sequence[Any]) -> list[Any]:
+    return [int(v) if type(v) in _MERGED and _is_int64(float(v)) else v for v in row]
 
 
 def _key(text: str) -> bytes:
     return blake2b(text.encode("ascii"), digest_size=_SIZE).digest()
 
 
-def _combined(counts: Counts) -> tuple[str, str]:
+def _combined(counts: Counter[bytes]) -> tuple[str, str]:
     """Return the digests of rows as a set and as a multiset."""
-    rows, counted = blake2b(digest_size=_SIZE), blake2b(digest_size=_SIZE)
-    for key in sorted(counts):
-        rows.update(key)
-        counted.update(key)
-        counted.update(counts[key].to_bytes(8, "little"))
-    return rows.hexdigest(), counted.hexdigest()
+    keys = sorted(counts)
+    counted = b"".join([key + counts[key].to_bytes(8, "little") for key in keys])
+    return (
+        blake2b(b"".join(keys), digest_size=_SIZE).hexdigest(),
+        blake2b(counted, digest_size=_SIZE).hexdigest(),
+    )
 
 
 def rounded(value: float, *, down: bool = False) -> float | int:

@@ -175,12 +175,11 @@ def command(
     found = output.as_object(
         questions, gold, records, sql, limits, digests, scores, rules, efficiency, used
     )
-    text = json.dumps(found, indent=1)
-    if out is not None:
-        write_whole(out, f"{text}\n")  # before printing, which fails if the reader closes the pipe
+    if out is not None:  # before printing, which fails if the reader closes the pipe
+        write_whole(out, f"{json.dumps(found, indent=1)}\n")
     output.report(records, sql, scores, used)
     if json_path == STDOUT:
-        click.echo(text)
+        click.echo(json.dumps(found, indent=1))
     else:
         output.print_scores(found)
     failed = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]

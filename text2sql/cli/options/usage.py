@@ -43,7 +43,7 @@ def quoted(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def require_apart(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Raise Text2SqlError if an output is one of the inputs, or the same as another output."""
-    read = {os.path.realpath(file) for file in inputs if file is not None}
+    read = {os.path.realpath(file) for file in set(inputs) if file is not None}
     written: set[str] = set()
     for file in filter(None, outputs):
         place = os.path.realpath(file)

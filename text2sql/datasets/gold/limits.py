@@ -6,7 +6,7 @@ sqlglot writes it, so its answer counts only if its first rows are those of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -312,10 +312,9 @@ def _collated(value: Any, collation: str) -> Any:
     return value.rstrip(" ") if isinstance(value, str) and collation == "RTRIM" else value
 
 
-def _digest(rows: Iterable[Row]) -> str:
+def _digest(rows: Sequence[Row]) -> str:
     digest = ResultDigest()
-    for row in rows:
-        digest.add(row)
+    digest.add(rows)
     return digest.digests()[0]
 
 

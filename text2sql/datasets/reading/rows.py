@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -92,20 +93,20 @@ class Row:
         value = self.get(field)
         items = value if isinstance(value, list) else [value]
         lines = [str(item).strip() for item in items if not _is_null(item)]
-        text = _HALF.sub("\ufffd", "\n".join(lines).strip())
+        text = _whole("\n".join(lines).strip())
         return "" if field in _OPTIONAL and text.lower() in _NULLS else text
 
     def gold(self) -> str:
         """Return the gold SQL without BIRD's suffix; skip Spider's parsed query under "sql"."""
         texts = (cut_suffix(v).strip() for v in self._all(Field.SQL) if isinstance(v, str))
-        return _HALF.sub("\ufffd", next(texts, ""))
+        return _whole(next(texts, ""))
 
     def broken(self) -> list[str]:
         """Return the fields with a lone surrogate, as cutting a text at a byte leaves it."""
         return [
             field
             for field in Field
-            if any(isinstance(v, str) and _HALF.search(v) for v in self._all(field))
+            if any(isinstance(v, str) and _whole(v) != v for v in self._all(field))
         ]
 
     def require_fields(self, needs_gold: bool) -> None:
@@ -159,14 +160,24 @@ def read_rows(file: Path) -> list[Row]:
         values: dict[str, Any] = {}
         row = Row(position, file, values, tuple(map(str, entry)))
         for key, value in entry.items():
-            name = re.sub(r"[^a-z0-9]", "", key.lower())
-            texts = {one.strip() for one in (values.get(name), value) if isinstance(one, str)}
-            if name in _KNOWN and len(texts) > 1:
-                raise row.error(f"has '{key}' in two spellings with different texts; keep one")
-            if not isinstance(values.get(name), str):
+            name = _normalized(key)
+            before = values.get(name)
+            if not isinstance(before, str):
                 values[name] = value
+            elif name in _KNOWN and isinstance(value, str) and value.strip() != before.strip():
+                raise row.error(f"has '{key}' in two spellings with different texts; keep one")
         rows.append(row)
     return rows
+
+
+@lru_cache(maxsize=1000)  # all rows of a file have the same keys
+def _normalized(key: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", key.lower())
+
+
+def _whole(text: str) -> str:
+    """Return a text with U+FFFD for each lone surrogate of UTF-16."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
 def _is_null(value: Any) -> bool:

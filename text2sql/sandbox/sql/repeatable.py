@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 from text2sql.sandbox.sql.tokens import Token, tokens_of
 
-_HINT = re.compile("random|current_|pragma|date|time|julianday|unixepoch", re.IGNORECASE)
+_HINTS = ("random", "current_", "pragma", "date", "time", "julianday", "unixepoch")
 _VOLATILE = ("RANDOM", "RANDOMBLOB", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP")
 _CLOCK = {"DATE": 1, "TIME": 1, "DATETIME": 1, "JULIANDAY": 1, "UNIXEPOCH": 1, "STRFTIME": 2}
 """Functions that use the current time when they get fewer arguments than this."""
@@ -34,7 +33,7 @@ def is_repeatable(sql: str) -> bool:
     Errs towards no: beside a function of date or time nothing may build text, which could be
     ``now``. Views and cells that a statement reads are not examined.
     """
-    if not _HINT.search(sql):
+    if not _is_hinted(sql):
         return True
     if len(sql) > _LONGEST or asks_outside(sql):
         return False
@@ -46,9 +45,14 @@ def is_repeatable(sql: str) -> bool:
     return called.isdisjoint(_CLOCK) or (called <= _KEPT and not _makes_text(tokens))
 
 
+def _is_hinted(sql: str) -> bool:
+    folded = sql.lower()
+    return any(hint in folded for hint in _HINTS)
+
+
 def asks_outside(sql: str) -> bool:
     """Whether a query asks for chance, the clock or the time zone outright."""
-    if not _HINT.search(sql):
+    if not _is_hinted(sql):
         return False
     tokens = list(tokens_of(sql))
     names = {_name(token.text) for token in tokens}

@@ -41,6 +41,7 @@ _MALFORMED = re.compile(
 _STEPS = 5_000  # virtual machine steps between two looks at the clock, well under a millisecond
 _CACHED_STATEMENTS = 32
 _CLOCK_TICK_NS = 50_000_000
+_JUST_NOW = 0.001  # seconds
 _SETTINGS = ("cell_size_check=1", "temp_store=2", "query_only=1")
 
 _PENDING_BYTE = 0x40000000
@@ -116,6 +117,7 @@ class Database:
         self.stamp = stamp_of(self._real)  # not of the link, which may change in the meantime
         self._recent = time_ns() - max(self.stamp[3:]) < _CLOCK_TICK_NS
         self._descriptor = os.open(self._real, os.O_RDONLY | os.O_NONBLOCK)
+        self._checked = 0.0
         self.explaining = False
         self._virtual: frozenset[str] = frozenset()
         self._private = _PRIVATE_TABLES
@@ -141,13 +143,19 @@ class Database:
 
     def is_current(self) -> bool:
         """Whether what this connection sees is what the file holds now."""
-        return stamp_of(self.path) == self.stamp and not (self.immutable and self._is_in_use())
+        same = stamp_of(self.path) == self.stamp
+        current = same and not (self.immutable and self._is_in_use())
+        self._checked = monotonic() if current else 0.0
+        return current
 
     def is_reusable(self) -> bool:
         """Whether the connection may serve another query."""
         # A file that changed just before it was opened may change again within the same tick of the
         # file system's clock, with the same stamp.
-        return not self._recent and self.is_current()
+        if self._recent:
+            return False
+        # Every query is checked at its end; in a batch that is the beginning of the next one.
+        return monotonic() - self._checked < _JUST_NOW or self.is_current()
 
     def compile_error(self, statement: str) -> str:
         """Return SQLite's error if a statement is malformed, else nothing.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ _BROKEN_OFF = re.compile(r"""incomplete input\Z|unrecognized token: "['"`\[]""")
 
 _NAMES_CHARS = 100_000  # 2,000 columns may have one name of 100 kB
 _LARGE_ROW = 1_000_000  # bytes
+_MOST_AT_ONCE, _BYTES_AT_ONCE = 1_000, 1_000_000  # rows, and bytes if all are like those read
 _CHECKED_NAMES, _CHECKING_SECONDS = 50, 0.2
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "TOTAL")
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -157,22 +158,33 @@ def _read(job: Job, statement: Statement, database: Database) -> QueryResult:
     return replace(result, warnings=tuple(warnings)) if warnings else result
 
 
-def _take_in(cursor: Iterable[tuple[Any, ...]], columns: tuple[str, ...], job: Job) -> QueryResult:
+def _take_in(cursor: sqlite3.Cursor, columns: tuple[str, ...], job: Job) -> QueryResult:
     digest = ResultDigest()
     kept: list[tuple[Any, ...]] = []
     count = size = 0
-    for row in cursor:
-        if count >= job.max_rows or size > job.max_bytes:
+    few = 1  # rows at a time: few while they are long, so that the limits stop a result in time
+    while rows := cursor.fetchmany(few):
+        sizes = digest.add(rows)
+        if max(sizes) >= _LARGE_ROW:  # a blob's text form is up to four times as long as the blob
+            sizes = [
+                sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+                if written >= _LARGE_ROW
+                else written
+                for row, written in zip(rows, sizes, strict=True)
+            ]
+        if count + len(rows) > job.max_rows or size + sum(sizes) > job.max_bytes:
+            for row, written in zip(rows, sizes, strict=True):
+                if count >= job.max_rows or size > job.max_bytes:
+                    break
+                count += 1
+                size += written
+                if count <= job.keep_rows and size <= job.max_bytes:
+                    kept.append(row)
             return _over(job, columns, kept, count)
-        count += 1
-        written = digest.add(row)
-        if written >= _LARGE_ROW:  # a blob's text form is up to four times as long as the blob
-            written = sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
-        size += written
-        if count <= job.keep_rows and size <= job.max_bytes:
-            kept.append(row)
-    if size > job.max_bytes:
-        return _over(job, columns, kept, count)
+        kept += rows[: max(0, job.keep_rows - count)]
+        count += len(rows)
+        size += sum(sizes)
+        few = max(1, min(16 * few, _MOST_AT_ONCE, _BYTES_AT_ONCE * count // size))
     return QueryResult(Status.OK, columns, tuple(kept), count, True, *digest.digests())
 
 

@@ -87,7 +87,7 @@ def test_one_file_is_scored_as_ever(place):
     [
         (["{a}", "{a}"], 1, "a.json is given twice"),
         (["{empty}"], 1, "has no prediction files: their names end with .json"),
-        (["{a}", "{b}", "--all-rules"], 2, "are for one prediction file"),
+        (["{a}", "{b}", "--efficiency", "1"], 2, "are for one prediction file"),
         (["{a}", "{missing}"], 1, "missing.json"),
     ],
 )
@@ -98,6 +98,80 @@ def test_what_cannot_be_compared_is_named(place, words, status, sentence):
     done = evaluate(place, "--predictions", *(word.format(**names) for word in words))
     assert done.exit_code == status or done.exception.exit_code == status
     assert sentence in done.output + str(done.exception)
+
+
+@pytest.fixture
+def by_rules(place):
+    """Two systems by all rules: the second repeats each row, which only sets forgive."""
+    write(place, "a.json", 12)
+    twice = {str(n): f"SELECT {n} UNION ALL SELECT {n}" for n in range(COUNT)}
+    (place / "systems" / "b.json").write_text(json.dumps(twice))
+    out = place / "out.json"
+    done = evaluate(place, "--predictions", place / "systems", "--all-rules", "--json", out)
+    assert "the same by multiset, ordered, soft_f1" in done.stdout
+    assert any(one.split()[:3] == ["b", "0.00%", "0.00%"] for one in done.stdout.splitlines())
+    return out
+
+
+def compare(*words):
+    return CliRunner().invoke(cli, ["compare", *map(str, words)])
+
+
+def test_any_rule_can_be_compared(by_rules):
+    verdicts = json.loads(by_rules.read_text())["systems"]["b"]["verdicts"]
+    assert verdicts[3]["rules"] | {"soft_f1": 0} == {
+        "official": 1.0, "multiset": 0.0, "ordered": 0.0, "soft_f1": 0,
+    }  # fmt: skip
+    official = compare(f"{by_rules}:a", f"{by_rules}:b")
+    assert "execution accuracy: A 100.0 %, B 100.0 %, n = 12" in official.stdout
+    multiset = compare(f"{by_rules}:a", f"{by_rules}:b", "--rule", "multiset")
+    assert "multiset: A 100.0 %, B 0.0 %, n = 12" in multiset.stdout
+
+
+def test_a_system_or_rule_that_a_file_lacks_is_named(by_rules, place):
+    one = place / "one.json"
+    evaluate(place, "--predictions", write(place, "a.json", 12), "--json", one)
+    for words, sentence in (
+        ((by_rules, one), f"has several systems: name one of a, b, as in {by_rules}:a."),
+        ((f"{by_rules}:c", one), "has no system 'c'"),
+        ((f"{one}:a", one), "has one system: leave out ':a'."),
+        ((one, one, "--rule", "ordered"), "evaluate again with --all-rules"),
+        (("r1", "r2", "--rule", "ordered"), "and r1 is none"),
+    ):
+        assert sentence in str(compare(*words).exception)
+
+
+def test_gold_that_leaves_its_answer_open_is_listed(place):
+    golds = [
+        "SELECT n FROM (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT 3) LIMIT 1",
+        "SELECT nothing", "SELECT 1 WHERE 0", "SELECT 4",
+    ]  # fmt: skip
+    rows = [
+        {"question_id": n, "db_id": "shop", "question": f"{n}?", "SQL": sql}
+        for n, sql in enumerate(golds)
+    ]
+    (place / "dev.json").write_text(json.dumps(rows))
+    files = ["--questions", place / "dev.json", "--databases", place / "dbs"]
+    listed = CliRunner().invoke(cli, ["gold", "flags", *map(str, files)])
+    found = [line.split()[:2] for line in listed.stdout.splitlines()[:-1]]
+    assert found == [["dev/0", "limit_without_order"], ["dev/1", "gold_fails"],
+                     ["dev/2", "gold_empty"]]  # fmt: skip
+    assert listed.stdout.splitlines()[-1] == "3 of 4 gold queries flagged"
+    as_json = CliRunner().invoke(cli, ["gold", "flags", *map(str, files), "--json"])
+    assert [json.loads(line)["key"] for line in as_json.stdout.splitlines()] == [
+        "dev/0", "dev/1", "dev/2",
+    ]  # fmt: skip
+
+    predictions = write(place, "a.json", 12)
+    done = evaluate(place, "--predictions", predictions, "--gold-flags", "--json", "-")
+    assert "1 gold query has a flag (limit_without_order 1); text2sql gold flags" in done.stderr
+    verdicts = json.loads(done.stdout)["verdicts"]
+    assert [one.get("gold_flags") for one in verdicts] == [
+        ["limit_without_order"],
+        None,
+        None,
+        None,
+    ]
 
 
 def test_p_values_are_adjusted_as_holm_says():

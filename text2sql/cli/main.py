@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "Compare two evaluations of the same questions.",
     "doctor": "Check this machine and say how to fix what is wrong.",
     "evaluate": "Score a file of predicted SQL by execution accuracy.",
+    "gold": "Look at the gold queries of a questions file.",
     "lineage": "Show what an answer, a training run or an accuracy was made from.",
     "predict": "Let a policy answer a questions file, for evaluate.",
     "questions": "Manage scheduled questions.",

@@ -60,16 +60,23 @@ class Difference:
     only_one: int
 
 
-def read_side(name: str, root: Path) -> Side:
+def read_side(name: str, root: Path, rule: str | None = None) -> Side:
     """Read a JSON file that ``text2sql evaluate --json`` wrote, or a training run below ``root``.
 
-    Raises Text2SqlError for anything else.
+    ``FILE:SYSTEM`` is one of a file's several systems. ``rule``: compare by what this rule gives,
+    which evaluate writes with ``--all-rules``. Raises Text2SqlError for anything else.
     """
-    path = Path(name)
-    if path.is_file():
-        return _from_file(path)
-    if path.suffix == ".json":
-        raise Text2SqlError(f"There is no file {path}. {_AS_WRITTEN}")
+    path, _, system = name, "", ""
+    if not Path(name).is_file() and ":" in name:
+        path, _, system = name.rpartition(":")
+    if Path(path).is_file():
+        return _from_file(Path(path), system, rule)
+    if name.endswith(".json"):
+        raise Text2SqlError(f"There is no file {name}. {_AS_WRITTEN}")
+    if rule is not None:
+        raise Text2SqlError(
+            f"--rule compares files of text2sql evaluate --all-rules --json, and {name} is none."
+        )
     folder = run_folder(root, name)
     advice = "Materialize dev_scores for it again."
     scores, outcomes = (read_object(folder / file, advice) for file in (SCORES, OUTCOMES))
@@ -90,8 +97,19 @@ def read_side(name: str, root: Path) -> Side:
     return Side(name, "training run", dataset, "official", settings, prompts)
 
 
-def _from_file(path: Path) -> Side:
+def _from_file(path: Path, system: str, rule: str | None) -> Side:
     found = read_object(path, _AS_WRITTEN)
+    systems = found.get("systems")
+    if isinstance(systems, dict):
+        if not isinstance(systems.get(system), dict):
+            one = f"has no system '{system}'" if system else "has several systems"
+            raise Text2SqlError(
+                f"{path} {one}: name one of {', '.join(systems)}, as in "
+                f"{path}:{next(iter(systems))}."
+            )
+        found = found | systems[system]
+    elif system:
+        raise Text2SqlError(f"{path} has one system: leave out ':{system}'.")
     rows, digest = found.get("verdicts"), found.get("questions_sha256")
     if not isinstance(rows, list) or not isinstance(digest, str) or not digest:
         raise Text2SqlError(
@@ -110,13 +128,21 @@ def _from_file(path: Path) -> Side:
         for key, verdict in verdicts
         if verdict is not Verdict.INFRASTRUCTURE
     }
-    rule, databases = str(found.get("rule", "")), found.get("databases_sha256")
     settings = {"execution accuracy": outcomes}
+    if rule is not None:
+        given = {key: row.get("rules") for (key, _), row in zip(verdicts, rows, strict=True)}
+        if not any(given.values()):
+            raise Text2SqlError(
+                f"{path} has no results by other rules: evaluate again with --all-rules."
+            )
+        settings = {rule: {k: float(its[rule]) for k, its in given.items() if its and rule in its}}
+    rule, databases = rule or str(found.get("rule", "")), found.get("databases_sha256")
     if gold := found.get("gold_sha256"):
         digest = f"{digest}+{gold}"
     conditions = {name: found[name] for name in CONDITIONS if name in found}
     known = databases if isinstance(databases, dict) else {}
-    return Side(str(path), "predictions", digest, rule, settings, "", known, conditions)
+    name = f"{path}:{system}" if system else str(path)
+    return Side(name, "predictions", digest, rule, settings, "", known, conditions)
 
 
 def compare_sides(first: Side, second: Side) -> dict[str, Difference]:

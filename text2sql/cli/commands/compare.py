@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import get_args
 
 import click
 
@@ -13,6 +14,7 @@ from text2sql.common.counting import counted
 from text2sql.common.render import neutral
 from text2sql.evaluation.compare import Difference, compare_sides, read_side
 from text2sql.evaluation.report.words import difference, percent
+from text2sql.judge.equality import Rule
 
 _SHOWN = 20
 
@@ -20,12 +22,18 @@ _SHOWN = 20
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
+@click.option(
+    "--rule",
+    type=click.Choice(get_args(Rule)),
+    help="Compare by this rule; needs files of evaluate --all-rules. [default: evaluate's]",
+)
 @json_flag
-def command(first: str, second: str, as_json: bool) -> None:
+def command(first: str, second: str, rule: str | None, as_json: bool) -> None:
     """Compare evaluation B with evaluation A on the same questions.
 
     A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or artifacts/), or two
-    JSON files that `text2sql evaluate --json` wrote. Questions without a valid result in either of
+    JSON files that `text2sql evaluate --json` wrote; of a file with several systems name one, as in
+    result.json:SYSTEM. Questions without a valid result in either of
     them are left out and counted; a note says if the prompts differ. For each setting it prints
     both accuracies, their difference in percentage points with its paired 95 % interval (Agresti
     and Min), the questions gained and lost, and McNemar's exact p.
@@ -37,7 +45,7 @@ def command(first: str, second: str, as_json: bool) -> None:
       2  wrong usage
     """
     root = artifact_root()
-    one, two = read_side(first, root), read_side(second, root)
+    one, two = read_side(first, root, rule), read_side(second, root, rule)
     found = compare_sides(one, two)
     if one.prompts != two.prompts:
         click.echo(

@@ -19,17 +19,18 @@ from text2sql.cli.options.usage import require_apart
 from text2sql.cli.output import evaluate_output as output
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
+from text2sql.datasets.gold.flags import GoldFlag
 from text2sql.datasets.reading.files import gold_beside
 from text2sql.datasets.reading.questions import Record, file_key, read_records
 from text2sql.errors import InfrastructureError, Text2SqlError
 from text2sql.evaluation.known_issues import Issue, issues_of, read_issues, run_corrections
 from text2sql.evaluation.predictions.reading import read_predictions
-from text2sql.evaluation.predictions.score import score_predictions
+from text2sql.evaluation.predictions.score import PredictionScores, score_predictions
 from text2sql.evaluation.predictions.systems import prediction_files, systems_object
 from text2sql.evaluation.predictions.writing import export_predictions
 from text2sql.judge.equality import Rule
 from text2sql.judge.known_results import KnownResults, database_digests
-from text2sql.judge.rules import efficiency_values, rule_values
+from text2sql.judge.rules import Values, efficiency_values, rule_values
 from text2sql.judge.verdicts import Verdict
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, Sandbox
@@ -65,6 +66,11 @@ from text2sql.sandbox import Limits, Sandbox
     help="Also score by the other rules and Soft-F1; runs every query once more.",
 )
 @click.option(
+    "--gold-flags",
+    is_flag=True,
+    help="Also flag gold queries whose answer the data does not determine; runs variants of them.",
+)
+@click.option(
     "--efficiency",
     type=IntegerRange(min=1, max=1000),
     metavar="RUNS",
@@ -98,6 +104,7 @@ def command(
     jobs: int | None,
     cache: bool,
     all_rules: bool,
+    gold_flags: bool,
     efficiency: int | None,
     issues_path: Path | None,
     export: tuple[Path, ...],
@@ -140,14 +147,14 @@ def command(
     require_apart([out, *export], read)
     keys = [file_key(record.question.key, record.reason) for record in records]
     if len(files) > 1:
-        if export or efficiency or all_rules or issues_path:
+        if export or efficiency or issues_path:
             raise click.UsageError(
-                "--export, --efficiency, --all-rules and --known-issues are for one prediction "
-                "file: leave them out, or give one file."
+                "--export, --efficiency and --known-issues are for one prediction file: leave "
+                "them out, or give one file."
             )
         _compare_systems(
             files, questions, gold, records, asked, keys, Limits(seconds=timeout), jobs, rule,
-            cache, json_path,
+            cache, all_rules, gold_flags, json_path,
         )  # fmt: skip
         return
     sql = read_predictions(predictions := next(iter(files.values())), asked, keys)
@@ -163,6 +170,7 @@ def command(
             used = {"sha256": file_digest(issues_path), **kinds, "not used": unused}
         scores = score_predictions(asked, sql, sandbox, limits, rule, known, corrections)
         values = rule_values(asked, [sql], sandbox, limits)[0] if all_rules else {}
+        flags = _flags(asked, scores, sandbox, limits) if gold_flags else {}
         digests = database_digests(asked, sandbox, known)
     if efficiency:
         judged = [one for one in scores.scored if one.verdict is not Verdict.INFRASTRUCTURE]
@@ -175,9 +183,11 @@ def command(
     found = output.as_object(
         questions, gold, records, sql, limits, digests, scores, rules, efficiency, used
     )
+    output.add_to_verdicts(found, scores, values, flags)
     if out is not None:  # before printing, which fails if the reader closes the pipe
         write_whole(out, f"{json.dumps(found, indent=1)}\n")
     output.report(records, sql, scores, used)
+    output.report_flags(flags)
     if json_path == STDOUT:
         click.echo(json.dumps(found, indent=1))
     else:
@@ -201,6 +211,8 @@ def _compare_systems(
     jobs: int | None,
     rule: Rule,
     cache: bool,
+    all_rules: bool,
+    gold_flags: bool,
     json_path: Path | None,
 ) -> None:
     """Score several prediction files, and compare every two."""
@@ -217,6 +229,11 @@ def _compare_systems(
             for name, sql in predicted.items()
         }
         digests = database_digests(asked, sandbox, known)
+        values: list[Values] = [{}] * len(files)
+        if all_rules:
+            values = rule_values(asked, list(predicted.values()), sandbox, limits)
+        first = next(iter(scores.values()))
+        flags = _flags(asked, first, sandbox, limits) if gold_flags else {}
     found = {
         "questions_sha256": file_digest(questions),
         **({"gold_sha256": file_digest(gold)} if gold else {}),
@@ -226,8 +243,12 @@ def _compare_systems(
         "rule": rule,
         **systems_object(scores, files),
     }
-    for name, sql in predicted.items():
-        found["systems"][name] |= output.pairing_object(sql)
+    for (name, sql), its in zip(predicted.items(), values, strict=True):
+        system = found["systems"][name]
+        system |= output.pairing_object(sql)
+        if its:
+            system["rules"] = output.rules_object(asked, its)
+        output.add_to_verdicts(system, scores[name], its, flags)
     text = json.dumps(found, indent=1)
     if json_path not in (None, STDOUT):
         assert json_path is not None
@@ -235,6 +256,7 @@ def _compare_systems(
     output.report_unusable(records)
     for name, sql in predicted.items():
         output.report_pairing(sql, name)
+    output.report_flags(flags)
     click.echo(text if json_path == STDOUT else output.systems_text(found))
     lost = sum(one.verdict is Verdict.INFRASTRUCTURE for s in scores.values() for one in s.scored)
     if lost:
@@ -251,6 +273,18 @@ def _issues(path: Path, questions: Path, records: Sequence[Record]) -> dict[str,
             f"{path} has no entry for {questions}, whose sha256 is {file_digest(questions)}; "
             "correct questions_sha256, or omit --known-issues."
         )
+    return found
+
+
+def _flags(
+    asked: Sequence[Question], scores: PredictionScores, sandbox: Sandbox, limits: Limits
+) -> dict[str, list[GoldFlag]]:
+    """Return the flags of gold by question key."""
+    from text2sql.datasets.gold.find import flag_golds  # sqlglot takes a while to import
+
+    found: dict[str, list[GoldFlag]] = {}
+    for one in flag_golds(asked, {gold.key: gold for gold in scores.golds}, sandbox, limits):
+        found.setdefault(one.key, []).append(one)
     return found
 
 

@@ -14,6 +14,7 @@ from text2sql import __version__
 from text2sql.common.counting import counted
 from text2sql.common.files import file_digest
 from text2sql.common.render import aligned, neutral
+from text2sql.datasets.gold.flags import GoldFlag
 from text2sql.datasets.gold.run import explain_failure
 from text2sql.datasets.reading.questions import Reason, Record
 from text2sql.evaluation.predictions.reading import Predictions
@@ -112,6 +113,31 @@ def as_object(
         **({"rules": rules} if rules else {}),
         **({"timed_runs": timed_runs} if timed_runs else {}),
     }
+
+
+def add_to_verdicts(
+    found: Mapping[str, Any],
+    scores: PredictionScores,
+    values: Values,
+    flags: Mapping[str, Sequence[GoldFlag]],
+) -> None:
+    """Add to each verdict what every rule gives, and the flags of its gold query."""
+    for row, item in zip(found["verdicts"], scores.scored, strict=True):
+        key = item.question.key
+        if key in values:
+            row["rules"] = values[key]
+        if key in flags:
+            row["gold_flags"] = [one.flag.value for one in flags[key]]
+
+
+def report_flags(flags: Mapping[str, Sequence[GoldFlag]]) -> None:
+    """Print on standard error how many gold queries have a flag, and which flags."""
+    if flags:
+        kinds = Counter(one.flag.value for its in flags.values() for one in its)
+        words = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        many = counted(len(flags), "gold query has a flag", "gold queries have a flag")
+        first = next(iter(flags))
+        note("note", f"{many} ({words}); text2sql gold flags lists them", first)
 
 
 def report(
@@ -233,6 +259,13 @@ def systems_text(found: Mapping[str, Any]) -> str:
     rows = [(name, _percent(one["execution_accuracy"]), f"of {_count(one)}", _interval(one))
             for name, one in systems]  # fmt: skip
     lines += aligned([tuple(map(neutral, row)) for row in rows])
+    ruled = [(name, one["rules"]) for name, one in systems if "rules" in one]
+    if ruled:
+        others = [rule for rule in ruled[0][1] if rule != "official"]
+        lines += ["", f"the same by {', '.join(others)}"]
+        rows = [(name, *(_percent(rules[rule]["value"]) for rule in others))
+                for name, rules in ruled]  # fmt: skip
+        lines += aligned([tuple(map(neutral, row)) for row in rows])
     lines += ["", "second minus first, with McNemar's exact p adjusted for all pairs (Holm)"]
     pairs = [
         (pair["first"], pair["second"], f"{100 * pair['difference']:+.2f}",

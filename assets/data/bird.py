@@ -1,7 +1,7 @@
 """The dataset: its files in BIRD's layout, its questions and databases, and its gold results."""
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from text2sql.datasets.reading.database_reports import (
     changes_since,
 )
 from text2sql.datasets.reading.digests import Digests
+from text2sql.datasets.reading.layout import require_databases
 from text2sql.datasets.reading.questions import load_records
 from text2sql.judge.verdicts import GoldResult
 from text2sql.sandbox import Limits
@@ -92,6 +93,8 @@ def bird_questions(
     """
     dataset = own_dataset(context, root.path)
     require_unchanged(dataset, Digests(file_digests(root.path)))
+    for layout in dataset.splits.values() if config.missing_databases < 1 else ():
+        require_databases(layout, dataset.folder)
     by_split, questions = {}, {}
     for split, layout in dataset.splits.items():
         records = load_records(layout)
@@ -161,7 +164,7 @@ def bird_databases(
             for report in reports.of(layout.databases, box)
         ]
     digests.save()
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows, columns=["split", *(one.name for one in fields(DatabaseReport))])
     folder = stored.dataset_folder(root.path, dataset)
     write_whole(folder / stored.DATABASES, frame.to_parquet(index=False))
     frame["changed"] = changes_since(table_rows_file(root.path), dataset.source, rows)
@@ -172,6 +175,7 @@ def bird_databases(
         "databases_apart": lambda: suites.check_databases_apart(frame, dataset.splits),
     }
     seen = [dataset.fingerprint, frame.to_dict("records")]
+    largest = frame.sort_values("bytes", ascending=False).head(EXAMPLES)
     content = frame.drop(columns=["path", "changed"]).to_dict("records")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(fingerprint(rows=content)),
@@ -180,7 +184,7 @@ def bird_databases(
             "inspected now": len(reports.inspected),
             "rows": int(frame["rows"].sum()),
             "bytes": int(frame["bytes"].sum()),
-            "largest": table(frame.nlargest(EXAMPLES, "bytes").drop(columns=["path", "sha256"])),
+            "largest": table(largest.drop(columns=["path", "sha256"])),
         },
         check_results=report_checks(root, folder, "bird_databases", checks, seen),
     )

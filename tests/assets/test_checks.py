@@ -25,7 +25,7 @@ SHOP = """
 CREATE TABLE item(id INTEGER, name TEXT, price TEXT, rank INTEGER);
 INSERT INTO item VALUES (1, 'pen', '9', NULL), (2, 'ink', '10', 1), (3, 'cup', '100', 1);
 """
-ERROR = dg.AssetCheckSeverity.ERROR
+ERROR, WARNING = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT SUM(i) FROM n"
 EVIL = "<script>alert('x')</script> & <b>"
 
@@ -276,6 +276,21 @@ def test_the_same_rows_are_checked_once_and_shown_the_same(tmp_path: Path) -> No
     assert changed == {"gold_runs", "gold_answers", "gold_determined"}
     ingest(tmp_path, root, rows, **stricter, data_docs=True)
     assert {file.stem for file in root.rglob("data_docs/*.html")} >= set(first)
+
+
+def test_questions_without_any_database_are_taken_in_only_where_that_is_allowed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    strict = ingest(tmp_path / "data", tmp_path / "root", [ask(1), ask(2)])
+    assert "db_ids_resolve" not in strict
+    allowed = {"bird_questions": {"missing_databases": 1.0}}
+    found = ingest(tmp_path / "data", tmp_path / "root", [ask(1), ask(2)], **allowed)
+    assert found["db_ids_resolve"].severity is found["databases_sound"].severity is WARNING
+    (sentence,) = expected_of(found["db_ids_resolve"])
+    assert "(100.00% do not; missing_databases allows 100.00%)" in sentence
+    assert expected_of(found["databases_sound"]) == {"there is at least one database"}
+    assert "gold_runs" not in found  # no query can run
 
 
 def _publish(folder: Path, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from text2sql.datasets.reading.layout import find_split, fingerprint
+from text2sql.datasets.reading.layout import find_split, fingerprint, require_databases
 from text2sql.datasets.reading.questions import Record, file_key, load_records
 from text2sql.questions import Question
 
@@ -36,4 +36,5 @@ class Split:
 def load_split(root: Path, split: str) -> Split:
     """Read a split of the dataset at or below ``root``."""
     layout = find_split(root, split)
+    require_databases(layout, root)
     return Split(fingerprint(layout), load_records(layout))

@@ -98,7 +98,8 @@ def find_split(
     ``questions`` gives the questions file, so that it is not searched for. ``unpack`` is called
     for an archive that holds what is missing. Rows may name a database by a path relative to their
     file; with ``anywhere`` it may be outside of ``root``.
-    Raises Text2SqlError if something is missing or two files are equally near.
+    A split may have no database at all. Raises Text2SqlError if the questions are missing or two
+    files are equally near.
     """
     if split not in QUESTION_FILES:
         raise Text2SqlError(f"Unknown split '{split}': use one of {', '.join(QUESTION_FILES)}.")
@@ -122,14 +123,19 @@ def find_split(
     found = _in_folders(root, bases, split, unpack) or named_databases(rows, bases)
     within = None if anywhere else root
     databases = {**found, **referenced_databases(rows, file.parent, found, within)}
-    if not databases:
-        raise Text2SqlError(
-            f"No {split} databases below {root}: expected a folder "
-            f"{' or '.join(_folder_names(split))} that holds <db_id>/<db_id>.sqlite, or rows "
-            f"with their database's path.{broken_link(folder for _, folder in walk(root))}"
-        )
     _require_readable_names([file, *databases.values()])
     return SplitLayout(split, file, databases, gold_beside(file, rows))
+
+
+def require_databases(layout: SplitLayout, root: Path) -> None:
+    """Raise Text2SqlError for a split below ``root`` that has no database at all."""
+    if not layout.databases:
+        raise Text2SqlError(
+            f"No {layout.split} databases below {root}: expected a folder "
+            f"{' or '.join(_folder_names(layout.split))} that holds <db_id>/<db_id>.sqlite, or "
+            "rows with their database's path; or allow questions without one (missing_databases "
+            f"of bird_questions).{broken_link(folder for _, folder in walk(root))}"
+        )
 
 
 def _require_readable_names(files: Iterable[Path]) -> None:

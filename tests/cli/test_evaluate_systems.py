@@ -61,10 +61,11 @@ def test_systems_are_ranked_and_every_two_compared(place):
 
 def test_what_cannot_be_paired_is_said_of_each_system(place):
     write(place, "a.json", 12)
-    (place / "systems" / "b.json").write_text(json.dumps({"0": "SELECT 0", "99": "SELECT 1"}))
+    (place / "systems" / "b.json").write_text(json.dumps({"0": "SELECT x", "99": "SELECT 1"}))
     done = evaluate(place, "--predictions", place / "systems", "--json", place / "o.json")
     assert "missing: 11 questions have no prediction (b)" in done.stderr
     assert "unknown: 1 prediction matches no question (b)" in done.stderr
+    assert "note: 1 prediction fails (b); the first is dev/0: no such column: x" in done.stderr
     found = json.loads((place / "o.json").read_text())["systems"]["b"]
     assert (found["without_prediction"], found["unknown_predictions"]) == (11, 1)
 

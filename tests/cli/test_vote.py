@@ -1,6 +1,8 @@
 """``text2sql vote``: several predictions of each question vote, with and without gold."""
 
 import json
+import sqlite3
+from contextlib import closing
 from math import comb
 
 import pytest
@@ -40,6 +42,17 @@ def write_questions(place, gold):
 def vote(place, *words):
     files = ["--questions", place / "dev.json", "--databases", place / "dbs", "--predictions"]
     return CliRunner().invoke(cli, ["vote", *map(str, files), *map(str, words)])
+
+
+def test_predictions_that_could_not_run_are_counted_and_the_status_is_6(place, monkeypatch):
+    monkeypatch.setenv("TEXT2SQL_LOCK_SECONDS", "0.1")
+    with closing(sqlite3.connect(place / "dbs" / "shop" / "shop.sqlite")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        done = vote(place, place / "samples", "--json", place / "o.json")
+    assert done.exception.exit_code == 6 and "could not be run and had no vote" in str(
+        done.exception
+    )
+    assert json.loads((place / "o.json").read_text())["predictions"]["infrastructure"] == 11
 
 
 @pytest.mark.parametrize("given", ["samples", "lists.json"])

@@ -256,6 +256,7 @@ def _compare_systems(
     output.report_unusable(records)
     for name, sql in predicted.items():
         output.report_pairing(sql, name)
+        output.report_failures(scores[name], name)
     output.report_flags(flags)
     click.echo(text if json_path == STDOUT else output.systems_text(found))
     lost = sum(one.verdict is Verdict.INFRASTRUCTURE for s in scores.values() for one in s.scored)

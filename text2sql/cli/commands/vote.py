@@ -20,6 +20,7 @@ from text2sql.common.counting import counted
 from text2sql.common.files import file_digest, require_writable, write_whole
 from text2sql.datasets.reading.files import gold_beside
 from text2sql.datasets.reading.questions import file_key, read_records
+from text2sql.errors import InfrastructureError
 from text2sql.evaluation.predictions.score import question_id
 from text2sql.evaluation.predictions.systems import prediction_files
 from text2sql.evaluation.predictions.vote import (
@@ -31,7 +32,7 @@ from text2sql.evaluation.predictions.vote import (
 from text2sql.evaluation.predictions.writing import write_predictions
 from text2sql.evaluation.statistics import wilson
 from text2sql.evaluation.vote_curve import CurvePoint, curve
-from text2sql.sandbox import Limits, Sandbox
+from text2sql.sandbox import Limits, Sandbox, Status
 
 
 @click.command()
@@ -105,6 +106,10 @@ def command(
     for name, sql in samples.items():
         report_pairing(sql, name)
     click.echo(text if json_path == STDOUT else _as_text(result))
+    if lost := result["predictions"].get(Status.INFRASTRUCTURE.value, 0):
+        raise InfrastructureError(
+            f"{counted(lost, 'prediction')} could not be run and had no vote. Run it again."
+        )
 
 
 def _as_object(found: Sequence[VotedQuestion], questions: Path, k: int) -> dict[str, Any]:

@@ -151,17 +151,23 @@ def report(
     if used:
         counts = [f"{count} {kind}" for kind, count in used.items() if kind != "sha256" and count]
         click.echo(f"known issues: {', '.join(counts) or 'none'}", err=True)
-    for verdict, words in _FAILURES.items():
-        failed = [item for item in scores.scored if item.verdict is verdict]
-        if failed:
-            first = f"{failed[0].question.key}: {failed[0].error or verdict}"
-            note("note", counted(len(failed), *words), first)
+    report_failures(scores)
     if fenced := sum("```" in sql.get(item.question.key, "") for item in scores.scored):
         many = counted(fenced, "prediction has", "predictions have")
         click.echo(
             f"note: {many} a Markdown fence (```), an error to official evaluators too; remove it",
             err=True,
         )
+
+
+def report_failures(scores: PredictionScores, file: str = "") -> None:
+    """Print on standard error how many predictions failed, and how; ``file`` is one of several."""
+    of = f" ({file})" if file else ""
+    for verdict, words in _FAILURES.items():
+        failed = [item for item in scores.scored if item.verdict is verdict]
+        if failed:
+            first = f"{failed[0].question.key}: {failed[0].error or verdict}"
+            note("note", counted(len(failed), *words) + of, first)
 
 
 def report_pairing(sql: Predictions, file: str = "") -> None:

@@ -236,7 +236,7 @@ def test_a_replay_names_invalid_verified_sql(place):
     place.answer(place.question("q", COUNT))
     with closing(sqlite3.connect(place.folder / "reporting.sqlite")) as connection, connection:
         connection.execute("UPDATE questions SET verified_sql = x'ff'")
-    with pytest.raises(Text2SqlError, match="question 'q': verified_sql must be text"):
+    with pytest.raises(Text2SqlError, match="Question 'q': verified_sql must be text"):
         run(place, "replay", 1)
 
 

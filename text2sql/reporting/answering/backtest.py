@@ -121,7 +121,7 @@ async def answer_verified(
             answer = await answer_question(question, _AT, answerer, check=check)
         if answer.status == AnswerStatus.ERROR:
             raise InfrastructureError(
-                f"the verified question {question.id!r} cannot be answered for the back-test: "
+                f"The verified question {question.id!r} cannot be answered for the back-test: "
                 f"{answer.error}"
             )
         return answer

@@ -178,7 +178,7 @@ def _locked(connection: Connection, id: str) -> tuple[ReportQuestion, Seed | Non
     with naming_row(f"question {id!r}"):
         row = connection.execute(query).first()
     if row is None:
-        raise Text2SqlError(f"no question {id!r}")
+        raise Text2SqlError(f"There is no question {id!r}; text2sql questions list shows all.")
     return _question_of(row), row.seed, row.seed_file or ""
 
 
@@ -214,8 +214,8 @@ def _question_of(row: sa.Row[Any]) -> ReportQuestion:
     values = row._mapping
     for name in ("view_name", "seed_file"):
         if not isinstance(values[name], str | None):
-            raise Text2SqlError(f"question {row.id!r}: {name} must be text, not {values[name]!r}")
+            raise Text2SqlError(f"Question {row.id!r}: {name} must be text, not {values[name]!r}.")
     if not isinstance(row.seed, dict | None):
-        raise Text2SqlError(f"question {row.id!r}: seed must be a JSON object, not {row.seed!r}")
+        raise Text2SqlError(f"Question {row.id!r}: seed must be a JSON object, not {row.seed!r}.")
     fields = {name: values[_COLUMNS.get(name, name)] for name in FIELDS}
     return ReportQuestion(**fields | {"expectations": read_expectations(row.expectations or {})})

@@ -133,7 +133,7 @@ class ReportingStore(Database):
         rows = self.read(sa.select(column).where(tables.questions.c.id == question_id))
         found = rows[0][0] if rows else None
         if not isinstance(found, str | None):
-            raise Text2SqlError(f"question {question_id!r}: verified_sql must be text: {found!r}")
+            raise Text2SqlError(f"Question {question_id!r}: verified_sql must be text: {found!r}.")
         return found
 
     def rows(self, answer: StoredAnswer, most: int | None = None) -> list[dict[str, Any]]:

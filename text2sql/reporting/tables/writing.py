@@ -37,7 +37,7 @@ def write_answer(connection: Connection, answer: NewAnswer) -> None:
     id, at, columns = answer.question.id, answer.scheduled_at, tables.questions.c
     locked = sa.select(columns.id).where(columns.id == id).with_for_update()
     if connection.scalar(locked) is None:
-        raise Text2SqlError(f"question {id!r} is not in the reporting tables")
+        raise Text2SqlError(f"Question {id!r} is not in the reporting tables; add it first.")
     mine = sa.and_(_answers.c.question_id == id, _answers.c.scheduled_at == at)
     attempts = _answers.c.attempts + 1
     before = connection.scalar(sa.select(_answers.c.status).where(mine))

@@ -160,7 +160,7 @@ def is_own(inspector: sa.Inspector, name: str, columns: Sequence[str]) -> bool:
     found = {column["name"] for column in inspector.get_columns(name, schema)}
     if lacking := [column for column in columns if column not in found]:
         raise Text2SqlError(
-            f"the table or view {name!r} that is there has no column {', '.join(lacking)}: it is"
-            " not one of the reports; give them a database or a schema of their own"
+            f"The table or view {name!r} that is there has no column {', '.join(lacking)}: it is"
+            " not one of the reports; give them a database or a schema of their own."
         )
     return True

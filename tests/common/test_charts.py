@@ -108,7 +108,10 @@ def test_without_matplotlib_one_sentence_names_the_extra(monkeypatch):
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(1_234_567_890_166.0, "1,234,567,890,166"), (0.5, "0.5"), (-3.0, "-3"), (2e20, "2e+20")],
+    [
+        *((1_234_567_890_166.0, "1,234,567,890,166"), (0.5, "0.5"), (-3.0, "-3"), (2e20, "2e+20")),
+        *((0.00012, "0.00012"), (-0.0, "0"), (10**18, "1,000,000,000,000,000,000")),
+    ],
 )
 def test_numbers_in_labels(value, shown):
     assert short_number(value) == shown

@@ -142,6 +142,17 @@ def test_without_consensus_nothing_is_published_and_the_reason_is_stored(place):
     assert sqlite3.connect(place.database).execute(COUNT).fetchone() == (3,)
 
 
+def test_candidates_that_all_return_no_rows_are_said_to_and_have_no_share(place):
+    none = "SELECT id FROM shop WHERE id > 9"
+    [stored] = place.answer(place.question("q", none))
+    assert (stored.status, stored.error) == (
+        AnswerStatus.NO_CONSENSUS, "all 4 candidates returned no rows",
+    )  # fmt: skip
+    page = render_page("2026-03-02", read_entries(place.store, [stored]))
+    assert "Not answered: all 4 candidates returned no rows" in page
+    assert "% agree" not in page and "candidates agree" not in page
+
+
 def test_a_policy_that_never_submits_gives_no_consensus(place):
     [stored] = place.answer(place.question("q", says("I do not know")))
     assert stored.status == AnswerStatus.NO_CONSENSUS

@@ -284,8 +284,15 @@ def shown_ks(longest: int) -> list[int]:
 
 
 def short_number(value: float) -> str:
-    """Write a number for a label: thousands apart, at most three digits behind the point."""
-    return f"{value:,.3f}".rstrip("0").rstrip(".") if abs(value) < 1e15 else f"{value:.3g}"
+    """Write a number for people: thousands apart, at most three digits behind the point.
+
+    Integers keep all digits; a float that is too large or too small for that has three.
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value and not 0.001 <= abs(value) < 1e15:
+        return f"{value:.3g}"
+    return f"{value or 0:,.3f}".rstrip("0").rstrip(".")  # never -0
 
 
 # What XML cannot hold: control characters and halves of surrogate pairs.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from text2sql.agent.prompts import prompt_revision
 from text2sql.agent.settings import AgentSettings
+from text2sql.common.counting import counted
 from text2sql.errors import InfrastructureError
 from text2sql.judge.equality import alike
 from text2sql.judge.voting import Vote
@@ -168,8 +169,11 @@ def _sampled_query(rollout: Rollout, winner: Vote) -> SampledQuery:
 
 
 def _why_none(queries: Sequence[SampledQuery]) -> str:
-    """Return how the queries ended when none could vote: ``5 error, 3 empty``."""
+    """Say how the queries ended when none could vote: ``5 error, 3 empty``."""
     ends = Counter("empty" if q.status == Status.OK else q.status for q in queries)
+    if set(ends) == {"empty"}:
+        many = counted(len(queries), "candidate")
+        return f"all {many} returned no rows" if queries[1:] else "the candidate returned no rows"
     counts = ", ".join(f"{count} {name}" for name, count in ends.most_common())
     example = next((q.error for q in queries if q.error), "")
     return f"no candidate returned rows ({counts})" + (f": {example}" if example else "")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """Rows of an answer, and of each kind of change, that an entry has; no report shows more."""
 _REFUSED = {
-    AnswerStatus.NO_CONSENSUS: "no candidate has a vote",
     AnswerStatus.LOW_AGREEMENT: "too few candidate queries agree",
     AnswerStatus.REFUTED: "the candidates' result is refuted",
     AnswerStatus.ERROR: "something failed",
@@ -67,7 +66,14 @@ class Entry:
         if self.published:
             return ""
         reason = f": {self.answer.error}" if self.answer.error else ""
-        return f"Not answered, {_REFUSED[self.answer.status]}{reason}"
+        known = _REFUSED.get(self.answer.status)  # no_consensus has its reason alone
+        return f"Not answered{', ' if known else ''}{known or ''}{reason}"
+
+    @property
+    def share(self) -> str:
+        """How many of the candidates agree, in percent; empty where none has a vote."""
+        share = self.answer.share
+        return f"{share:.0%} agree" if share else ""
 
     @property
     def concerns(self) -> list[str]:
@@ -86,9 +92,9 @@ class Entry:
 
     @property
     def agreement(self) -> str:
-        """How many queries agree, and how many must; empty without a vote."""
+        """How many queries agree, and how many must; empty where none has a vote."""
         answer = self.answer
-        if answer.share is None:
+        if not answer.share:
             return ""
         asked = counted(answer.candidates, "candidate agrees", "candidates agree")
         tie = ", a tie with another result" if answer.tie else ""

@@ -38,7 +38,7 @@ def render_markdown(day: str, entries: Iterable[Entry], *, rows: bool = True) ->
 
 def _entry(entry: Entry, rows: bool) -> list[str]:
     answer = entry.answer
-    share = "" if answer.share is None else f" ({answer.share:.0%} agree)"
+    share = f" ({entry.share})" if entry.share else ""
     status = answer.status.replace("_", " ")
     verified = f", {entry.verified}" if entry.verified else ""
     lines = [f"**{inert_words(answer.question)}**", f"{status}{share}{verified}"]

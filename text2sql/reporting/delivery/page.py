@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from text2sql.common.charts import short_number
 from text2sql.common.counting import counted
 from text2sql.common.html import render
 from text2sql.reporting.delivery.chart import chart
@@ -13,6 +15,10 @@ from text2sql.reporting.model.answer import Verified
 
 SHOWN_ROWS = 20
 _CELL_CHARS = 200
+_SHORT = 10_000
+_WORD = re.compile("[a-z]+|%")
+_IDENTIFYING = frozenset(("id", "key", "code", "no", "zip", "phone", "year", "ean", "sku", "iban"))
+_PERCENT = frozenset(("percent", "percentage", "pct", "%"))
 
 
 def render_page(
@@ -36,7 +42,7 @@ def render_page(
 
 def _overview(entry: Entry) -> str:
     answer = entry.answer
-    share = "" if answer.share is None else f"{answer.share:.0%} agree."
+    share = f"{entry.share}." if entry.share else ""
     known = entry.verified if answer.verified == Verified.MATCH else ""
     notes = [entry.refusal] if entry.refusal else [*entry.concerns, known, entry.change]
     words = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in notes if note)
@@ -66,7 +72,7 @@ def _section(entry: Entry) -> dict[str, Any]:
         "facts": "; ".join(filter(None, facts)),
         "chart": chart(answer.question, answer.columns, entry.rows) if whole else "",
         "rows": [
-            [_cell(row[column.name]) for column in answer.columns]
+            [_cell(row[column.name], column.label) for column in answer.columns]
             for row in entry.rows[:SHOWN_ROWS]
         ],
         "row_count": rows if shown == total else f"{shown} of {rows} shown",
@@ -91,24 +97,35 @@ def _changes(entry: Entry) -> dict[str, Any] | None:
     return {
         "title": f"{found.rows} since {found.previous_at:%Y-%m-%d}",
         "labels": [labels.get(name, name) for name in names],
-        "rows": [(mark, [_cell(row.get(name), exact=True) for name in names])
+        "rows": [(mark, [_cell(row.get(name)) for name in names])
                  for mark, row in marked],
     }  # fmt: skip
 
 
-def _cell(value: Any, exact: bool = False) -> tuple[str, str]:
+def _cell(value: Any, label: str | None = None) -> tuple[str, str]:
     """Return a value's kind for the template and its text.
 
-    ``exact`` keeps all digits, because the last one may have changed.
+    Numbers are written for people, by their column's label; without it they keep all digits,
+    because the last one may have changed.
     """
     if value is None:
         return "null", "null"
     if isinstance(value, bytes):
         return "blob", counted(len(value), "byte")
     if isinstance(value, int | float):
-        whole = exact or isinstance(value, int)
-        return "number", str(value) if whole else format(value, ".12g")
+        return "number", str(value) if label is None else _number(value, label)
     return "text", _cut(str(value))
+
+
+def _number(value: float, label: str) -> str:
+    """Return a number with thousands apart and few decimals; exports have all digits.
+
+    Ids and codes, by their label, and integers below 10,000, such as years, stay as they are.
+    """
+    words = set(_WORD.findall(label.lower()))
+    plain = isinstance(value, int) and (abs(value) < _SHORT or words & _IDENTIFYING)
+    text = str(value) if plain else short_number(value)
+    return f"{text} %" if words & _PERCENT else text
 
 
 def _cut(text: str) -> str:

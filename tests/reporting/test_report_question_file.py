@@ -91,7 +91,9 @@ WHOLE = "- {id: a, question: q, database: d"
         (f"{WHOLE}, timezone: ../../etc/passwd}}", "timezone must be the name of a time zone"),
         (f"{WHOLE}, timezone: 2}}", "timezone must be the name of a time zone"),
         (f"{WHOLE}, enabled: 'no'}}", "enabled must be true or false, not 'no'"),
-        (f"{WHOLE}, group: ' '}}", "group must be a name"),
+        (f"{WHOLE}, group: ' '}}", "group must be daily, weekdays, weekly, monthly, or a name"),
+        (f"{WHOLE}, group: weeekly}}", "sound like another rhythm, not 'weeekly'"),
+        (f"{WHOLE}, group: Quarterly}}", "sound like another rhythm, not 'Quarterly'"),
         (f"{WHOLE}, owner: [me]}}", "owner must be text"),
         (f"{WHOLE}, verified_sql: ''}}", "verified_sql must be one SQL query"),
         ("- {id: 'a b', question: q, database: d}", "id must be 1 to 100 letters"),
@@ -156,6 +158,13 @@ def test_a_database_is_found_by_name(tmp_path):
 
 
 # -- when a question is due
+
+
+@pytest.mark.parametrize(
+    "group", ["finance", "family", "board", "week 1 review", "ops-emea", "Weekly "]
+)
+def test_other_groups_keep_their_names(group):
+    assert ask(group=group).group == group
 
 
 def test_a_group_is_due_on_its_days():

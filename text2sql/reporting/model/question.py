@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,6 +18,11 @@ from text2sql.reporting.model.bounds import MINIMUM_SHARE, VOTES
 from text2sql.reporting.model.values import ResultTable, clean_text, safe_names
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+_RHYTHMS = ("daily", "weekdays", "weekly", "monthly")
+_NO_RHYTHMS = (
+    *("hourly", "biweekly", "quarterly", "yearly", "annually", "weekends", "mondays", "tuesdays"),
+    *("wednesdays", "thursdays", "fridays", "saturdays", "sundays"),
+)
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,14 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _is_group(value: Any) -> bool:
+    """Whether a value names a group; what sounds like a rhythm and is none would be due daily."""
+    if not _is_filled(value):
+        return False
+    name = value.strip().lower()
+    return name in _RHYTHMS or not get_close_matches(name, (*_RHYTHMS, *_NO_RHYTHMS), cutoff=0.8)
+
+
 def _is_names(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(map(_is_filled, value))
 
@@ -172,7 +186,11 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "votes": (VOTES.accepts, str(VOTES)),
     "minimum_share": (MINIMUM_SHARE.accepts, str(MINIMUM_SHARE)),
     "timezone": (is_time_zone, "the name of a time zone, such as Europe/Berlin"),
-    "group": (_is_filled, "a name: daily, weekdays, weekly, monthly or one of your own"),
+    "group": (
+        _is_group,
+        "daily, weekdays, weekly, monthly, or a name of your own (due every day) that does not "
+        "sound like another rhythm",
+    ),
     "owner": (lambda v: isinstance(v, str), "text"),
     "verified_sql": (lambda v: v is None or _is_filled(v), "one SQL query"),
     "expectations": (lambda v: isinstance(v, Expectations), "a mapping"),

@@ -1,12 +1,13 @@
-"""Soft-F1 of real predictions, exactly as BIRD mini-dev's own script gives it."""
+"""Real predictions, judged as BIRD mini-dev's own scripts judge them."""
 
 import json
 
 from text2sql.datasets.reading.questions import file_key, read_records
 from text2sql.evaluation.predictions.reading import read_predictions
+from text2sql.judge.equality import alike, same
 from text2sql.judge.rules import Values, rule_values
 from text2sql.questions import Question
-from text2sql.sandbox import Sandbox
+from text2sql.sandbox import Sandbox, cut_suffix
 
 
 def percentages(questions: list[Question], values: Values, rule: str) -> dict[str, float]:
@@ -34,3 +35,15 @@ def test_thirteen_published_files_have_their_official_numbers(shared_data):
     for official, values in zip(expected, found, strict=True):
         assert percentages(questions, values, "official") == official["official_ex"]
         assert percentages(questions, values, "soft_f1") == official["official_soft_f1"]
+
+
+def test_a_float_that_differs_by_rounding_is_wrong_in_scoring_and_the_same_in_a_vote(shared_data):
+    bird = shared_data / "bird"
+    rows = json.loads((bird / "mini_dev_sqlite.json").read_text())
+    (at,) = [at for at, row in enumerate(rows) if row["question_id"] == 743]
+    published = bird / "predictions_minidev" / "predict_mini_dev_gpt-4_sqlite.json"
+    prediction = cut_suffix(json.loads(published.read_text())[str(at)])
+    database = bird / "databases" / "superhero" / "superhero.sqlite"
+    with Sandbox(1) as sandbox:
+        found, gold = sandbox.execute_many([(database, prediction), (database, rows[at]["SQL"])])
+    assert not same(found, gold) and alike(found, gold)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 from tests.support.reporting_databases import postgresql_server, reporting_url
 from text2sql.cli.main import cli
 from text2sql.errors import InfrastructureError, Text2SqlError
+from text2sql.reporting.model.answer import AnswerStatus, NewAnswer
 from text2sql.reporting.model.question import ReportQuestion
 from text2sql.reporting.tables.location import URL_VARIABLE
 from text2sql.reporting.tables.questions import QuestionTable
@@ -123,6 +125,22 @@ def test_questions_are_listed_disabled_and_enabled(desk):
     text = desk.type("questions", "list", "--group", "weekly").stdout
     assert "How many shops?" in text
     assert "(1 row)" in text
+
+
+def test_questions_without_answers_can_be_deleted_and_others_are_kept(desk, reporting_url):
+    desk.add("a")
+    desk.add("b")
+    desk.add("answered")
+    assert "No question 'x'" in desk.fails("questions", "delete", "a", "x")
+    assert desk.type("questions", "delete", "a").stdout == "deleted a\n"
+    with ReportingStore(reporting_url) as store:
+        question = QuestionTable(store).get("answered").question
+        at = question.scheduled_at(date(2026, 3, 2))
+        store.write_answer(NewAnswer(question, at, AnswerStatus.ERROR, error="server down"))
+    message = desk.fails("questions", "delete", "b", "answered")
+    assert "Answers refer to 'answered': disable it instead" in message
+    lines = desk.type("questions", "list", "--json").stdout.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["answered", "b"]
 
 
 def test_invalid_values_are_refused_in_a_sentence(desk):

@@ -128,6 +128,21 @@ def enable(store: ReportingStore, ids: tuple[str, ...]) -> None:
     _enable(store, ids, True)
 
 
+@command.command()
+@_IDS
+@reporting.with_store
+def delete(store: ReportingStore, ids: tuple[str, ...]) -> None:
+    """Delete the questions IDS, which must have no answers yet.
+
+    A question with answers can be disabled. If a file has a deleted question, its next import adds
+    it again.
+    """
+    from text2sql.reporting.tables.questions import QuestionTable
+
+    QuestionTable(store).delete(ids)
+    click.echo(f"deleted {', '.join(ids)}")
+
+
 def _enable(store: ReportingStore, ids: tuple[str, ...], enabled: bool) -> None:
     from text2sql.reporting.tables.questions import QuestionTable
 

@@ -115,6 +115,24 @@ class QuestionTable:
             values = {"enabled": enabled, "updated_at": datetime.now(UTC)}
             connection.execute(sa.update(_table).where(_table.c.id.in_(ids)).values(values))
 
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete questions that were never answered, all or none.
+
+        Raises Text2SqlError for unknown ids, and for questions whose answers refer to them.
+        """
+        with self._changing() as connection:
+            known = _ids(connection)
+            if unknown := [id for id in ids if id not in known]:
+                raise self._unknown(unknown)
+            column = tables.answers.c.question_id
+            query = sa.select(column).where(column.in_(ids)).distinct().order_by(column)
+            if answered := list(connection.scalars(query)):
+                raise Text2SqlError(
+                    f"Answers refer to {', '.join(map(repr, answered))}: disable it instead with "
+                    f"text2sql questions disable {' '.join(answered)}."
+                )
+            connection.execute(sa.delete(_table).where(_table.c.id.in_(ids)))
+
     def import_file(
         self, file: Path, questions: Iterable[ReportQuestion], *, overwrite: bool = False
     ) -> ImportReport:

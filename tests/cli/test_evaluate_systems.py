@@ -118,6 +118,13 @@ def compare(*words):
     return CliRunner().invoke(cli, ["compare", *map(str, words)])
 
 
+def test_a_system_may_have_a_colon_in_its_name(place):
+    one, two = write(place, "a:1.json", 12), write(place, "b.json", 3)
+    out = place / "out.json"
+    evaluate(place, "--predictions", one, two, "--json", out)
+    assert "A 100.0 %, B 25.0 %" in compare(f"{out}:a:1", f"{out}:b").stdout
+
+
 def test_any_rule_can_be_compared(by_rules):
     verdicts = json.loads(by_rules.read_text())["systems"]["b"]["verdicts"]
     assert verdicts[3]["rules"] | {"soft_f1": 0} == {
@@ -138,6 +145,7 @@ def test_a_system_or_rule_that_a_file_lacks_is_named(by_rules, place):
         ((f"{one}:a", one), "has one system: leave out ':a'."),
         ((one, one, "--rule", "ordered"), "evaluate again with --all-rules"),
         (("r1", "r2", "--rule", "ordered"), "and r1 is none"),
+        ((f"{place}/none.json:a", one), f"There is no file {place}/none.json."),
     ):
         assert sentence in str(compare(*words).exception)
 

@@ -49,10 +49,21 @@ def test_predictions_that_could_not_run_are_counted_and_the_status_is_6(place, m
     with closing(sqlite3.connect(place / "dbs" / "shop" / "shop.sqlite")) as other:
         other.execute("BEGIN EXCLUSIVE")
         done = vote(place, place / "samples", "--json", place / "o.json")
-    assert done.exception.exit_code == 6 and "could not be run and had no vote" in str(
+    assert done.exception.exit_code == 6 and "had no vote: 11; gold queries: 3" in str(
         done.exception
     )
     assert json.loads((place / "o.json").read_text())["predictions"]["infrastructure"] == 11
+
+
+@pytest.mark.parametrize("sql", ["SELECT random()", "SELECT CAST(x'C328' AS TEXT)"])
+def test_votes_are_judged_as_evaluate_judges(place, sql):
+    """Chance matches nothing, not even its own text, and text that is not UTF-8 is an error."""
+    write_questions(place, {"SQL": sql})
+    for n in range(4):
+        (place / "samples" / f"{n}.json").write_text(json.dumps(dict.fromkeys("012", sql)))
+    done = vote(place, place / "samples", "--json", place / "o.json")
+    assert done.exit_code == 0, done.output
+    assert json.loads((place / "o.json").read_text())["accuracy"] == 0
 
 
 @pytest.mark.parametrize("given", ["samples", "lists.json"])

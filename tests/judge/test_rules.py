@@ -178,6 +178,13 @@ def test_questions_with_failing_gold_are_shown_separately(shop, tmp_path):
     assert written["by_gold"] == {"gold with rows": part(1, 1), "gold that fails": part(0, 1)}
 
 
+def test_chance_matches_nothing_by_any_rule(shop, tmp_path):
+    chance = ["SELECT random()"]
+    _, written = evaluate(shop, tmp_path, chance, chance, "--all-rules")
+    (verdict,) = written["verdicts"]
+    assert verdict["verdict"] == "wrong" and verdict["rules"]["official"] == 0
+
+
 def test_evaluate_shows_them(shop, tmp_path):
     golds, predictions = zip(*PAIRS, strict=True)
     shown, written = evaluate(shop, tmp_path, golds, predictions, "--all-rules")

@@ -66,13 +66,13 @@ def read_side(name: str, root: Path, rule: str | None = None) -> Side:
     ``FILE:SYSTEM`` is one of a file's several systems. ``rule``: compare by what this rule gives,
     which evaluate writes with ``--all-rules``. Raises Text2SqlError for anything else.
     """
-    path, _, system = name, "", ""
-    if not Path(name).is_file() and ":" in name:
-        path, _, system = name.rpartition(":")
-    if Path(path).is_file():
-        return _from_file(Path(path), system, rule)
-    if name.endswith(".json"):
-        raise Text2SqlError(f"There is no file {name}. {_AS_WRITTEN}")
+    parts = name.split(":")  # a file's name may have colons, and so may a system's
+    paths = [Path(":".join(parts[:at])) for at in range(len(parts), 0, -1)]
+    for path in paths:
+        if path.is_file():
+            return _from_file(path, name[len(str(path)) + 1 :], rule)
+    if missing := next((path for path in paths[::-1] if path.suffix == ".json"), None):
+        raise Text2SqlError(f"There is no file {missing}. {_AS_WRITTEN}")
     if rule is not None:
         raise Text2SqlError(
             f"--rule compares files of text2sql evaluate --all-rules --json, and {name} is none."
@@ -100,7 +100,7 @@ def read_side(name: str, root: Path, rule: str | None = None) -> Side:
 def _from_file(path: Path, system: str, rule: str | None) -> Side:
     found = read_object(path, _AS_WRITTEN)
     systems = found.get("systems")
-    if isinstance(systems, dict):
+    if isinstance(systems, dict) and systems:
         if not isinstance(systems.get(system), dict):
             one = f"has no system '{system}'" if system else "has several systems"
             raise Text2SqlError(
@@ -131,11 +131,17 @@ def _from_file(path: Path, system: str, rule: str | None) -> Side:
     settings = {"execution accuracy": outcomes}
     if rule is not None:
         given = {key: row.get("rules") for (key, _), row in zip(verdicts, rows, strict=True)}
-        if not any(given.values()):
+        if not any("rules" in row for row in rows):
             raise Text2SqlError(
                 f"{path} has no results by other rules: evaluate again with --all-rules."
             )
-        settings = {rule: {k: float(its[rule]) for k, its in given.items() if its and rule in its}}
+        try:
+            values = {key: float(its[rule]) for key, its in given.items() if its}
+        except (KeyError, TypeError, ValueError) as error:
+            raise Text2SqlError(
+                f"{path}: a value by the rule {rule} is invalid ({error!r}); evaluate again."
+            ) from error
+        settings = {rule: values}
     rule, databases = rule or str(found.get("rule", "")), found.get("databases_sha256")
     if gold := found.get("gold_sha256"):
         digest = f"{digest}+{gold}"

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any, get_args
 
 from text2sql.judge.equality import Rule, same
+from text2sql.judge.known_results import execute_known
 from text2sql.judge.verdicts import NOTHING_SUBMITTED, GoldResult, gold_result
 from text2sql.questions import Question
 from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
@@ -64,9 +65,9 @@ def rule_values(
 ) -> list[Values]:
     """Judge predictions of several models (SQL by question key) by every rule.
 
-    Equal queries on one question run once. Questions lost to the infrastructure have no values,
-    and those with more than 100,000 rows no Soft-F1. Raises Text2SqlError when a database cannot be
-    read at all.
+    Equal queries on one question run once, unless chance or the clock has a part in them. Questions
+    lost to the infrastructure have no values, and those with more than 100,000 rows no Soft-F1.
+    Raises Text2SqlError when a database cannot be read at all.
     """
     found: list[Values] = [{} for _ in files]
     kept = replace(limits, keep_rows=MOST_ROWS)
@@ -75,15 +76,12 @@ def rule_values(
         predicted = [[cut_suffix(sql.get(q.key)) for sql in files] for q in group]
         texts = [(q.database, sql) for q, row in zip(group, predicted, strict=True)
                  for sql in (q.sql, *row) if sql]  # fmt: skip
-        distinct = list(dict.fromkeys(texts))
-        ran = dict(
-            zip(distinct, sandbox.execute_many(distinct, kept, strict_text=True), strict=True)
-        )
+        ran = iter(execute_known(texts, sandbox, kept))
         for question, row in zip(group, predicted, strict=True):
-            result = ran[question.database, question.sql]
+            result = next(ran)
             gold = gold_result(question.key, question.sql, result)
             for values, sql in zip(found, row, strict=True):
-                prediction = ran.get((question.database, sql), NOTHING_SUBMITTED)
+                prediction = next(ran) if sql else NOTHING_SUBMITTED
                 values[question.key] = _values(prediction, gold, result.rows)
     return found
 

@@ -196,7 +196,7 @@ def command(
     if failed:
         raise InfrastructureError(
             f"{len(failed)} of {counted(len(scores.scored), 'question')} could not be judged and "
-            f"are left out of the accuracy; the first: {failed[0]}. Run it again."
+            f"count nowhere; the first: {failed[0]}. Run it again."
         )
 
 
@@ -259,10 +259,16 @@ def _compare_systems(
         output.report_failures(scores[name], name)
     output.report_flags(flags)
     click.echo(text if json_path == STDOUT else output.systems_text(found))
-    lost = sum(one.verdict is Verdict.INFRASTRUCTURE for s in scores.values() for one in s.scored)
+    lost = [
+        one.error
+        for its in scores.values()
+        for one in its.scored
+        if one.verdict is Verdict.INFRASTRUCTURE
+    ]
     if lost:
         raise InfrastructureError(
-            f"{counted(lost, 'prediction')} could not be judged and are left out. Run it again."
+            f"{counted(len(lost), 'prediction')} could not be judged and count nowhere; the first: "
+            f"{lost[0]}. Run it again."
         )
 
 

@@ -106,9 +106,12 @@ def command(
     for name, sql in samples.items():
         report_pairing(sql, name)
     click.echo(text if json_path == STDOUT else _as_text(result))
-    if lost := result["predictions"].get(Status.INFRASTRUCTURE.value, 0):
+    lost = result["predictions"].get(Status.INFRASTRUCTURE.value, 0)
+    golds = sum(one.gold_lost for one in found)
+    if lost or golds:
         raise InfrastructureError(
-            f"{counted(lost, 'prediction')} could not be run and had no vote. Run it again."
+            f"Predictions that could not be run, and had no vote: {lost}; gold queries: {golds}. "
+            "Run it again."
         )
 
 
@@ -152,9 +155,10 @@ def _as_object(found: Sequence[VotedQuestion], questions: Path, k: int) -> dict[
 
 def _as_text(result: dict[str, Any]) -> str:
     k = result["k"]
+    verb = "has" if result["with_winner"] == 1 else "have"
     ends = ", ".join(f"{count} {name}" for name, count in result["predictions"].items())
     lines = [
-        f"{result['with_winner']} of {counted(result['count'], 'question')} have a winner among "
+        f"{result['with_winner']} of {counted(result['count'], 'question')} {verb} a winner among "
         f"{k} predictions; {counted(result['ties'], 'tie')}",
         f"predictions: {ends}",
     ]

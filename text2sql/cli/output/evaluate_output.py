@@ -265,7 +265,7 @@ def systems_text(found: Mapping[str, Any]) -> str:
     rows = [(name, _percent(one["execution_accuracy"]), f"of {_count(one)}", _interval(one))
             for name, one in systems]  # fmt: skip
     lines += aligned([tuple(map(neutral, row)) for row in rows])
-    ruled = [(name, one["rules"]) for name, one in systems if "rules" in one]
+    ruled = [(name, one["rules"]) for name, one in systems if one.get("rules")]
     if ruled:
         others = [rule for rule in ruled[0][1] if rule != "official"]
         lines += ["", f"the same by {', '.join(others)}"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from text2sql.errors import Text2SqlError
 from text2sql.evaluation.predictions.reading import Predictions, read_predictions
 from text2sql.evaluation.vote_curve import Ballots, ballots
+from text2sql.judge.known_results import execute_known
 from text2sql.judge.verdicts import NOTHING_SUBMITTED, Verdict, gold_result, verdict_of
 from text2sql.judge.voting import Submission, Vote, vote
 from text2sql.questions import Question
@@ -20,7 +21,8 @@ from text2sql.sandbox import Limits, QueryResult, Sandbox, Status, cut_suffix
 class VotedQuestion:
     """A question's vote, and how its predictions ended by status: ``ok``, ``empty``, ``error``, …
 
-    ``ballots`` and ``is_right``, whether the winner matches gold, are None without gold.
+    ``ballots`` and ``is_right``, whether the winner matches gold, are None without gold, and where
+    the infrastructure failed gold (``gold_lost``).
     """
 
     question: Question
@@ -28,6 +30,7 @@ class VotedQuestion:
     ends: Mapping[str, int]
     ballots: Ballots | None = None
     is_right: bool | None = None
+    gold_lost: bool = False
 
 
 def split_samples(files: Sequence[Path], folder: Path) -> dict[str, Path]:
@@ -39,7 +42,7 @@ def split_samples(files: Sequence[Path], folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in files:
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8-sig"))
         except (OSError, ValueError):
             content = None  # whoever reads the predictions says what is wrong
         samples = content if isinstance(content, dict) else {}
@@ -96,11 +99,10 @@ def vote_predictions(
     found = []
     for question in questions:
         texts = [cut_suffix(sample.get(question.key)) for sample in samples]
-        distinct = list(dict.fromkeys([question.sql, *texts]))
-        queries = [(question.database, text) for text in distinct if text]
-        ran = sandbox.execute_many(queries, limits)
-        results = dict(zip((text for text in distinct if text), ran, strict=True))
-        own = [results.get(text, NOTHING_SUBMITTED) for text in texts]
+        queries = [(question.database, text) for text in (question.sql, *texts) if text]
+        ran = iter(execute_known(queries, sandbox, limits))
+        gold_ran = next(ran) if question.sql else NOTHING_SUBMITTED
+        own = [next(ran) if text else NOTHING_SUBMITTED for text in texts]
         votes = [
             Submission(place, text, result.near, result.row_count, result.status is Status.OK)
             for place, (text, result) in enumerate(zip(texts, own, strict=True))
@@ -109,10 +111,10 @@ def vote_predictions(
         ends: dict[str, int] = {}
         for result in own:
             ends[_end(result)] = ends.get(_end(result), 0) + 1
-        if not question.sql:
-            found.append(VotedQuestion(question, winner, ends))
+        gold = gold_result(question.key, question.sql, gold_ran)
+        if not question.sql or gold.lost:
+            found.append(VotedQuestion(question, winner, ends, gold_lost=gold.lost))
             continue
-        gold = gold_result(question.key, question.sql, results[question.sql])
         right = [verdict_of(result, gold) is Verdict.MATCH for result in own]
         kept = [one.digest if one.has_vote else "" for one in votes]
         is_right = winner.consensus and right[winner.index]

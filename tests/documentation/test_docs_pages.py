@@ -117,7 +117,8 @@ def test_the_page_of_exit_statuses_has_those_of_every_help():
 
 
 def test_every_command_that_prints_results_can_print_json():
-    acknowledge = {"questions add", "questions edit", "questions enable", "questions disable"}
+    verbs = ("add", "edit", "enable", "disable", "delete")
+    acknowledge = {f"questions {verb}" for verb in verbs}
     other_form = {"questions export", "serve"}  # YAML; what a server says
     for path, context in command_contexts():
         own = " ".join(path[1:])

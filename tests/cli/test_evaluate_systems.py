@@ -1,6 +1,8 @@
 """``text2sql evaluate`` with several prediction files: a table, and every two compared."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +12,14 @@ from text2sql.cli.main import cli
 from text2sql.evaluation.statistics import holm, mcnemar
 
 COUNT = 12
+# In a process of its own: when ours closes the file, it would drop its locks.
+_LOCKS = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture
@@ -116,6 +126,31 @@ def by_rules(place):
 
 def compare(*words):
     return CliRunner().invoke(cli, ["compare", *map(str, words)])
+
+
+def test_an_edited_value_of_a_rule_is_named(by_rules):
+    found = json.loads(by_rules.read_text())
+    found["systems"]["a"]["verdicts"][0]["rules"]["multiset"] = "x"
+    by_rules.write_text(json.dumps(found))
+    done = compare(f"{by_rules}:a", f"{by_rules}:b", "--rule", "multiset")
+    assert "a value by the rule multiset is invalid" in str(done.exception)
+
+
+def test_where_nothing_could_be_judged_no_rule_has_a_table(place, monkeypatch):
+    monkeypatch.setenv("TEXT2SQL_LOCK_SECONDS", "0.05")
+    sql = "SELECT id FROM city"  # one that reads the locked file
+    rows = [{"question_id": 0, "db_id": "shop", "question": "?", "SQL": sql}]
+    (place / "dev.json").write_text(json.dumps(rows))
+    one, two = (place / "systems" / name for name in ("a.json", "b.json"))
+    for path in (one, two):
+        path.write_text(json.dumps({"0": sql}))
+    locker = [sys.executable, "-c", _LOCKS, str(place / "dbs" / "shop" / "shop.sqlite")]
+    with subprocess.Popen(locker, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        done = evaluate(place, "--predictions", one, two, "--all-rules")
+        other.communicate()
+    assert done.exception.exit_code == 6 and "the first: " in str(done.exception)
+    assert "execution accuracy (official" in done.stdout and "the same by" not in done.stdout
 
 
 def test_a_system_may_have_a_colon_in_its_name(place):

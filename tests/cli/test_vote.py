@@ -55,6 +55,11 @@ def test_predictions_that_could_not_run_are_counted_and_the_status_is_6(place, m
     assert json.loads((place / "o.json").read_text())["predictions"]["infrastructure"] == 11
 
 
+def test_a_byte_order_mark_does_not_hide_lists(place):
+    (place / "lists.json").write_text(json.dumps(SAMPLES), encoding="utf-8-sig")
+    assert "among 4 predictions" in vote(place, place / "lists.json").stdout
+
+
 @pytest.mark.parametrize("sql", ["SELECT random()", "SELECT CAST(x'C328' AS TEXT)"])
 def test_votes_are_judged_as_evaluate_judges(place, sql):
     """Chance matches nothing, not even its own text, and text that is not UTF-8 is an error."""

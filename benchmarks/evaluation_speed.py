@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import cpu_seconds, seconds
-from benchmarks.official_style import TIMEOUT, matches
+from benchmarks.official_style import TIMEOUT, matches, run_only
 from text2sql.evaluation.predictions.score import score_predictions
 from text2sql.judge.known_results import KnownResults
 from text2sql.judge.verdicts import Verdict
@@ -58,10 +58,7 @@ def run_once(database: str, sql: str) -> None:
     """Run a query on this process's connection and fetch its rows."""
     if database not in _open:
         _open[database] = sqlite3.connect(f"file:{database}?mode=ro&immutable=1", uri=True)
-    try:
-        _open[database].execute(sql).fetchall()
-    except Exception:  # noqa: BLE001 - a query that fails has been run
-        return
+    run_only(_open[database], sql)
 
 
 class Comparison:

@@ -43,7 +43,7 @@ def report_checks(
     """
     about = {"code": version_for(asset), "expectations": installed("great_expectations")}
     version = fingerprint(seen=seen, **about) if seen is not None else ""
-    known = {} if root.data_docs else known_checks(folder, version)
+    known = {} if root.data_docs else _known_checks(folder, version)
     new = {name: run() for name, run in checks.items() if name not in known}
     page = publish_checks(folder, asset, new, version)
     results = {name: known[name] if name in known else new[name] for name in checks}
@@ -60,7 +60,7 @@ def blocked(results: Iterable[dg.AssetCheckResult]) -> bool:
     return any(not one.passed and one.severity is dg.AssetCheckSeverity.ERROR for one in results)
 
 
-def known_checks(folder: Path, version: str) -> dict[str, SuiteResult]:
+def _known_checks(folder: Path, version: str) -> dict[str, SuiteResult]:
     """Return the stored results of this version by check; none for the version ""."""
     known = {}
     for note in stored_checks(folder) if version else ():

@@ -197,12 +197,10 @@ def prompts_can_teach(root: ArtifactRoot) -> dg.AssetCheckResult:
     prompts["database_found"] = [Path(path).is_file() for path in prompts["database"]]
     frame = prompts.merge(ratings, on="key", how="left").merge(golds, on="key", how="left")
     most = about["most_solved"] or about["samples"]
-    checked = check_prompts(frame, about["minimum_prompts"], about["least_solved"], most)
-    outcome = merge([checked, check_ratings(ratings)])
+    bounds = about["minimum_prompts"], about["least_solved"], most
+    check = lambda: merge([check_prompts(frame, *bounds), check_ratings(ratings)])  # noqa: E731
     dataset = dataset_folder(root.path, about["dataset"])
-    (result,) = report_checks(
-        root, dataset, "training_prompts", {"prompts_can_teach": lambda: outcome}
-    )
+    (result,) = report_checks(root, dataset, "training_prompts", {"prompts_can_teach": check})
     return result
 
 

@@ -126,7 +126,7 @@ def test_questions_that_could_not_be_judged_are_counted_separately(tmp_path, dat
         result = CliRunner().invoke(evaluate, arguments)
         other.stdin.close()
     assert result.exception.exit_code == 6
-    assert "1 of 4 questions could not be judged" in str(result.exception)
+    assert "leaves out 1 of 4 questions that could not be judged" in str(result.exception)
     assert "locked" in str(result.exception)
     assert "execution accuracy 33.33% of 3 judged" in result.stdout
     found = json.loads(out.read_text())

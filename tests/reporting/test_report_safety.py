@@ -217,15 +217,17 @@ def test_questions_and_evidence_are_data_too(place):
 def test_the_page_writes_numbers_for_people_and_exports_keep_every_digit(place, tmp_path):
     place.server._script = lambda body: submits(
         "SELECT 1234567890166 AS total, 1234567 AS customer_id, 2024 AS year, "
-        "12345.6789 AS revenue, 45.5 AS return_pct"
+        "12345.6789 AS revenue, 45.5 AS return_pct, 12345 AS no_of_orders, "
+        "7 AS 'a % b', 8 AS 'x (%)'"
     )
     answer = ask(place)
     page = render_page(str(DAY), read_entries(place.store, [answer]))
     cells = re.findall('<td class="number">(.*?)</td>', page)
     assert cells[:5] == ["1,234,567,890,166", "1234567", "2024", "12,345.679", "45.5 %"]
+    assert cells[5:8] == ["12,345", "7", "8 %"]
     export_answers(place.store, [answer], tmp_path / "out", "csv")
     rows = list(csv.reader((tmp_path / "out" / "answer_notes.csv").open(newline="")))
-    assert rows[-1][-5:] == ["1234567890166", "1234567", "2024", "12345.6789", "45.5"]
+    assert rows[-1][-8:-3] == ["1234567890166", "1234567", "2024", "12345.6789", "45.5"]
 
 
 def test_column_names_are_data_too(place):

@@ -131,6 +131,11 @@ def test_the_roles_may_do_what_they_need_and_no_more(roles, tmp_path):
     with psycopg.connect(roles["owner"]) as connection:
         connection.execute("ALTER TABLE answers ADD COLUMN x int")  # as the next upgrade may
         connection.rollback()
+    run(shlex.join([*add[:2], "r", *add[3:], "--reporting", roles["writer"]]))
+    delete = ["questions", "delete", "r", "--reporting"]
+    denied = CliRunner().invoke(cli, [*delete, roles["writer"]])
+    assert "reports_owner, which owns the tables" in str(denied.exception)
+    run(shlex.join([*delete, roles["owner"]]))
     wanted = "role reports_reader needs that right, or reports_owner, which owns the tables"
     with ReportingStore(roles["reader"]) as store, pytest.raises(InfrastructureError, match=wanted):
         store.write_answer(_answer(question, "city"))
@@ -152,6 +157,8 @@ def test_the_page_names_every_check():
 
     checks = {spec.name for spec in report_answers.check_specs}
     named = set(
-        re.findall(r"`(\w+)`", TEXT.partition("The asset's checks:")[2].partition("It is late")[0])
+        re.findall(
+            r"`(\w+)`", TEXT.partition("The asset's checks:")[2].partition("The asset is late")[0]
+        )
     )
     assert checks == named

@@ -359,6 +359,19 @@ def test_more_rows_than_allowed(sandbox, database):
     assert (exact.status, exact.row_count) == (Status.OK, 10)
 
 
+@pytest.mark.parametrize("limit", [{"max_rows": 20}, {"max_bytes": 100}])
+def test_rows_beyond_a_limit_are_not_waited_for(sandbox, database, limit):
+    """The 30th row takes for ever; a result that is cut before it is there at once."""
+    sql = """
+        WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 400)
+        SELECT n, (WITH RECURSIVE e(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM e WHERE r.n >= 30)
+                   SELECT count(*) FROM e) FROM r
+    """
+    cut = sandbox.execute(database, sql, Limits(seconds=5, keep_rows=50, cut=True, **limit))
+    assert (cut.status, cut.complete) == (Status.OK, False)
+    assert cut.rows[:2] == ((1, 1), (2, 1))
+
+
 def test_more_bytes_than_allowed(sandbox, database):
     sql = "SELECT hex(zeroblob(1000)) FROM t"
     assert sandbox.execute(database, sql, Limits(max_bytes=3000)).status is Status.TOO_LARGE

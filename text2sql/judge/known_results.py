@@ -70,11 +70,11 @@ class KnownResults:
                     "SELECT result FROM results WHERE key = ?", (key,)
                 ).fetchone()
                 if row is not None:
-                    status, count, one, multiset, ordered, error = json.loads(row[0])
+                    status, count, digest, multiset, ordered, error = json.loads(row[0])
                     found[key] = QueryResult(
                         Status(status),
                         row_count=count,
-                        digest=one,
+                        digest=digest,
                         multiset_digest=multiset,
                         ordered_digest=ordered,
                         error=error,

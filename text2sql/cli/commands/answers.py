@@ -64,7 +64,7 @@ def list_(
 @command.command()
 @_day(help="The day; default: today.")
 @click.option("--group", help="Answer only this schedule group, on any day.")
-@click.option("--force", is_flag=True, help="Ask again what was answered or given up.")
+@click.option("--force", is_flag=True, help="Also ask questions already answered or given up on.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @with_url
 def run(url: str, day: datetime | None, group: str | None, force: bool, as_json: bool) -> None:

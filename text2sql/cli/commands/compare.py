@@ -25,18 +25,18 @@ _SHOWN = 20
 @click.option(
     "--rule",
     type=click.Choice(get_args(Rule)),
-    help="Compare by this rule; needs files of evaluate --all-rules. [default: evaluate's]",
+    help="Compare by this rule; needs files of evaluate --all-rules; default: evaluate's.",
 )
 @json_flag
 def command(first: str, second: str, rule: str | None, as_json: bool) -> None:
     """Compare evaluation B with evaluation A on the same questions.
 
     A and B are two training runs below the artifact root (TEXT2SQL_ROOT, or artifacts/), or two
-    JSON files that `text2sql evaluate --json` wrote; of a file with several systems name one, as in
-    result.json:SYSTEM. Questions without a valid result in either of
-    them are left out and counted; a note says if the prompts differ. For each setting it prints
-    both accuracies, their difference in percentage points with its paired 95 % interval (Agresti
-    and Min), the questions gained and lost, and McNemar's exact p.
+    JSON files that `text2sql evaluate --json` wrote. If a file has several systems, name one:
+    result.json:SYSTEM. Questions without a valid result in either of them are left out and counted;
+    a note says if the prompts differ. For each setting it prints both accuracies, their difference
+    in percentage points with its paired 95 % interval (Agresti and Min), the questions gained and
+    lost, and McNemar's exact p.
 
     \b
     Exit status:

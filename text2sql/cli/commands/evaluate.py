@@ -121,7 +121,7 @@ def command(
     If the questions have no SQL, the gold queries are read from a file beside them, dev_gold.sql
     for dev.json: on each line the SQL, a tab, and the database.
 
-    Of several files, each a system, gold runs once for all. A table shows each accuracy with its
+    With several files (systems), each gold query runs once. A table shows each accuracy with its
     95 % interval, and every two systems are compared with McNemar's exact test, adjusted for the
     number of pairs (Holm).
 
@@ -195,8 +195,8 @@ def command(
     failed = [item.error for item in scores.scored if item.verdict is Verdict.INFRASTRUCTURE]
     if failed:
         raise InfrastructureError(
-            f"{len(failed)} of {counted(len(scores.scored), 'question')} could not be judged and "
-            f"count nowhere; the first: {failed[0]}. Run it again."
+            f"The accuracy leaves out {len(failed)} of {counted(len(scores.scored), 'question')} "
+            f"that could not be judged; the first: {failed[0]}. Run it again."
         )
 
 
@@ -267,8 +267,8 @@ def _compare_systems(
     ]
     if lost:
         raise InfrastructureError(
-            f"{counted(len(lost), 'prediction')} could not be judged and count nowhere; the first: "
-            f"{lost[0]}. Run it again."
+            f"The accuracies leave out {counted(len(lost), 'prediction')} that could not be "
+            f"judged; the first: {lost[0]}. Run it again."
         )
 
 

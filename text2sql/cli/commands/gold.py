@@ -43,7 +43,7 @@ def flags(
 
     \b
     Exit status:
-      0  the queries were looked at, flagged or not
+      0  the queries were checked, flagged or not
       1  an error you can fix: a file, a database
       2  wrong usage
       6  a worker or a database failed for some queries

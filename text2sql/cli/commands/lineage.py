@@ -31,7 +31,7 @@ def command(asked: str, reporting: str | None, as_json: bool) -> None:
     """Show what an answer, a training run or an accuracy was made from.
 
     ANSWER is an integer (see text2sql answers list), RUN the name of a training run, and NUMBER a
-    reported accuracy in percent, such as 63.3 or 63%. If yours could be more than one of these,
+    reported accuracy in percent, such as 63.3 or 63%. If the argument fits several of these,
     write answer:7, run:7 or accuracy:7%.
 
     The records are below the artifact root (TEXT2SQL_ROOT, or artifacts/). Files that are

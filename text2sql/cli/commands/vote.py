@@ -75,7 +75,7 @@ def command(
 
     The result that most of a question's predictions return wins; failing ones and empty results
     have no vote. With gold it also prints, for votes of k of them, how many would be right (vote@k)
-    and how many have a right one at all (pass@k), over all choices of k.
+    and how many have at least one right prediction (pass@k), over all choices of k.
 
     \b
     Exit status:

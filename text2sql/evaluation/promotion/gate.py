@@ -31,7 +31,7 @@ class GateRules:
 
     significance: float = _rule(
         0.05,
-        "A difference to the base or the champion with a smaller p-value (McNemar, exact) is "
+        "A difference from the base or the champion with a smaller p-value (McNemar, exact) is "
         "beyond noise.",
         gt=0,
         lt=1,

@@ -16,9 +16,9 @@ from text2sql.reporting.model.answer import Verified
 SHOWN_ROWS = 20
 _CELL_CHARS = 200
 _SHORT = 10_000
-_WORD = re.compile("[a-z]+|%")
-_IDENTIFYING = frozenset(("id", "key", "code", "no", "zip", "phone", "year", "ean", "sku", "iban"))
-_PERCENT = frozenset(("percent", "percentage", "pct", "%"))
+_WORD = re.compile(r"[a-z]+|%\W*\Z")  # elsewhere % is an operator
+_IDENTIFYING = frozenset(("id", "key", "code", "zip", "phone", "year", "ean", "sku"))
+_PERCENT = frozenset(("percent", "percentage", "pct"))
 
 
 def render_page(
@@ -125,7 +125,7 @@ def _number(value: float, label: str) -> str:
     words = set(_WORD.findall(label.lower()))
     plain = isinstance(value, int) and (abs(value) < _SHORT or words & _IDENTIFYING)
     text = str(value) if plain else short_number(value)
-    return f"{text} %" if words & _PERCENT else text
+    return f"{text} %" if words & _PERCENT or any("%" in word for word in words) else text
 
 
 def _cut(text: str) -> str:

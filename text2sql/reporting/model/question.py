@@ -18,8 +18,8 @@ from text2sql.reporting.model.bounds import MINIMUM_SHARE, VOTES
 from text2sql.reporting.model.values import ResultTable, clean_text, safe_names
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
-_RHYTHMS = ("daily", "weekdays", "weekly", "monthly")
-_NO_RHYTHMS = (
+_INTERVALS = ("daily", "weekdays", "weekly", "monthly")
+_UNKNOWN_INTERVALS = (
     *("hourly", "biweekly", "quarterly", "yearly", "annually", "weekends", "mondays", "tuesdays"),
     *("wednesdays", "thursdays", "fridays", "saturdays", "sundays"),
 )
@@ -147,11 +147,13 @@ def _is_filled(value: Any) -> bool:
 
 
 def _is_group(value: Any) -> bool:
-    """Whether a value names a group; what sounds like a rhythm and is none would be due daily."""
+    """Whether a value names a group; a mistyped or unknown interval would be due daily."""
     if not _is_filled(value):
         return False
     name = value.strip().lower()
-    return name in _RHYTHMS or not get_close_matches(name, (*_RHYTHMS, *_NO_RHYTHMS), cutoff=0.8)
+    return name in _INTERVALS or not get_close_matches(
+        name, (*_INTERVALS, *_UNKNOWN_INTERVALS), cutoff=0.8
+    )
 
 
 def _is_names(value: Any) -> bool:
@@ -188,8 +190,8 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timezone": (is_time_zone, "the name of a time zone, such as Europe/Berlin"),
     "group": (
         _is_group,
-        "daily, weekdays, weekly, monthly, or a name of your own (due every day) that does not "
-        "sound like another rhythm",
+        "daily, weekdays, weekly, monthly, or any other name (due every day) that names no other "
+        "interval",
     ),
     "owner": (lambda v: isinstance(v, str), "text"),
     "verified_sql": (lambda v: v is None or _is_filled(v), "one SQL query"),

@@ -162,8 +162,8 @@ def _take_in(cursor: sqlite3.Cursor, columns: tuple[str, ...], job: Job) -> Quer
     digest = ResultDigest()
     kept: list[tuple[Any, ...]] = []
     count = size = 0
-    few = 1  # rows at a time: few while they are long, so that the limits stop a result in time
-    while rows := cursor.fetchmany(few):
+    few = 1  # rows at a time: never many more than the limits allow, for later rows may be slow
+    while rows := cursor.fetchmany(min(few, job.max_rows - count + 1)):
         sizes = digest.add(rows)
         if max(sizes) >= _LARGE_ROW:  # a blob's text form is up to four times as long as the blob
             sizes = [
@@ -184,7 +184,8 @@ def _take_in(cursor: sqlite3.Cursor, columns: tuple[str, ...], job: Job) -> Quer
         kept += rows[: max(0, job.keep_rows - count)]
         count += len(rows)
         size += sum(sizes)
-        few = max(1, min(16 * few, _MOST_AT_ONCE, _BYTES_AT_ONCE * count // size))
+        room = min(_BYTES_AT_ONCE, job.max_bytes - size)
+        few = min(16 * few, _MOST_AT_ONCE, 1 + room * count // size)
     return QueryResult(Status.OK, columns, tuple(kept), count, True, *digest.digests())
 
 
